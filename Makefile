@@ -1,0 +1,52 @@
+# `make help` says what there is. Every target makes .venv itself; Python 3.10+ and Java 17+ are all it needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PROFILE ?= quick
+BIN := .venv/bin
+STAMP := .venv/.pktable-stamp
+
+.PHONY: help verify test lint trace bench clean java
+
+help:  ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+verify: java $(STAMP)  ## check every promise: histories, the corpus and real input on Spark (PROFILE=quick|deep)
+	@$(BIN)/pktable verify --profile $(PROFILE)
+
+test: java $(STAMP)  ## run the tests (those marked slow excepted)
+	$(BIN)/python -m pytest -q -n auto -m "not spark and not slow"
+	$(BIN)/python -m pytest -q -m "spark and not slow"
+
+lint: $(STAMP)  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untested one
+	@$(BIN)/python -m pktable_spec.trace
+
+bench: java $(STAMP)  ## run the benchmarks
+	$(BIN)/python -m pytest -q benchmarks --benchmark-only
+
+clean:  ## remove .venv and everything generated
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
+	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
+
+# The newest Python that has what it takes: a name on PATH need not run (pyenv's shims), nor have venv (Debian).
+$(STAMP): pyproject.toml
+	@if ! $(BIN)/python -c '' 2>/dev/null; then \
+	  for python in python3.13 python3.12 python3.11 python3.10 python3 ''; do \
+	    [ -n "$$python" ] || { echo "make: expected Python 3.10 or newer with venv on PATH, found none; install one (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }; \
+	    "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && break; \
+	  done; \
+	  echo "making .venv with $$("$$python" --version)"; \
+	  "$$python" -m venv --clear .venv; \
+	fi
+	@echo "installing pktable and its dependencies into .venv (a few minutes the first time; pyspark is 450 MB)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	found=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	[ "$${found:-0}" -ge 17 ] || { echo "make: expected Java 17 or newer on PATH or at JAVA_HOME, found $${found:-none}; Spark and TLC need it (Debian: apt-get install openjdk-17-jre-headless)" >&2; exit 1; }

@@ -1,0 +1,25 @@
+"""Minimal histories, each of which once broke something somewhere, to be replayed on any backend.
+
+A file holds a table and its operations (see `model_tests.history`); what reads must return is not
+stored, the oracle says it. ``of`` cites the catalogue of historic bugs (M..) and of consistency
+counterexamples (C..).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from model_tests.history import History
+
+FOLDER = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """Return the names of the stored histories, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def load(name: str) -> History:
+    """Return a stored history by name."""
+    return History.from_json(json.loads((FOLDER / f"{name}.json").read_text("utf-8")))

@@ -1,0 +1,233 @@
+"""Faults put into the mechanism, one each: what a test of the tests must see noticed.
+
+Each is a `Mechanism` with one step done wrong, after a bug that some lake format had, and names a
+message that the check meant for it gives. Ids M.. are those of the catalogue of historic bugs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pktable_spec.interface import Key
+from pktable_spec.model import picks
+from pktable_spec.model.deletion_vectors import Mark
+from pktable_spec.model.levels import FileId, KeyedChange, LiveFile, Record, merge
+from pktable_spec.model.mechanism import IsLarge, Mechanism, Plan, StagedWrite, State, overlapping
+from pktable_spec.model.picks import Pick
+
+
+class ChecksBaseVectorsOnly(Mechanism):
+    """A vector is committed for a file removed in between (ABA). C4."""
+
+    def conflict(self, state: State, plan: Plan) -> str | None:
+        found = super().conflict(state, plan)
+        return None if found == "CMT-9" else found
+
+
+class ForgetsMarks(Mechanism):
+    """An upsert marks nothing: two live rows. C12."""
+
+    def marks(
+        self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
+    ) -> frozenset[Mark]:
+        return frozenset()
+
+
+class MarksNoDeletes(Mechanism):
+    """The lookup is skipped for retractions, and they are dropped: an old row comes back. C9."""
+
+    def marks(
+        self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
+    ) -> frozenset[Mark]:
+        retracted = {
+            record.key
+            for file, _ in group
+            for record in state.files[file].records
+            if not record.kind.is_add
+        }
+        found = super().marks(state, group, output_level, vectors)
+        return frozenset(mark for mark in found if state.files[mark[0]].records[mark[1]].key not in retracted)
+
+    def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
+        return False
+
+
+class DropsRetractionsEarly(Mechanism):
+    """A retraction is dropped though a deeper run holds its key (no deletion vectors). M07."""
+
+    def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
+        return False
+
+
+class KeepsVectorsOfRewrittenFiles(ChecksBaseVectorsOnly):
+    """The vector of a file that is gone stays in the index. M11, C6, C10."""
+
+    def kept_vectors(self, state: State, rewritten: frozenset[FileId]) -> frozenset[Mark]:
+        return state.vectors
+
+
+class DropsSiblingVectors(Mechanism):
+    """Rewriting one file loses the vectors of the others in the index. M11."""
+
+    def kept_vectors(self, state: State, rewritten: frozenset[FileId]) -> frozenset[Mark]:
+        return frozenset() if rewritten else state.vectors
+
+
+class MarksInputs(ChecksBaseVectorsOnly):
+    """A file that the same compaction rewrites is marked. C10."""
+
+    def marks(
+        self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
+    ) -> frozenset[Mark]:
+        keys = {record.key for file, level in group if level == 0 for record in state.files[file].records}
+        own = {
+            (file, position)
+            for file, level in group
+            if level > 0
+            for position, record in enumerate(state.files[file].records)
+            if record.key in keys
+        }
+        return super().marks(state, group, output_level, vectors) | own
+
+
+class IgnoresVectorsOfInputs(Mechanism):
+    """A rewrite reads its inputs without their vectors: deleted rows come back. M17, C11."""
+
+    def rewrite(
+        self, state: State, group: Sequence[LiveFile], output_level: int, marks: frozenset[Mark]
+    ) -> list[Record]:
+        return super().rewrite(state._replace(vectors=frozenset()), group, output_level, marks)
+
+
+class PicksSomeOfLevelZero(Mechanism):
+    """The oldest level-0 run is left behind. C13."""
+
+    def pick(self, state: State, *, full: bool) -> Pick | None:
+        pick = super().pick(state, full=full)
+        level_zero = [file for file in pick.files if file.level == 0] if pick else []
+        if pick is None or len(level_zero) < 2:
+            return pick
+        return pick._replace(files=tuple(file for file in pick.files if file != level_zero[-1]))
+
+
+class OldestWins(Mechanism):
+    """A merge lets the smallest sequence number win. M05."""
+
+    def rewrite(
+        self, state: State, group: Sequence[LiveFile], output_level: int, marks: frozenset[Mark]
+    ) -> list[Record]:
+        older_first = [
+            record._replace(sequence=-record.sequence)
+            for entry in group
+            for record in self.input_run(state, [entry])
+        ]
+        merged = merge([[record] for record in older_first])
+        return [r._replace(sequence=-r.sequence) for r in merged if r.kind.is_add]
+
+
+class FirstOfABatchWins(Mechanism):
+    """Of two changes of one key in one write the earlier decides."""
+
+    def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
+        return super().write(state, changes[::-1])
+
+
+class RestartsSequences(Mechanism):
+    """Sequence numbers start from 0 with every writer. M18."""
+
+    def next_sequence(self, state: State) -> int:
+        return 0
+
+
+class NumbersWhenBegun(Mechanism):
+    """A staged write keeps the numbers it was begun with: a later commit loses to an earlier. C2."""
+
+    def commit_write(self, state: State, job: str) -> State:
+        staged = state.work(job)
+        assert isinstance(staged, StagedWrite)
+        return self._append(self.crash(state, job), staged.changes, staged.first_sequence)
+
+
+class CommitsBlindly(Mechanism):
+    """No conflict is looked for: what was committed between is overwritten. C14."""
+
+    def conflict(self, state: State, plan: Plan) -> str | None:
+        return None
+
+
+class ChecksInputsOnly(Mechanism):
+    """Vectors are not compared: one of two compactions loses its marks. C3, C5, M12."""
+
+    def conflict(self, state: State, plan: Plan) -> str | None:
+        return None if plan.inputs <= state.live and not overlapping(self._apply(state, plan)) else "CMT-7"
+
+
+class UpgradesRetractions(Mechanism):
+    """A file that holds retractions leaves level 0 by metadata alone."""
+
+    def plan(self, state: State, pick: Pick, is_large: IsLarge) -> Plan:
+        blind = pick._replace(files=tuple(file._replace(retraction_count=0) for file in pick.files))
+        return super().plan(state, blind, is_large)
+
+
+class UpgradeLosesTheFile(Mechanism):
+    """An entry's identity leaves out its level: an upgrade cancels itself. M09."""
+
+    def _apply(self, state: State, plan: Plan) -> State:
+        after = super()._apply(state, plan)
+        return after._replace(live=frozenset(entry for entry in after.live if entry[0] not in plan.upgraded))
+
+
+class AppendForgetsVectors(Mechanism):
+    """An APPEND does not carry the index of vectors on. M10."""
+
+    def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
+        return super().write(state, changes)._replace(vectors=frozenset())
+
+
+class KeepsOneFilePerSequence(Mechanism):
+    """Level-0 files with equal greatest sequence number are taken for one. M08 (with M18's ties)."""
+
+    def _append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
+        after = super()._append(state, changes, first_sequence)
+        lengths = {len(after.files[file].records) for file, level in state.live if level == 0}
+        if len(after.files[-1].records) not in lengths:
+            return after
+        return after._replace(live=state.live)
+
+
+class VectorsOneSnapshotEarly(Mechanism):
+    """Marks become visible with the write, the rows that replace them with the compaction. M03."""
+
+    def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
+        after = super().write(state, changes)
+        if not self.options.deletion_vectors:
+            return after
+        return after._replace(vectors=after.vectors | self.marks(after, [(len(state.files), 0)], 0, state.vectors))
+
+
+class PicksByCountOnly(Mechanism):
+    """A pick forgets the size-ratio rule: levels fill otherwise than told."""
+
+    def pick(self, state: State, *, full: bool) -> Pick | None:
+        runs = self.runs(state)
+        pick = super().pick(state, full=full)
+        if full or pick is None:
+            return pick
+        return picks.take(runs, max(1, sum(run[0].level == 0 for run in runs)), self.options)
+
+
+class LimitBeforeVectors(Mechanism):
+    """Reads skip the first record of a file that has a vector as well. M01, M02."""
+
+    def plain_read(self, state: State) -> list[Record]:
+        marked = {file for file, _ in state.vectors}
+        lost = [state.files[file].records[-1] for file in marked]
+        return [record for record in super().plain_read(state) if record not in lost]
+
+
+class LevelZeroForgotten(Mechanism):
+    """A compaction plans from what a plain read sees, without level 0. M16."""
+
+    def runs(self, state: State) -> list[tuple[picks.PickFile, ...]]:
+        return [run for run in super().runs(state) if run[0].level > 0 or not self.options.deletion_vectors]

@@ -1,0 +1,115 @@
+"""Histories as plain values: what a machine draws, a corpus file stores, and a failure prints.
+
+A `History` is a table (shape and options) and a list of operations. Rows are written without their last
+column, ``w``: it numbers the change, so that every row a read returns names the write it came from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from pktable_spec.interface import Comparison, Query, Scalar, Shape
+from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    shape.name: shape
+    for shape in (
+        Shape("int", (("k", "INT"), ("v", "STRING"), ("w", "INT")), ("k",)),
+        Shape("string", (("k", "STRING"), ("v", "STRING"), ("w", "INT")), ("k",)),
+        Shape(
+            "composite", (("a", "INT"), ("b", "STRING"), ("v", "STRING"), ("w", "INT")), primary_key=("a", "b")
+        ),
+        Shape(
+            "partitioned",
+            (("p", "STRING"), ("k", "INT"), ("v", "STRING"), ("w", "INT")),
+            primary_key=("p", "k"),
+            partition_keys=("p",),
+        ),
+    )
+}
+
+Changes: TypeAlias = tuple[tuple[str, tuple[Scalar, ...]], ...]
+"""Row kinds by symbol, and rows without ``w``."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing done to a table, by its name in ``do``, and the query its effect is read with.
+
+    ``do`` is one of write, compact, begin write, begin compaction, commit, abandon, reopen, read.
+    ``job`` names staged work; ``refused`` says what a corpus file expects of a commit.
+    """
+
+    do: str
+    changes: Changes = ()
+    write_only: bool = False
+    full: bool = False
+    job: str = ""
+    refused: bool | None = None
+    query: Query = Query()
+
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object without the fields that have their default value."""
+        told: dict[str, object] = {"do": self.do}
+        if self.changes:
+            told["changes"] = [[kind, list(row)] for kind, row in self.changes]
+        for name in ("write_only", "full", "job"):
+            if getattr(self, name):
+                told[name] = getattr(self, name)
+        if self.refused is not None:
+            told["refused"] = self.refused
+        if self.query.where:
+            told["where"] = [[one.column, one.operator, one.literal] for one in self.query.where]
+        if self.query.columns is not None:
+            told["columns"] = list(self.query.columns)
+        if self.query.limit is not None:
+            told["limit"] = self.query.limit
+        return told
+
+    @staticmethod
+    def from_json(told: Mapping[str, object]) -> Operation:
+        """Read what `to_json` gives; unknown fields are refused."""
+        fields = dict(told)
+        where = tuple(Comparison(*condition) for condition in _list(fields.pop("where", [])))
+        columns = fields.pop("columns", None)
+        limit = fields.pop("limit", None)
+        assert limit is None or isinstance(limit, int)
+        query = Query(where, None if columns is None else tuple(_list(columns)), limit)
+        changes = tuple((kind, tuple(row)) for kind, row in _list(fields.pop("changes", [])))
+        return Operation(query=query, changes=changes, **fields)  # type: ignore[arg-type]
+
+
+@dataclass
+class History:
+    """A table and what is done to it, in order."""
+
+    shape: Shape
+    options: Mapping[str, str]
+    operations: list[Operation] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """Return the text of a corpus file: one operation a line."""
+        lines = ",\n".join("    " + json.dumps(one.to_json()) for one in self.operations)
+        options = json.dumps(dict(self.options))
+        return f'{{"table": "{self.shape.name}",\n "options": {options},\n "operations": [\n{lines}\n]}}\n'
+
+    @staticmethod
+    def from_json(told: Mapping[str, object]) -> History:
+        options = told.get("options", {})
+        assert isinstance(options, dict)
+        operations = [Operation.from_json(one) for one in _list(told["operations"])]
+        return History(SHAPES[str(told["table"])], options, operations)
+
+
+def row_kind(symbol: str) -> RowKind:
+    """Return the row kind that ``+I``, ``-U``, ``+U`` or ``-D`` names."""
+    return RowKind(ROW_KIND_SYMBOLS.index(symbol))
+
+
+
+def _list(value: object) -> list[list[object]]:
+    assert isinstance(value, list)
+    return value

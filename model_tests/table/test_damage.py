@@ -1,0 +1,117 @@
+"""Damaged bytes raise, and never change rows; missing files likewise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pktable_spec.covers import covers
+
+from pktable import CorruptFileError, PkTableError, Table
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("damaged")
+    options = {"deletion-vectors.enabled": "true", "bucket": "2", "parquet.block.row.count.limit": "4"}
+    table = Table.create(path, "p STRING, k INT, v STRING", primary_key=["p", "k"], partition_by=["p"], options=options)
+    for step in range(3):
+        keys = [i % 7 for i in range(step, step + 9)]
+        table.upsert(pa.table({"p": [f"p{k % 2}" for k in keys], "k": keys, "v": [f"{step} {k}" for k in keys]}))
+    table.delete(pa.table({"p": ["p1"], "k": [3]}))
+    return path
+
+
+def reads(path: Path) -> dict[tuple[int, bool], Rows]:
+    table = Table.open(path)
+    found = {}
+    for snapshot in table.snapshots():
+        for fresh in (False, True):
+            rows = table.to_arrow(snapshot=snapshot.id, fresh=fresh).to_pylist()
+            found[snapshot.id, fresh] = sorted(rows, key=lambda r: (r["p"], r["k"]))
+    return found
+
+
+def latest(path: Path) -> list[Rows]:
+    table = Table.open(path)
+    return [sorted(table.to_arrow(fresh=f).to_pylist(), key=lambda r: (r["p"], r["k"])) for f in (False, True)]
+
+
+KINDS = ("snapshot/snapshot-*", "manifest/manifest-list-*", "manifest/manifest-*-*-*-*-*-*", "manifest/index-*", "index/*", "p=*/*/data-*", "schema/*")
+
+
+@covers("RD-11", "META-10")
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_one_wrong_byte_raises_or_changes_nothing(place: Path, kind: str, data: st.DataObject) -> None:
+    expected = reads(place)
+    files = sorted(place.glob(kind))
+    assert files
+    path = data.draw(st.sampled_from(files))
+    good = path.read_bytes()
+    at = data.draw(st.integers(0, len(good) - 1))
+    flip = data.draw(st.integers(1, 255))
+    path.write_bytes(good[:at] + bytes([good[at] ^ flip]) + good[at + 1 :])
+    try:
+        try:
+            found = reads(place)
+        except PkTableError:
+            return
+        if "data-" in kind or "schema" in kind or "snapshot-" in kind:
+            # Free bytes: what JSON may say otherwise (times, users, comments), and footer statistics of Parquet.
+            assert found.keys() <= expected.keys()
+        assert all(found[s] == expected[s] for s in found)
+    finally:
+        path.write_bytes(good)
+
+
+@covers("RD-11")
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_a_truncated_file_raises(place: Path, kind: str, data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(place.glob(kind))))
+    good = path.read_bytes()
+    path.write_bytes(good[: data.draw(st.integers(0, len(good) - 1))])
+    try:
+        with pytest.raises(CorruptFileError):
+            reads(place)
+    finally:
+        path.write_bytes(good)
+
+
+@covers("RD-11")
+@pytest.mark.parametrize("kind", [k for k in KINDS if not k.startswith(("schema", "snapshot"))])
+def test_a_missing_file_raises_and_is_named(place: Path, kind: str) -> None:
+    for path in sorted(place.glob(kind)):
+        good = path.read_bytes()
+        path.unlink()
+        try:
+            with pytest.raises(CorruptFileError, match=path.name):
+                reads(place)
+        finally:
+            path.write_bytes(good)
+
+
+@covers("RD-11", "CMT-12")
+def test_a_write_over_a_damaged_file_raises_and_commits_nothing(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"})
+    table.upsert(pa.table({"k": range(50), "v": ["x" * i for i in range(50)]}))
+    (path,) = tmp_path.glob("bucket-0/data-*")
+    good = bytearray(path.read_bytes())
+    good[len(good) // 3] ^= 0x55
+    path.write_bytes(good)
+    before = {str(p) for p in tmp_path.rglob("*")}
+    again = Table.open(tmp_path)
+    with pytest.raises(CorruptFileError):
+        again.compact(full=True)
+        again.upsert(pa.table({"k": range(0, 50, 7), "v": ["y"] * 8}))
+    assert len(again.snapshots()) == 2
+    assert {str(p) for p in tmp_path.rglob("*")} == before

@@ -1,0 +1,240 @@
+"""Reads of tables that the machine does not make: every key type, foreign layouts, skipped files and row groups."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pktable_spec.covers import covers
+from pktable_spec.vocabulary import RowKind
+
+from pktable import Table
+from pktable.catalog.scan import plan_read
+from pktable.predicate import parse
+from pktable.rows import ChangeKind
+
+DV = {"deletion-vectors.enabled": "true"}
+
+KEY_VALUES: dict[str, list[Any]] = {
+    "BOOLEAN": [False, True],
+    "TINYINT": [-128, -1, 0, 1, 127],
+    "SMALLINT": [-32768, -1, 0, 32767],
+    "INT": [-(2**31), -1, 0, 1, 2**31 - 1],
+    "BIGINT": [-(2**63), -1, 0, 2**63 - 1],
+    "FLOAT": [float("-inf"), -1.5, 0.25, float("inf")],
+    "DOUBLE": [float("-inf"), -1.5, 0.1, 1e300, float("inf")],
+    "DECIMAL(9, 2)": [Decimal("-1.50"), Decimal("0.00"), Decimal("12.34")],
+    "DECIMAL(38, 10)": [Decimal("-9999999999999999999999999999.0000000001"), Decimal("0E-10"), Decimal("1.0000000001")],
+    "CHAR(3)": ["a", "ab", "abc"],
+    "VARCHAR(20)": ["", "a", "ab", "zz"],
+    "STRING": ["", "a", "a\0", "ab", "\uffee", "\U0001f600", "x" * 200],
+    "BINARY(2)": [b"\0\0", b"\0\1", b"\xff\0"],
+    "BYTES": [b"", b"\0", b"\0\0", b"a", b"\xff" * 120],
+    "DATE": [dt.date(1900, 1, 1), dt.date(1970, 1, 1), dt.date(2024, 2, 29)],
+    "TIMESTAMP(3)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 1, 2, 3, 4, 5)],
+    "TIMESTAMP(6)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 1, 2, 3, 4, 5, 6)],
+    "TIMESTAMP(9)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 1, 2, 3, 4, 5, 6)],
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE": [
+        dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.timezone.utc),
+        dt.datetime(2024, 1, 2, 3, 4, 5, 6, dt.timezone.utc),
+    ],
+}
+
+
+def key_table(table: Table, values: list[Any], numbers: list[int]) -> pa.Table:
+    schema = table.schema.arrow_schema
+    return pa.table({"k": pa.array(values, schema.field("k").type), "n": pa.array(numbers, pa.int32())})
+
+
+@covers("MRG-5", "TBL-5", "LSM-1", "DV-6")
+@pytest.mark.parametrize("kind", KEY_VALUES)
+def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
+    values = KEY_VALUES[kind]
+    table = Table.create(tmp_path, f"k {kind}, n INT", primary_key=["k"], options={**DV, "bucket": "2"})
+    table.upsert(key_table(table, values, list(range(len(values)))))
+    table.upsert(key_table(table, values[1:], [100 + i for i in range(len(values) - 1)]))
+    table.delete(key_table(table, values[:1], [0]).select(["k"]))
+    expected = {value: 100 + i for i, value in enumerate(values[1:])}
+    for fresh in (False, True):
+        found = Table.open(tmp_path).to_arrow(fresh=fresh)
+        assert dict(zip(found.column("k").to_pylist(), found.column("n").to_pylist(), strict=True)) == expected
+    for bucket in {0, 1}:
+        stored = [f for identity, files in table._committer.latest().files.items() for f in files if identity[1] == bucket]
+        assert all(table._files.order.smallest(f) <= table._files.order.greatest(f) for f in stored)
+
+
+@covers("MRG-5")
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_both_zeros_and_every_nan_are_keys_of_their_own(tmp_path: Path, kind: str) -> None:
+    table = Table.create(tmp_path, f"k {kind}, n INT", primary_key=["k"], options=DV)
+    values = [float("nan"), 0.0, -0.0, float("-inf"), 1.0]
+    table.upsert(key_table(table, values, [1, 2, 3, 4, 5]))
+    table.upsert(key_table(table, values, [10, 20, 30, 40, 50]))
+    table.compact(full=True)
+    found = table.to_arrow()
+    assert [str(k) for k in found.column("k").to_pylist()] == ["-inf", "-0.0", "0.0", "1.0", "nan"]
+    assert found.column("n").to_pylist() == [40, 30, 20, 50, 10]
+
+
+@covers("MRG-5", "TBL-10")
+@settings(max_examples=40, deadline=None)
+@given(
+    batches=st.lists(
+        st.lists(
+            st.tuples(st.integers(-2, 2), st.text("ab\0", max_size=3), st.sampled_from([b"", b"\0", b"x" * 110])),
+            min_size=1,
+            max_size=6,
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_composite_keys_come_back_in_order(tmp_path_factory: pytest.TempPathFactory, batches: list[list[Any]]) -> None:
+    table = Table.create(
+        tmp_path_factory.mktemp("t"), "a INT, b STRING, c BYTES, n INT", primary_key=["a", "b", "c"], options=DV
+    )
+    expected: dict[Any, int] = {}
+    number = 0
+    for batch in batches:
+        part = []
+        for key in batch:
+            number += 1
+            expected[key] = number
+            part.append((*key, number))
+        columns = list(zip(*part, strict=True))
+        schema = table.schema.arrow_schema
+        table.upsert(pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], names=schema.names))
+    table.compact(full=True)
+    found = [tuple(row.values()) for row in table.to_arrow().to_pylist()]
+    assert found == [(*key, expected[key]) for key in sorted(expected)]
+
+
+def tombstones_above_level_zero(path: Path) -> Table:
+    """A table whose levels >= 1 hold a retraction: written without vectors, then declared to have them."""
+    plain = Table.create(path, "k INT, v STRING", primary_key=["k"], options={"num-sorted-run.compaction-trigger": "3"})
+    big = pa.table({"k": pa.array(range(200), pa.int32()), "v": [f"long value {i}" for i in range(200)]})
+    plain.upsert(big)
+    plain.compact(full=True)
+    plain.delete(pa.table({"k": pa.array([1, 2], pa.int32())}))
+    state = plain._committer.latest()
+    (identity,) = state.files
+    bucket = plain._states.bucket(state, identity)
+    fresh = next(f for f in bucket.files if f.level == 0)
+    from pktable.bucket.table_files import BucketChange
+
+    up = BucketChange(bucket.place, (fresh,), (replace(fresh, level=3),), None, None)
+    _, refused = plain._committer.compact([up], "test")
+    assert not refused
+    schema = path / "schema" / "schema-0"
+    schema.write_text(schema.read_text().replace('"num-sorted-run', '"deletion-vectors.enabled" : "true", "num-sorted-run'))
+    return Table.open(path)
+
+
+@covers("RD-5", "CMP-13", "DV-7")
+def test_retractions_above_level_zero_are_merged_by_a_plain_read(tmp_path: Path) -> None:
+    table = tombstones_above_level_zero(tmp_path)
+    assert sorted(table.to_arrow().column("k").to_pylist()) == [0, *range(3, 200)]
+    assert table.count() == 198
+    table.upsert(pa.table({"k": pa.array([2, 500], pa.int32()), "v": ["again", "new"]}))
+    expected = {0, 2, *range(3, 200), 500}
+    assert set(table.to_arrow().column("k").to_pylist()) == expected == set(table.to_arrow(fresh=True).column("k").to_pylist())
+    assert table.to_arrow().num_rows == len(expected)
+
+
+@covers("RD-8", "RD-7", "RD-6")
+def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) -> None:
+    options = {**DV, "parquet.block.row.count.limit": "3", "target-file-size": "1 b"}
+    table = Table.create(tmp_path, "k INT, v INT, s STRING", primary_key=["k"], options=options)
+    table.upsert(pa.table({"k": range(30), "v": range(100, 130), "s": [f"s{i:02d}" for i in range(30)]}))
+    table.upsert(pa.table({"k": [5, 14], "v": [7, 8], "s": ["x", "y"]}))
+    table.delete(pa.table({"k": [6]}))
+    everything = {r["k"]: r for r in table.to_arrow().to_pylist()}
+    for where, holds in {
+        "v > 125": lambda r: r["v"] > 125,
+        "k = 5": lambda r: r["k"] == 5,
+        "k between 4 and 7": lambda r: 4 <= r["k"] <= 7,
+        "s = 's10' or v = 8": lambda r: r["s"] == "s10" or r["v"] == 8,
+        "v = 105": lambda r: r["v"] == 105,
+    }.items():
+        found = {r["k"]: r for r in table.to_arrow(where=where).to_pylist()}
+        assert found == {k: r for k, r in everything.items() if holds(r)}, where
+    predicate = parse("v > 125", table.schema.fields)
+    parts = plan_read(table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate)
+    assert sum(len(part.state.files) for part in parts) < table.files().num_rows
+
+
+@covers("RD-8")
+def test_value_statistics_skip_nothing_where_a_merge_follows(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={**DV, "write-only": "true"})
+    table.upsert(pa.table({"k": [1], "v": [1]}))
+    table.upsert(pa.table({"k": [1], "v": [2]}))
+    assert table.to_arrow(fresh=True, where="v = 1").num_rows == 0
+    assert table.to_arrow(fresh=True, where="v = 2").num_rows == 1
+
+
+@covers("CMP-15", "CMP-16", "RD-12")
+def test_the_window_of_a_merge_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pktable.bucket import merge
+
+    def history(path: Path) -> list[dict[str, Any]]:
+        options = {**DV, "target-file-size": "2 kb", "parquet.block.row.count.limit": "7", "num-levels": "3"}
+        table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=options)
+        for step in range(8):
+            keys = [(i * (step + 3)) % 101 for i in range(60)]
+            table.upsert(pa.table({"k": keys, "v": [f"{step}-{i}" for i in range(60)]}))
+            table.delete(pa.table({"k": keys[:5]}))
+        found = sorted(table.to_arrow().to_pylist(), key=lambda r: r["k"])
+        assert found == sorted(table.to_arrow(fresh=True).to_pylist(), key=lambda r: r["k"])
+        assert max(table.files().column("file_size").to_pylist()) < 4096
+        return found
+
+    whole = history(tmp_path / "whole")
+    monkeypatch.setattr(merge, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(merge, "WINDOW_BYTES", 1)
+    narrow = Table.open(tmp_path / "whole")
+    expected = narrow.to_arrow(fresh=True).num_rows
+    assert expected == len(whole)
+    original = merge.merge
+    monkeypatch.setattr(merge, "merge", lambda *a, **k: original(*a, **{**k, "window_bytes": 1}))
+    from pktable.bucket import compact, read
+
+    monkeypatch.setattr(compact, "merge", merge.merge)
+    monkeypatch.setattr(read, "merge", merge.merge)
+    assert history(tmp_path / "narrow") == whole
+
+
+@covers("RD-9")
+def test_a_limit_counts_returned_rows(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options=DV)
+    table.upsert(pa.table({"k": range(10), "v": range(10)}))
+    table.delete(pa.table({"k": range(5)}))
+    for limit in (0, 1, 3, 5, 9):
+        assert table.to_arrow(limit=limit).num_rows == min(limit, 5)
+        assert table.to_arrow(limit=limit, where="v > 7").num_rows == min(limit, 2)
+
+
+def test_nested_columns_and_nulls_survive_compaction(tmp_path: Path) -> None:
+    columns = "k INT, a ARRAY<INT>, m MAP<STRING, INT>, r ROW<x INT, y STRING>"
+    table = Table.create(tmp_path, columns, primary_key=["k"], options=DV)
+    schema = table.schema.arrow_schema
+    first = [{"k": 1, "a": [1, None], "m": [("x", 1)], "r": {"x": 1, "y": None}}, {"k": 2, "a": None, "m": None, "r": None}]
+    table.upsert(pa.Table.from_pylist(first, schema=schema))
+    second = [{"k": 2, "a": [], "m": [], "r": {"x": None, "y": "z"}}]
+    table.upsert(pa.Table.from_pylist(second, schema=schema))
+    table.compact(full=True)
+    assert table.to_arrow().to_pylist() == [first[0], second[0]]
+
+
+def test_rows_are_deleted_by_condition_on_the_freshest_rows(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={**DV, "write-only": "true"})
+    table.upsert(pa.table({"k": range(6), "v": range(6)}))
+    table.delete(where="v >= 3")
+    assert sorted(table.to_arrow(fresh=True).column("k").to_pylist()) == [0, 1, 2]
+    assert table.prepare_write(pa.table({"k": pa.array([], pa.int32()), "v": pa.array([], pa.int32())}), ChangeKind(RowKind.INSERT)) is None

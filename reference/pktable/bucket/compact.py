@@ -1,0 +1,161 @@
+"""Compact one bucket: carry out a plan, mark what its records replace, write the vectors anew.
+
+The heart is one condition. A key needs a lookup exactly when none of its records in the merge is an add of
+a level >= 1. Such a record would be the one live row the key has at levels >= 1 (DV-12), and it is merged
+away here; without one, the key's live row, if there is one, lies above the output level, and must be marked
+before this compaction's record, or the drop of its retraction, becomes visible.
+
+So: no level-0 record and no retraction in the merge, no lookup (DV-7); a level-0 record beside an older
+add, no lookup (DV-8); otherwise look the key up and mark (DV-6, CMP-13).
+
+Clauses: CMP-9 to CMP-16, DV-6 to DV-11, DV-13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pktable_spec.vocabulary import DELETION_VECTORS
+
+from pktable.bucket.locate import Locator
+from pktable.bucket.merge import Window, merge
+from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
+from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles
+from pktable.format.dv_index import encode_index
+from pktable.format.manifest import DataFileMeta, IndexManifestEntry
+from pktable.lsm.plan import CompactionPlan, plan
+from pktable.lsm.runs import sorted_runs
+from pktable.lsm.universal import Pick, pick, pick_full
+from pktable.lsm.vectors import VectorMaintainer
+
+
+def choose(files: TableFiles, state: BucketState, *, full: bool) -> Pick | None:
+    """Return what to compact in a bucket, or None. Reads nothing. Clauses: CMP-3, CMP-7."""
+    runs = sorted_runs(state.files, files.order)
+    return pick_full(runs, files.options, vector_names(state)) if full else pick(runs, files.options)
+
+
+def vector_names(state: BucketState) -> set[str]:
+    """Return the names of the files that have a vector, from metadata alone."""
+    return {found.data_file for found in (state.index.ranges or ())} if state.index else set()
+
+
+def compact_bucket(
+    files: TableFiles, state: BucketState, chosen: Pick, new: NewFiles, *, now_millis: int
+) -> BucketChange:
+    """Carry out ``chosen`` on a bucket as it is in ``state`` and return the change to commit.
+
+    Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
+    """
+    work = _Compaction(files, state, plan(chosen, state.files, files.options, files.order), new, now_millis)
+    return work.run()
+
+
+class _Compaction:
+    """One compaction under way."""
+
+    def __init__(
+        self, files: TableFiles, state: BucketState, steps: CompactionPlan, new: NewFiles, now_millis: int
+    ) -> None:
+        self._files, self._state, self._plan, self._new, self._now = files, state, steps, new, now_millis
+        self._base_vectors = files.vectors(state)
+        self._vectors = VectorMaintainer(self._base_vectors, bits=files.vector_bits)
+        older = [file for file in state.files if file.level > steps.output_level]
+        self._older = older if files.options.deletion_vectors_enabled else []
+        self._marked = 0
+
+    def run(self) -> BucketChange:
+        removed: list[DataFileMeta] = []
+        added: list[DataFileMeta] = []
+        for group in self._plan.rewrites:
+            added += self._rewrite(group)
+            removed += group
+        for file in self._plan.upgrades:
+            if file.level == 0:
+                self._mark_replaced_by(file)
+            added.append(replace(file, level=self._plan.output_level))
+            removed.append(file)
+        for group in self._plan.rewrites:
+            for file in group:
+                self._vectors.forget(file.file_name)
+        index = self._index()
+        return BucketChange(
+            place=self._state.place,
+            removed=tuple(removed),
+            added=tuple(added),
+            base_index=self._state.index,
+            index=index,
+            marked=self._marked,
+            created=tuple(self._new.paths),
+        )
+
+    def _rewrite(self, group: Sequence[DataFileMeta]) -> list[DataFileMeta]:
+        """Merge ``group`` into one run of the output level. Clauses: CMP-12, CMP-13, DV-6, DV-7, DV-8."""
+        runs = sorted_runs(group, self._files.order)
+        columns = [field.name for field in self._files.schema.fields]
+        writer = RunWriter(
+            self._files,
+            self._state.place,
+            self._new,
+            level=self._plan.output_level,
+            source=FROM_COMPACTION,
+            now_millis=self._now,
+        )
+        locator = self._locator()
+        try:
+            for window in merge(self._files, self._state.place, runs, self._base_vectors, columns):
+                self._mark_replaced(window, locator)
+                stays = window.adds()[window.winners] if self._plan.drop_deletes else None
+                writer.write(window.winning_rows(stays))
+            return writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+
+    def _mark_replaced_by(self, file: DataFileMeta) -> None:
+        """Mark what the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
+        runs = sorted_runs([file], self._files.order)
+        locator = self._locator()
+        for window in merge(self._files, self._state.place, runs, self._base_vectors, ()):
+            self._mark_replaced(window, locator)
+
+    def _mark_replaced(self, window: Window, locator: Locator | None) -> None:
+        if locator is None:
+            return
+        needed = ~window.any_of_key(window.adds() & (window.levels > 0))
+        if not needed.any():
+            return
+        keys = window.winning_rows(needed).select(list(self._files.key_columns))
+        for file, positions in locator.locate(keys):
+            vector = self._vectors.vector_of(file.file_name)
+            if vector is not None:
+                low, high = int(positions[0]), int(positions[-1])
+                already = vector.mask(high - low + 1, low)[positions - low]
+                positions = positions[~already]
+            self._marked += self._vectors.mark(file.file_name, positions)
+
+    def _locator(self) -> Locator | None:
+        return Locator(self._files, self._state.place, self._older) if self._older else None
+
+    def _index(self) -> IndexManifestEntry | None:
+        """Write the bucket's vectors if they changed, and return their index entry. Clauses: DV-5, DVF-1."""
+        if not self._vectors.modified:
+            return self._state.index
+        vectors = self._vectors.vectors()
+        if not vectors:
+            return None
+        data, ranges = encode_index(vectors)
+        path = self._new.index_path(self._files.root)
+        self._files.store.write(path, data)
+        place = self._state.place
+        return IndexManifestEntry(
+            kind=0,
+            partition=place.partition,
+            bucket=place.bucket,
+            index_type=DELETION_VECTORS,
+            file_name=path.rpartition("/")[2],
+            file_size=len(data),
+            row_count=len(ranges),
+            ranges=ranges,
+        )

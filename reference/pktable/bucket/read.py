@@ -1,0 +1,78 @@
+"""Read a bucket: without merging where the deletion vectors have done the work, merging otherwise.
+
+A filter and a limit may only save work: rows are counted by position before anything is skipped (RD-7),
+value statistics skip a file or a row group only where no merge follows (RD-8), and a limit counts rows
+that are returned (RD-9).
+
+Clauses: RD-1, RD-3 to RD-9, RD-12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pktable.bucket.data_reader import DataReader, without_marked
+from pktable.bucket.merge import merge
+from pktable.bucket.table_files import BucketState, TableFiles
+from pktable.lsm.runs import sorted_runs
+from pktable.predicate import Predicate
+from pktable.bucket.row_groups import row_groups_that_may_match
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRead:
+    """Part of a read: some files of one bucket at one snapshot. ``merges``: whether they must be merged."""
+
+    state: BucketState
+    merges: bool
+
+
+def read_bucket(
+    files: TableFiles, part: BucketRead, columns: Sequence[str], predicate: Predicate | None
+) -> Iterator[pa.Table]:
+    """Yield the rows of ``part`` that satisfy ``predicate``, as tables of exactly ``columns``.
+
+    Raises CorruptFileError. Clauses: RD-1, RD-3, RD-4, RD-5, RD-6.
+    """
+    needed = [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
+    tables = _merged(files, part.state, needed) if part.merges else _unmerged(files, part.state, needed, predicate)
+    for table in tables:
+        found = predicate.filter(table) if predicate else table
+        if found.num_rows:
+            yield found.select(list(columns))
+
+
+def _unmerged(
+    files: TableFiles, state: BucketState, columns: Sequence[str], predicate: Predicate | None
+) -> Iterator[pa.Table]:
+    """Yield data plus filter by position. Clauses: RD-1, RD-7, RD-8."""
+    vectors = files.vectors(state)
+    for file in state.files:
+        reader = DataReader(files, state.place, file)
+        groups = row_groups_that_may_match(reader, files.schema, predicate) if predicate else None
+        vector = vectors.get(file.file_name)
+        for position, table in reader.read(columns, row_groups=groups):
+            yield without_marked(table, position, vector)
+
+
+def _merged(files: TableFiles, state: BucketState, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the winning rows of all runs, retractions dropped. Clauses: RD-3, RD-4, RD-5, MRG-3."""
+    for window in merge(files, state.place, sorted_runs(state.files, files.order), files.vectors(state), columns):
+        yield window.winning_rows(window.adds()[window.winners]).select(list(columns))
+
+
+def live_record_count(files: TableFiles, state: BucketState) -> int:
+    """Return the number of rows of a bucket that needs no merge, from metadata alone where it gives cardinalities.
+
+    Clauses: RD-1, DV-2.
+    """
+    live = {file.file_name for file in state.files}
+    ranges = (state.index.ranges or ()) if state.index else ()
+    if all(found.cardinality is not None for found in ranges):
+        marked = sum(found.cardinality or 0 for found in ranges if found.data_file in live)
+    else:
+        marked = sum(vector.cardinality for name, vector in files.vectors(state).items() if name in live)
+    return sum(file.row_count for file in state.files) - marked

@@ -1,0 +1,32 @@
+"""Which row groups of a data file a predicate can match, from the file's own statistics.
+
+Clauses: RD-7, RD-8.
+"""
+
+from __future__ import annotations
+
+from pktable.bucket.data_reader import DataReader
+from pktable.format.schema import TableSchema
+from pktable.predicate import ColumnRange, Predicate, may_match
+
+PLAIN = {"TINYINT", "SMALLINT", "INT", "BIGINT"}  # types whose Parquet statistics are our internal values
+
+
+def row_groups_that_may_match(reader: DataReader, schema: TableSchema, predicate: Predicate) -> list[int] | None:
+    """Return the row groups worth reading, or None for all."""
+    metadata = reader.parquet.metadata
+    if metadata.num_row_groups < 2 or reader.meta.schema_id != schema.id:
+        return None
+    places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    usable = {f.name: places[f.name] for f in schema.fields if f.name in places and f.type.root in PLAIN}
+    chosen = []
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group)
+        ranges = {}
+        for name, place in usable.items():
+            stats = rows.column(place).statistics
+            if stats is not None and stats.has_min_max:
+                ranges[name] = ColumnRange(stats.min, stats.max, stats.null_count, rows.num_rows)
+        if may_match(predicate, ranges):
+            chosen.append(group)
+    return chosen

@@ -1,0 +1,143 @@
+"""Write one sorted run as data files, and tell the metadata of each.
+
+Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
+memory stays bounded and all files of a run together are one run.
+
+Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
+
+from pktable.bucket.table_files import NewFiles, Place, TableFiles
+from pktable.format.binary_row import encode_row
+from pktable.format.data_file import PARQUET_WRITE_OPTIONS, file_schema
+from pktable.format.manifest import DataFileMeta
+from pktable.format.stats import SimpleStats, collect_stats, merge_stats
+from pktable.format.types import Field, values_of
+
+FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
+GATHERED_BYTES = 64 << 20  # of Arrow memory before a row group is written
+
+
+class RunWriter:
+    """Takes tables in key order (columns of `file_schema`) and writes them to as many files as needed."""
+
+    def __init__(
+        self, files: TableFiles, place: Place, new: NewFiles, *, level: int, source: int, now_millis: int
+    ) -> None:
+        self._files, self._place, self._new = files, place, new
+        self._level, self._source, self._now = level, source, now_millis
+        self._schema = file_schema(files.schema)
+        self._gathered: list[pa.Table] = []
+        self._gathered_bytes = 0
+        self._open: _OpenFile | None = None
+        self._done: list[DataFileMeta] = []
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows, all of them after the ones before in key order."""
+        if not table.num_rows:
+            return
+        self._gathered.append(table)
+        self._gathered_bytes += table.nbytes
+        if self._gathered_bytes >= min(GATHERED_BYTES, self._files.options.row_group_bytes):
+            self._flush()
+
+    def close(self) -> list[DataFileMeta]:
+        """Finish the last file and return the metadata of all, in key order."""
+        self._flush()
+        self._roll()
+        return self._done
+
+    def abort(self) -> None:
+        """Let go of an unfinished file; whoever made the names removes it."""
+        if self._open is not None:
+            self._open.sink.close()
+
+    def _flush(self) -> None:
+        if not self._gathered:
+            return
+        table = pa.concat_tables(self._gathered).cast(self._schema)
+        self._gathered, self._gathered_bytes = [], 0
+        step = self._files.options.row_group_rows or table.num_rows
+        for start in range(0, table.num_rows, step):
+            if self._open is None:
+                self._open = _OpenFile(self._files, self._place, self._new, self._schema)
+            self._open.write(table.slice(start, step))
+            if self._open.sink.tell() >= self._files.options.target_file_bytes:
+                self._roll()
+
+    def _roll(self) -> None:
+        if self._open is not None:
+            self._done.append(self._open.finish(self._level, self._source, self._now))
+            self._open = None
+
+
+class _OpenFile:
+    """One file being written, with what its metadata must say so far."""
+
+    def __init__(self, files: TableFiles, place: Place, new: NewFiles, schema: pa.Schema) -> None:
+        self._files = files
+        self.path = new.data_path(place)
+        self.sink: Any = files.store.create(self.path)
+        self._writer = pq.ParquetWriter(
+            self.sink, schema, compression_level=files.options.zstd_level, **PARQUET_WRITE_OPTIONS
+        )
+        self._rows = self._deletes = 0
+        self._sequences: list[int] = []
+        self._first = self._last = b""
+        self._key_stats: list[SimpleStats] = []
+        self._value_stats: list[SimpleStats] = []
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        sequences = table.column(SEQUENCE_NUMBER).to_numpy()
+        self._sequences += [int(sequences.min()), int(sequences.max())]
+        # -U and -D are the odd row kinds.
+        self._deletes += int(np.count_nonzero(table.column(VALUE_KIND).to_numpy() & 1))
+        self._first = self._first or self._key(table.slice(0, 1))
+        self._last = self._key(table.slice(table.num_rows - 1, 1))
+        self._rows += table.num_rows
+        self._key_stats.append(collect_stats(table, self._files.stored_key_fields, truncate=None))
+        fields = stats_fields(self._files)
+        self._value_stats.append(collect_stats(table, fields, truncate=self._files.options.stats_truncate))
+
+    def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
+        self._writer.close()
+        size = self.sink.tell()
+        self.sink.close()
+        fields = stats_fields(self._files)
+        every = len(fields) == len(self._files.schema.fields)
+        return DataFileMeta(
+            file_name=self.path.rpartition("/")[2],
+            file_size=size,
+            row_count=self._rows,
+            min_key=self._first,
+            max_key=self._last,
+            key_stats=merge_stats(self._key_stats, self._files.stored_key_fields),
+            value_stats=merge_stats(self._value_stats, fields),
+            min_sequence_number=min(self._sequences),
+            max_sequence_number=max(self._sequences),
+            schema_id=self._files.schema.id,
+            level=level,
+            creation_time=now_millis,
+            delete_row_count=self._deletes,
+            file_source=source,
+            value_stats_cols=None if every else tuple(field.name for field in fields),
+        )
+
+    def _key(self, row: pa.Table) -> bytes:
+        columns = zip(self._files.key_columns, self._files.key_types, strict=True)
+        return encode_row([values_of(row.column(name), kind)[0] for name, kind in columns], self._files.key_types)
+
+
+def stats_fields(files: TableFiles) -> Sequence[Field]:
+    """Return the fields whose value statistics are stored. Clauses: META-6."""
+    return () if files.options.stats_mode == "none" else files.schema.fields

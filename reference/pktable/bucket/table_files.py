@@ -1,0 +1,197 @@
+"""A table's files, as the work on one bucket sees them: where they lie and how to name new ones.
+
+Everything here pickles, so that the same work can be sent to an executor.
+
+Clauses: META-7, META-9, CMT-12.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pktable_spec.errors import CorruptFileError
+from pktable_spec.options import TableOptions
+from pktable_spec.vocabulary import KEY_PREFIX
+
+from pktable.format.binary_row import decode_row
+from pktable.format.data_file import partition_path
+from pktable.format.deletion_vector import DeletionVector
+from pktable.format.dv_index import decode_index
+from pktable.format.manifest import DataFileMeta, IndexManifestEntry
+from pktable.format.schema import TableSchema
+from pktable.format.types import DataType, Field
+from pktable.lsm.runs import KeyOrder
+from pktable.store.file_io import FileIO
+
+REMEMBERED_INDEXES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One bucket: its partition as a BinaryRow, its number, its directory."""
+
+    partition: bytes
+    bucket: int
+    directory: str
+
+    @property
+    def identity(self) -> tuple[bytes, int]:
+        return self.partition, self.bucket
+
+
+@dataclass(frozen=True, slots=True)
+class BucketState:
+    """A bucket at one snapshot: live files, and the index of their vectors. `TableFiles.vectors` loads those."""
+
+    place: Place
+    files: tuple[DataFileMeta, ...]
+    index: IndexManifestEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketChange:
+    """What a compaction does to a bucket: files removed and added, and its new index of vectors.
+
+    ``base_index`` is the index it was planned on; ``index`` the one it wants: the same where no vector
+    changed, None where none is left. ``marked``: positions this compaction marked. ``created``: paths of
+    the files it made, to be removed if it is not committed.
+    """
+
+    place: Place
+    removed: tuple[DataFileMeta, ...]
+    added: tuple[DataFileMeta, ...]
+    base_index: IndexManifestEntry | None
+    index: IndexManifestEntry | None
+    marked: int = 0
+    created: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not self.removed and not self.added and self.index == self.base_index
+
+
+class TableFiles:
+    """A table's store, root, schemas and options, without any snapshot of it."""
+
+    def __init__(
+        self,
+        store: FileIO,
+        root: str,
+        schema: TableSchema,
+        options: TableOptions,
+        schemas: Mapping[int, TableSchema],
+    ) -> None:
+        self.store, self.root, self.schema, self.options = store, root, schema, options
+        self.schemas = schemas
+        self._vectors: dict[str, dict[str, DeletionVector]] = {}
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return self.store, self.root, self.schema, self.options, dict(self.schemas)
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    @cached_property
+    def key_types(self) -> tuple[DataType, ...]:
+        return tuple(field.type for field in self.schema.key_fields)
+
+    @cached_property
+    def key_columns(self) -> tuple[str, ...]:
+        return tuple(KEY_PREFIX + field.name for field in self.schema.key_fields)
+
+    @cached_property
+    def stored_key_fields(self) -> tuple[Field, ...]:
+        """The key fields under the names their columns have in a data file."""
+        return tuple(Field(f.id, KEY_PREFIX + f.name, f.type) for f in self.schema.key_fields)
+
+    @cached_property
+    def order(self) -> KeyOrder:
+        return KeyOrder(self.key_types)
+
+    @cached_property
+    def vector_bits(self) -> int:
+        return 64 if self.options.deletion_vectors_bitmap64 else 32
+
+    def place(self, partition: bytes, bucket: int) -> Place:
+        """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys."""
+        fields = self.schema.partition_fields
+        directory = self.root
+        if fields:
+            values = decode_row(partition, [f.type for f in fields], at=self.root)
+            directory += "/" + partition_path(values, fields)
+        return Place(partition, bucket, f"{directory}/bucket-{bucket}")
+
+    def data_path(self, place: Place, file: DataFileMeta) -> str:
+        return file.external_path or f"{place.directory}/{file.file_name}"
+
+    def index_path(self, entry: IndexManifestEntry) -> str:
+        return entry.external_path or f"{self.root}/index/{entry.file_name}"
+
+    def vectors(self, state: BucketState) -> Mapping[str, DeletionVector]:
+        """Return the vectors of a bucket by data file. The last few index files are remembered by path.
+
+        Raises CorruptFileError, also for a position beyond its file. Clauses: DV-2, DVF-5.
+        """
+        if state.index is None:
+            return {}
+        path = self.index_path(state.index)
+        found = self._vectors.get(path)
+        if found is None:
+            if len(self._vectors) >= REMEMBERED_INDEXES:
+                self._vectors.pop(next(iter(self._vectors)))
+            found = self._vectors[path] = self._read_index(path, state.index)
+        for file in state.files:
+            vector = found.get(file.file_name)
+            if vector is not None and vector.max_position >= file.row_count:
+                raise CorruptFileError(
+                    f"vector of {file.file_name}",
+                    at=path,
+                    expected=f"positions below {file.row_count}",
+                    found=vector.max_position,
+                )
+        return found
+
+    def _read_index(self, path: str, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+        try:
+            data = self.store.read(path)
+        except FileNotFoundError:
+            raise CorruptFileError("vector index", at=path, expected="a file", found="none") from None
+        if len(data) != entry.file_size:
+            raise CorruptFileError("vector index size", at=path, expected=entry.file_size, found=len(data))
+        return decode_index(data, entry.ranges or (), at=path)
+
+
+@dataclass(slots=True)
+class NewFiles:
+    """Names for the files of one piece of work, and the paths made so far, to be removed if it fails."""
+
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))
+    paths: list[str] = field(default_factory=list)
+    _counter: Iterator[int] = field(default_factory=lambda: iter(range(1 << 31)))
+
+    def data_path(self, place: Place) -> str:
+        return self._made(f"{place.directory}/data-{self.token}-{next(self._counter)}.parquet")
+
+    def index_path(self, root: str) -> str:
+        return self._made(f"{root}/index/index-{self.token}-{next(self._counter)}")
+
+    def _made(self, path: str) -> str:
+        self.paths.append(path)
+        return path
+
+    def remove(self, store: FileIO) -> None:
+        """Delete everything made, as far as the store lets us. Clauses: CMT-12."""
+        remove_quietly(store, self.paths)
+        self.paths.clear()
+
+
+def remove_quietly(store: FileIO, paths: list[str] | tuple[str, ...]) -> None:
+    """Delete files that nothing refers to; what cannot be deleted stays as an orphan, which harms no read."""
+    for path in paths:
+        try:
+            store.delete(path)
+        except OSError:
+            continue

@@ -1,0 +1,136 @@
+"""Turn rows into level-0 runs.
+
+The rows of one bucket come in their order. They get ascending sequence numbers, are sorted by key, and
+of one key only the last remains; retractions are kept, they must reach the compaction.
+
+Clauses: TBL-6, LSM-1, LSM-5, MRG-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+
+from pktable.bucket.data_reader import DataReader
+from pktable.bucket.keys import encode_keys
+from pktable.bucket.run_writer import FROM_WRITE, RunWriter
+from pktable.bucket.table_files import NewFiles, Place, TableFiles
+from pktable.format.binary_row import EMPTY_ROW, encode_row
+from pktable.format.bucket import bucket_of
+from pktable.format.manifest import DataFileMeta
+from pktable.format.types import values_of
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAppend:
+    """New level-0 files of one bucket, oldest first."""
+
+    place: Place
+    files: tuple[DataFileMeta, ...]
+
+
+def split_by_bucket(files: TableFiles, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
+    """Yield (partition, bucket, rows) for every bucket that ``rows`` reach, row order kept.
+
+    Clauses: TBL-3, TBL-5, TBL-10.
+    """
+    schema = files.schema
+    keys = schema.bucket_key_fields
+    buckets = bucket_of([rows.column(f.name) for f in keys], [f.type for f in keys], files.options.bucket)
+    partitions = schema.partition_fields
+    if not partitions:
+        yield from (
+            (EMPTY_ROW, int(bucket), rows if part is None else rows.take(part))
+            for bucket, part in _groups(buckets)
+        )
+        return
+    columns = [rows.column(f.name) for f in partitions]
+    (encoded,) = encode_keys([columns], [f.type for f in partitions])
+    _, numbers = np.unique(encoded, return_inverse=True)
+    for _, part in _groups(numbers.astype(np.int64) * files.options.bucket + buckets):
+        chosen = rows if part is None else rows.take(part)
+        first = chosen.slice(0, 1)
+        values = [values_of(first.column(f.name), f.type)[0] for f in partitions]
+        partition = encode_row(values, [f.type for f in partitions])
+        yield partition, int(buckets[part[0].as_py() if part is not None else 0]), chosen
+
+
+def _groups(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, pa.Array | None]]:
+    """Yield (number, indices of its rows in order), None where all rows have it."""
+    if len(numbers) and bool(np.all(numbers == numbers[0])):
+        yield int(numbers[0]), None
+        return
+    order = np.argsort(numbers, kind="stable")
+    distinct, starts = np.unique(numbers[order], return_index=True)
+    for number, part in zip(distinct, np.split(order, starts[1:]), strict=True):
+        yield int(number), pa.array(part)
+
+
+def write_rows(
+    files: TableFiles,
+    place: Place,
+    rows: pa.Table,
+    kinds: npt.NDArray[np.int8],
+    first_sequence: int,
+    new: NewFiles,
+    *,
+    now_millis: int,
+) -> tuple[DataFileMeta, ...]:
+    """Write ``rows`` (n rows of the table's columns, ``kinds`` their row kinds) as one level-0 run.
+
+    Row i has sequence number ``first_sequence + i``. Clauses: TBL-6, LSM-1, LSM-5.
+    """
+    keys = [rows.column(name[len(KEY_PREFIX) :]) for name in files.key_columns]
+    (encoded,) = encode_keys([keys], files.key_types)
+    order = np.argsort(encoded, kind="stable")
+    ordered = encoded[order]
+    last = np.ones(len(ordered), dtype=bool)
+    last[:-1] = ordered[1:] != ordered[:-1]
+    winners = order[last]
+    sequences = np.arange(first_sequence, first_sequence + rows.num_rows, dtype=np.int64)
+    table = pa.table(
+        {
+            **dict(zip(files.key_columns, keys, strict=True)),
+            SEQUENCE_NUMBER: sequences,
+            VALUE_KIND: kinds,
+            **{name: rows.column(name) for name in rows.column_names},
+        }
+    ).take(pa.array(winners))
+    writer = RunWriter(files, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
+    try:
+        writer.write(table)
+        return tuple(writer.close())
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def renumber(
+    files: TableFiles, append: BucketAppend, first_sequence: int, new: NewFiles, *, now_millis: int
+) -> BucketAppend:
+    """Write the appended files again with sequence numbers from ``first_sequence`` on, their order kept.
+
+    For a write that lost the race for its sequence numbers. Clauses: CMT-10.
+    """
+    shift = first_sequence - min(file.min_sequence_number for file in append.files)
+    done: list[DataFileMeta] = []
+    columns = [*files.key_columns, SEQUENCE_NUMBER, VALUE_KIND, *(f.name for f in files.schema.fields)]
+    for file in append.files:
+        writer = RunWriter(files, append.place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
+        try:
+            for _, table in DataReader(files, append.place, file).read(columns):
+                at = table.column_names.index(SEQUENCE_NUMBER)
+                shifted = pa.array(table.column(SEQUENCE_NUMBER).to_numpy() + shift)
+                writer.write(table.set_column(at, SEQUENCE_NUMBER, shifted))
+            done += writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+    return BucketAppend(append.place, tuple(done))
+

@@ -1,0 +1,227 @@
+"""Make a change visible as the next snapshot, or say what stands against it.
+
+Every attempt looks at the latest snapshot, checks the change against it, writes the metadata, and puts the
+snapshot file if it is absent. When another commit was faster, the metadata of the attempt is removed and
+everything is checked again: what was right for the old snapshot may be wrong for the new one.
+
+Clauses: CMT-1 to CMT-12, CMT-14, DV-14, META-11.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pktable_spec.errors import CommitConflictError
+from pktable_spec.vocabulary import APPEND, COMPACT
+
+from pktable.bucket.table_files import BucketChange, TableFiles, remove_quietly
+from pktable.bucket.write import BucketAppend
+from pktable.catalog.manifests import ADD, DELETE, Manifests, ManifestWriter
+from pktable.catalog.snapshots import Snapshots
+from pktable.catalog.state import Identity, States, TableState
+from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.snapshot import Snapshot
+from pktable.lsm.runs import KeyOrder, level_run
+
+ATTEMPTS = 1000
+BATCH_COMMIT = (1 << 63) - 1  # commitIdentifier of a commit that is no streaming checkpoint
+
+Indexes = Mapping[Identity, IndexManifestEntry]
+
+
+class StaleSequenceError(CommitConflictError):
+    """Another write took the sequence numbers of this one; ``state`` is the latest to number from."""
+
+    def __init__(self, buckets: Sequence[Identity], state: TableState) -> None:
+        super().__init__(f"{len(buckets)} buckets have newer sequence numbers", state.id)
+        self.buckets, self.state = buckets, state
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    """Entries of one commit and the indexes of vectors after it."""
+
+    kind: str
+    entries: tuple[ManifestEntry, ...]
+    indexes: Indexes
+
+
+class Committer:
+    """Commits to one table. ``clock`` gives milliseconds since the epoch."""
+
+    def __init__(
+        self, files: TableFiles, snapshots: Snapshots, manifests: Manifests, states: States, clock: Callable[[], int]
+    ) -> None:
+        self._files, self._snapshots, self._manifests, self._states = files, snapshots, manifests, states
+        self._clock = clock
+
+    def latest(self) -> TableState:
+        """Return the state of the latest snapshot."""
+        latest = self._snapshots.latest_id()
+        return TableState() if latest is None else self._states.at(self._snapshots.read(latest))
+
+    def append(self, appends: Sequence[BucketAppend], user: str) -> TableState:
+        """Commit new level-0 files as an APPEND snapshot and return its state.
+
+        Raises StaleSequenceError if they are not newer than all that is live. Clauses: CMT-2, CMT-6, CMT-10.
+        """
+
+        def delta(state: TableState) -> _Delta:
+            stale = [a.place.identity for a in appends if not _newer(a.files, state.files.get(a.place.identity, ()))]
+            if stale:
+                raise StaleSequenceError(stale, state)
+            entries = [self._entry(ADD, a.place.identity, file) for a in appends for file in a.files]
+            return _Delta(APPEND, tuple(entries), state.indexes)
+
+        committed = self._commit(delta, user)
+        assert committed is not None, "an append is never empty"
+        return committed
+
+    def compact(
+        self, changes: Sequence[BucketChange], user: str, *, partly: bool = True
+    ) -> tuple[TableState | None, dict[Identity, str]]:
+        """Commit those changes that fit the latest snapshot as one COMPACT snapshot; not ``partly``: all or none.
+
+        Returns its state (None if nothing fits, or nothing changes) and, for each bucket whose change did
+        not fit, what stands against it: plan those anew. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14.
+        """
+        refused: dict[Identity, str] = {}
+
+        def delta(state: TableState) -> _Delta | None:
+            refused.clear()
+            entries: list[ManifestEntry] = []
+            indexes = dict(state.indexes)
+            for change in changes:
+                identity = change.place.identity
+                reason = conflict(change, state, self._files.order)
+                if reason:
+                    refused[identity] = reason
+                    continue
+                entries += [self._entry(DELETE, identity, file) for file in change.removed]
+                entries += [self._entry(ADD, identity, file) for file in change.added]
+                indexes.pop(identity, None)
+                if change.index is not None:
+                    indexes[identity] = change.index
+            nothing = not entries and indexes == state.indexes
+            return None if nothing or (refused and not partly) else _Delta(COMPACT, tuple(entries), indexes)
+
+        return self._commit(delta, user), refused
+
+    def _commit(self, make_delta: Callable[[TableState], _Delta | None], user: str) -> TableState | None:
+        for _ in range(ATTEMPTS):
+            state = self.latest()
+            delta = make_delta(state)
+            if delta is None:
+                return None
+            writer = self._manifests.writer()
+            try:
+                snapshot, after = self._next(state, delta, writer, user)
+                if self._snapshots.put(snapshot):
+                    self._states.remember(after)
+                    return after
+            except BaseException:
+                # Interrupted: if the snapshot is there after all, its metadata must stay.
+                if not self._is_committed(state.id + 1, writer):
+                    remove_quietly(self._files.store, writer.paths)
+                raise
+            remove_quietly(self._files.store, writer.paths)
+        raise CommitConflictError(f"{ATTEMPTS} attempts to commit lost the race", self.latest().id)
+
+    def _is_committed(self, snapshot: int, writer: ManifestWriter) -> bool:
+        try:
+            found = self._snapshots.read(snapshot)
+        except Exception:
+            return self._files.store.exists(self._snapshots.path(snapshot))
+        return any(path.endswith("/" + found.delta_manifest_list) for path in writer.paths)
+
+    def _next(
+        self, state: TableState, delta: _Delta, writer: ManifestWriter, user: str
+    ) -> tuple[Snapshot, TableState]:
+        """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, META-11."""
+        base = writer.merged(state.manifests)
+        new = writer.entries(delta.entries) if delta.entries else []
+        base_name, base_size = writer.list(base)
+        delta_name, delta_size = writer.list(new)
+        all_indexes = (*delta.indexes.values(), *state.other_indexes)
+        if delta.indexes == state.indexes:
+            index_name = state.snapshot.index_manifest if state.snapshot else None
+        else:
+            index_name = writer.index(all_indexes) if all_indexes else None
+        change = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta.entries)
+        snapshot = Snapshot(
+            id=state.id + 1,
+            uuid=str(uuid.uuid4()),
+            schema_id=self._files.schema.id,
+            base_manifest_list=base_name,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_name,
+            delta_manifest_list_size=delta_size,
+            index_manifest=index_name,
+            commit_user=user,
+            commit_identifier=BATCH_COMMIT,
+            commit_kind=delta.kind,
+            # Time travel needs times that do not run backwards, whatever the clocks of the writers.
+            time_millis=max(self._clock(), state.snapshot.time_millis if state.snapshot else 0),
+            total_record_count=(state.snapshot.total_record_count if state.snapshot else 0) + change,
+            delta_record_count=change,
+        )
+        return snapshot, _after(state, snapshot, (*base, *new), delta)
+
+    def _entry(self, kind: int, identity: Identity, file: DataFileMeta) -> ManifestEntry:
+        return ManifestEntry(kind, identity[0], identity[1], self._files.options.bucket, file)
+
+
+def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | None:
+    """Return what stands against ``change`` in ``state``, or None.
+
+    Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
+    """
+    identity = change.place.identity
+    live = {(file.file_name, file.level): file for file in state.files.get(identity, ())}
+    for file in change.removed:
+        if live.pop((file.file_name, file.level), None) is None:
+            return f"{file.file_name} is no longer live at level {file.level}"
+    latest, base = state.indexes.get(identity), change.base_index
+    if (latest and latest.file_name) != (base and base.file_name):
+        return f"the vectors of bucket {identity[1]} have changed"
+    after = [*live.values(), *change.added]
+    names = {file.file_name for file in after}
+    for vector in (change.index.ranges or ()) if change.index else ():
+        if vector.data_file not in names:
+            return f"{vector.data_file}, which a vector names, is no longer live"
+    for level in {file.level for file in change.added if file.level > 0}:
+        run = level_run(after, level, order)
+        for left, right in zip(run, run[1:], strict=False):
+            if order.greatest(left) >= order.smallest(right):
+                return f"{left.file_name} and {right.file_name} overlap at level {level}"
+    return None
+
+
+def _newer(appended: Sequence[DataFileMeta], live: Sequence[DataFileMeta]) -> bool:
+    newest = max((file.max_sequence_number for file in live), default=-1)
+    return min(file.min_sequence_number for file in appended) > newest
+
+
+def _after(
+    state: TableState, snapshot: Snapshot, manifests: Sequence[ManifestFileMeta], delta: _Delta
+) -> TableState:
+    """Return the state that ``delta`` makes of ``state``, without reading anything back. Clauses: CMT-4."""
+    files = dict(state.files)
+    for entry in delta.entries:
+        identity = (entry.partition, entry.bucket)
+        if entry.kind == ADD:
+            files[identity] = (*files.get(identity, ()), entry.file)
+        else:
+            gone = (entry.file.file_name, entry.file.level)
+            files[identity] = tuple(f for f in files[identity] if (f.file_name, f.level) != gone)
+    counts = state.bucket_counts | {entry.total_buckets for entry in delta.entries if entry.kind == ADD}
+    return TableState(
+        snapshot,
+        tuple(manifests),
+        {identity: found for identity, found in files.items() if found},
+        dict(delta.indexes),
+        state.other_indexes,
+        counts,
+    )

@@ -1,0 +1,202 @@
+"""Manifest files: read with a cache, written, merged when there are many small ones.
+
+A manifest's name is never used twice, so what was read under a name stays true.
+
+Clauses: CMT-4, CMT-5, META-3, META-12.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from pktable_spec.errors import CorruptFileError
+from pktable_spec.options import TableOptions
+
+from pktable.format.binary_row import decode_row, encode_row
+from pktable.format.manifest import (
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+    decode_index_manifest,
+    decode_manifest,
+    decode_manifest_list,
+    encode_index_manifest,
+    encode_manifest,
+    encode_manifest_list,
+)
+from pktable.format.schema import TableSchema
+from pktable.format.stats import SimpleStats
+from pktable.store.file_io import FileIO
+
+ADD, DELETE = 0, 1
+Value = TypeVar("Value")
+
+
+class Cache:
+    """The most recently used values under names that never change their meaning."""
+
+    def __init__(self, entries: int) -> None:
+        self._entries = entries
+        self._values: OrderedDict[Any, Any] = OrderedDict()
+
+    def get(self, name: Any, load: Callable[[], Value]) -> Value:
+        if name in self._values:
+            self._values.move_to_end(name)
+        else:
+            self.put(name, load())
+        value: Value = self._values[name]
+        return value
+
+    def put(self, name: Any, value: object) -> None:
+        self._values[name] = value
+        while len(self._values) > self._entries:
+            self._values.popitem(last=False)
+
+    def peek(self, name: Any) -> Any:
+        return self._values.get(name)
+
+
+class Manifests:
+    """The directory ``manifest/`` of a table."""
+
+    def __init__(self, store: FileIO, root: str, schema: TableSchema, options: TableOptions) -> None:
+        self._store, self._directory = store, f"{root}/manifest"
+        self._schema, self._options = schema, options
+        self._partition_types = [field.type for field in schema.partition_fields]
+        self._lists = Cache(512)
+        self._entries = Cache(512)
+        self._indexes = Cache(256)
+
+    def read_list(self, name: str, size: int | None = None) -> Sequence[ManifestFileMeta]:
+        return self._lists.get(name, lambda: decode_manifest_list(*self._file(name), size=size))
+
+    def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
+        return self._entries.get(
+            meta.file_name, lambda: decode_manifest(*self._file(meta.file_name), size=meta.file_size)
+        )
+
+    def read_index(self, name: str) -> Sequence[IndexManifestEntry]:
+        return self._indexes.get(name, lambda: decode_index_manifest(*self._file(name)))
+
+    def _file(self, name: str) -> tuple[bytes, str]:
+        path = f"{self._directory}/{name}"
+        try:
+            return self._store.read(path), path
+        except FileNotFoundError:
+            raise CorruptFileError("manifest", at=path, expected="a file", found="none") from None
+
+    def writer(self) -> ManifestWriter:
+        return ManifestWriter(self)
+
+    def fold(self, metas: Iterable[ManifestFileMeta]) -> dict[tuple[object, ...], ManifestEntry]:
+        """Return the entries that remain of ``metas`` by identity: live files, and DELETEs without their ADD.
+
+        Clauses: CMT-4.
+        """
+        adds: dict[tuple[object, ...], ManifestEntry] = {}
+        deletes: dict[tuple[object, ...], ManifestEntry] = {}
+        for meta in metas:
+            for entry in self.read(meta):
+                known = adds if entry.kind == ADD else deletes
+                if entry.identity in known:
+                    raise CorruptFileError(
+                        "manifest entry", at=f"{self._directory}/{meta.file_name}",
+                        expected="each file added and deleted once", found=f"{entry.file.file_name} twice",
+                    )
+                known[entry.identity] = entry
+        for identity in [identity for identity in deletes if identity in adds]:
+            del adds[identity], deletes[identity]
+        return adds | deletes
+
+
+class ManifestWriter:
+    """Writes the metadata of one attempt to commit; ``paths`` are removed if it is not made visible."""
+
+    def __init__(self, manifests: Manifests) -> None:
+        self._manifests = manifests
+        self._token = uuid.uuid4()
+        self._count = 0
+        self.paths: list[str] = []
+
+    def entries(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+        """Write ``entries`` as one manifest, or several of about the target size. Clauses: META-12."""
+        data = encode_manifest(entries)
+        parts = -(-len(data) // (self._manifests._options.manifest_target_bytes * 2))
+        if parts > 1 and len(entries) > 1:
+            middle = len(entries) // 2
+            return [*self.entries(entries[:middle]), *self.entries(entries[middle:])]
+        name = self._write("manifest", data)
+        self._manifests._entries.put(name, list(entries))
+        files = [entry.file for entry in entries]
+        return [
+            ManifestFileMeta(
+                file_name=name,
+                file_size=len(data),
+                num_added_files=sum(entry.kind == ADD for entry in entries),
+                num_deleted_files=sum(entry.kind == DELETE for entry in entries),
+                partition_stats=self._partition_stats(entries),
+                schema_id=self._manifests._schema.id,
+                min_bucket=min(entry.bucket for entry in entries),
+                max_bucket=max(entry.bucket for entry in entries),
+                min_level=min(file.level for file in files),
+                max_level=max(file.level for file in files),
+            )
+        ]
+
+    def list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+        """Write a manifest list and return its name and size in bytes."""
+        data = encode_manifest_list(metas)
+        name = self._write("manifest-list", data)
+        self._manifests._lists.put(name, tuple(metas))
+        return name, len(data)
+
+    def index(self, entries: Sequence[IndexManifestEntry]) -> str:
+        data = encode_index_manifest(entries)
+        name = self._write("index-manifest", data)
+        self._manifests._indexes.put(name, tuple(entries))
+        return name
+
+    def merged(self, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+        """Return ``metas`` with many small manifests, or many deletions, folded into fewer. Clauses: CMT-5."""
+        options = self._manifests._options
+        changing = [m for m in metas if m.num_deleted_files or m.file_size < options.manifest_target_bytes]
+        if sum(meta.file_size for meta in changing) >= options.manifest_full_compaction_bytes:
+            return self._fold(metas)
+        result: list[ManifestFileMeta] = []
+        group: list[ManifestFileMeta] = []
+        for meta in metas:
+            group.append(meta)
+            if sum(member.file_size for member in group) >= options.manifest_target_bytes:
+                result += self._fold(group) if len(group) > 1 else group
+                group = []
+        return result + (self._fold(group) if len(group) >= options.manifest_merge_min_count else group)
+
+    def _fold(self, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+        remaining = list(self._manifests.fold(metas).values())
+        return self.entries(remaining) if remaining else []
+
+    def _write(self, prefix: str, data: bytes) -> str:
+        name = f"{prefix}-{self._token}-{self._count}"
+        self._count += 1
+        path = f"{self._manifests._directory}/{name}"
+        self.paths.append(path)
+        self._manifests._store.write(path, data)
+        return name
+
+    def _partition_stats(self, entries: Sequence[ManifestEntry]) -> SimpleStats:
+        types = self._manifests._partition_types
+        distinct = {entry.partition for entry in entries}
+        rows = [decode_row(partition, types, at=self._manifests._directory) for partition in distinct]
+        columns = [[row[i] for row in rows] for i in range(len(types))]
+        present = [[value for value in column if value is not None] for column in columns]
+        return SimpleStats(
+            encode_row([min(values, default=None) for values in present], types),  # type: ignore[type-var]
+            encode_row([max(values, default=None) for values in present], types),  # type: ignore[type-var]
+            tuple(
+                sum(decode_row(entry.partition, types, at="")[i] is None for entry in entries)
+                for i in range(len(types))
+            ),
+        )

@@ -1,0 +1,112 @@
+"""What is live at a snapshot: files per bucket, and the index of vectors of each.
+
+Clauses: CMT-4, CMT-5, CMT-6, DV-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pktable_spec.errors import CorruptFileError
+from pktable_spec.vocabulary import DELETION_VECTORS
+
+from pktable.bucket.table_files import BucketState, TableFiles
+from pktable.catalog.manifests import ADD, Cache, Manifests
+from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.snapshot import Snapshot
+
+Identity = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table at one snapshot; ``snapshot`` None is the table before its first.
+
+    ``files``: per (partition, bucket) its live files. ``indexes``: per (partition, bucket) the index of its
+    vectors, where it has one. ``other_indexes``: entries of other index types, carried along.
+    ``bucket_counts``: the numbers of buckets that live files were written under.
+    """
+
+    snapshot: Snapshot | None = None
+    manifests: tuple[ManifestFileMeta, ...] = ()
+    files: Mapping[Identity, tuple[DataFileMeta, ...]] = field(default_factory=dict)
+    indexes: Mapping[Identity, IndexManifestEntry] = field(default_factory=dict)
+    other_indexes: tuple[IndexManifestEntry, ...] = ()
+    bucket_counts: frozenset[int] = frozenset()
+
+    @property
+    def id(self) -> int:
+        return self.snapshot.id if self.snapshot else 0
+
+
+class States:
+    """Finds the state of a snapshot, from the one before it where that is at hand."""
+
+    def __init__(self, files: TableFiles, manifests: Manifests) -> None:
+        self._files, self._manifests = files, manifests
+        # A snapshot id alone names no state: after a rollback it may be used again. Its delta list is unique.
+        self._known = Cache(256)
+
+    def at(self, snapshot: Snapshot) -> TableState:
+        """Return the state of ``snapshot``. Raises CorruptFileError."""
+        return self._known.get((snapshot.id, snapshot.delta_manifest_list), lambda: self._load(snapshot))
+
+    def remember(self, state: TableState) -> None:
+        assert state.snapshot is not None
+        self._known.put((state.id, state.snapshot.delta_manifest_list), state)
+
+    def _load(self, snapshot: Snapshot) -> TableState:
+        metas = (
+            *self._manifests.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            *self._manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        )
+        entries = self._manifests.fold(metas).values()
+        for entry in entries:
+            if entry.kind != ADD:
+                raise CorruptFileError(
+                    "manifest entry", at=f"{self._files.root}/snapshot/snapshot-{snapshot.id}",
+                    expected="an ADD before each DELETE", found=f"DELETE of {entry.file.file_name} alone",
+                )
+        indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
+        return make_state(snapshot, metas, entries, indexes, at=self._files.root)
+
+    def bucket(self, state: TableState, identity: Identity) -> BucketState:
+        """Return one bucket of ``state``."""
+        return BucketState(
+            self._files.place(*identity), state.files.get(identity, ()), state.indexes.get(identity)
+        )
+
+
+def make_state(
+    snapshot: Snapshot,
+    manifests: Sequence[ManifestFileMeta],
+    live: Iterable[ManifestEntry],
+    indexes: Sequence[IndexManifestEntry],
+    *,
+    at: str,
+) -> TableState:
+    """Group live entries by bucket, and the vectors' indexes likewise. Clauses: DV-5."""
+    files: dict[Identity, list[DataFileMeta]] = {}
+    counts: set[int] = set()
+    for entry in live:
+        files.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+        counts.add(entry.total_buckets)
+    vectors: dict[Identity, IndexManifestEntry] = {}
+    others: list[IndexManifestEntry] = []
+    for index in indexes:
+        if index.index_type != DELETION_VECTORS:
+            others.append(index)
+        elif vectors.setdefault((index.partition, index.bucket), index) is not index:
+            raise CorruptFileError(
+                "index manifest", at=at, expected="one index of vectors per bucket",
+                found=f"{vectors[index.partition, index.bucket].file_name} and {index.file_name}",
+            )
+    return TableState(
+        snapshot,
+        tuple(manifests),
+        {identity: tuple(found) for identity, found in files.items()},
+        vectors,
+        tuple(others),
+        frozenset(counts),
+    )

@@ -1,0 +1,235 @@
+"""BinaryRow: how keys, partitions and statistics are stored, and what a bucket's hash is taken over.
+
+A row is its arity (4 bytes, big-endian, not hashed), null bits behind one byte of row kind, a slot of 8
+bytes per field, and a variable part. A slot holds the value, or (length, offset from the row's start) of
+bytes in the variable part; strings and binaries of up to 7 bytes lie in the slot itself. The subtle case:
+a null DECIMAL of more than 18 digits, or a null timestamp of more than 3, still takes up its room in the
+variable part, and its slot keeps the offset.
+
+Clauses: META-4, META-5.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+from pktable_spec.errors import CorruptFileError
+
+from pktable.format.types import BINARIES, STRINGS, DataType, Value
+
+INLINE_BYTES: Final = 7  # the longest string or binary that lies in its slot
+COMPACT_DIGITS: Final = 18  # a decimal of no more digits is an unscaled long
+COMPACT_PRECISION: Final = 3  # a timestamp no finer than that is its milliseconds
+DECIMAL_BYTES: Final = 16  # room for any other decimal
+NANOS_PER_MILLI: Final = 1_000_000
+INLINE_MARK: Final = 0x80
+GREATEST_ROW_KIND: Final = 3
+
+_NUMBER: Final = {
+    "TINYINT": struct.Struct("<b"),
+    "SMALLINT": struct.Struct("<h"),
+    "INT": struct.Struct("<i"),
+    "DATE": struct.Struct("<i"),
+    "BIGINT": struct.Struct("<q"),
+    "FLOAT": struct.Struct("<f"),
+    "DOUBLE": struct.Struct("<d"),
+    "BOOLEAN": struct.Struct("<?"),
+}
+_LONG: Final = _NUMBER["BIGINT"]
+_LENGTH_OFFSET: Final = struct.Struct("<ii")
+_ARITY: Final = struct.Struct(">i")
+
+NUMBER, TEXT, BYTES, SMALL_DECIMAL, WIDE_DECIMAL, MILLIS, MILLIS_NANOS = range(7)
+
+
+def null_bytes(arity: int) -> int:
+    """Return the size of row kind and null bits."""
+    return (arity + 63 + 8) // 64 * 8
+
+
+def form_of(t: DataType) -> int:
+    """Return how values of ``t`` are stored: NUMBER, TEXT, … One of the constants of this module."""
+    if t.root in _NUMBER:
+        return NUMBER
+    if t.root in STRINGS:
+        return TEXT
+    if t.root in BINARIES:
+        return BYTES
+    if t.root == "DECIMAL":
+        assert t.precision is not None
+        return SMALL_DECIMAL if t.precision <= COMPACT_DIGITS else WIDE_DECIMAL
+    assert t.precision is not None, f"{t} has no BinaryRow form here"
+    return MILLIS if t.precision <= COMPACT_PRECISION else MILLIS_NANOS
+
+
+def reserved_bytes(form: int) -> int:
+    """Return what a value takes of the variable part whatever it is, null included."""
+    return {WIDE_DECIMAL: DECIMAL_BYTES, MILLIS_NANOS: 8}.get(form, 0)
+
+
+@lru_cache(maxsize=1024)
+def _forms(types: tuple[DataType, ...]) -> tuple[tuple[int, struct.Struct, int], ...]:
+    """Return (form, struct of a number, scale) per type; null statistics of nested types fit any slot."""
+    return tuple(
+        (form_of(t) if not t.children else NUMBER, _NUMBER.get(t.root, _LONG), t.scale or 0) for t in types
+    )
+
+
+def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
+    """Return ``values`` as a stored BinaryRow, arity first. Values of nested types must be null.
+
+    Clauses: META-4, META-5.
+    """
+    arity = len(types)
+    assert len(values) == arity
+    fixed = null_bytes(arity)
+    row = bytearray(fixed + 8 * arity)
+    slot = fixed
+    for i, (value, (form, number, scale)) in enumerate(zip(values, _forms(tuple(types)), strict=True)):
+        if value is None:
+            row[(i + 8) >> 3] |= 1 << (i & 7)
+            if form in (WIDE_DECIMAL, MILLIS_NANOS):
+                _LENGTH_OFFSET.pack_into(row, slot, 0, len(row))
+                row += bytes(reserved_bytes(form))
+        elif form == NUMBER:
+            number.pack_into(row, slot, value)
+        else:
+            _put(row, slot, form, scale, value)
+        slot += 8
+    return _ARITY.pack(arity) + row
+
+
+def _put(row: bytearray, slot: int, form: int, scale: int, value: Any) -> None:
+    """Store a value that is not one fixed number."""
+    if form == TEXT or form == BYTES:
+        data: bytes = value.encode() if form == TEXT else value
+        if len(data) <= INLINE_BYTES:
+            row[slot : slot + 8] = data.ljust(INLINE_BYTES, b"\0") + bytes([INLINE_MARK | len(data)])
+            return
+        _LENGTH_OFFSET.pack_into(row, slot, len(data), len(row))
+        row += data.ljust((len(data) + 7) // 8 * 8, b"\0")
+    elif form == SMALL_DECIMAL:
+        _LONG.pack_into(row, slot, unscaled(value, scale))
+    elif form == WIDE_DECIMAL:
+        data = minimal_bytes(unscaled(value, scale))
+        _LENGTH_OFFSET.pack_into(row, slot, len(data), len(row))
+        row += data.ljust(DECIMAL_BYTES, b"\0")
+    elif form == MILLIS:
+        _LONG.pack_into(row, slot, value // NANOS_PER_MILLI)
+    else:
+        millis, nanos = divmod(value, NANOS_PER_MILLI)
+        _LENGTH_OFFSET.pack_into(row, slot, nanos, len(row))
+        row += _LONG.pack(millis)
+
+
+def unscaled(value: Decimal, scale: int) -> int:
+    """Return ``value`` times ten to the ``scale``, which is an integer."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    shift = exponent + scale
+    magnitude = int("".join(map(str, digits)) or "0")
+    if shift < 0:
+        magnitude, rest = divmod(magnitude, 10**-shift)
+        assert not rest, f"{value} has more than {scale} decimal places"
+    else:
+        magnitude *= 10**shift
+    return int(-magnitude if sign else magnitude)
+
+
+def minimal_bytes(number: int) -> bytes:
+    """Return the shortest big-endian two's complement of ``number``, at least one byte."""
+    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return number.to_bytes(length, "big", signed=True)
+
+
+EMPTY_ROW: Final = encode_row((), ())
+
+
+def decode_row(data: bytes, types: Sequence[DataType], *, at: str) -> tuple[Any, ...]:
+    """Return the values of a stored BinaryRow, None for null. Raises CorruptFileError.
+
+    Whether a null keeps room in the variable part differs between writers, so the layout of that part is
+    not prescribed; every reference into it must stay inside. Nested types are null in every row that is
+    stored. Clauses: META-4.
+    """
+    arity = len(types)
+    fixed = 4 + null_bytes(arity)
+    least = fixed + 8 * arity
+    if len(data) < least or len(data) % 8 != 4:
+        expected = f"{least} bytes or more, in words of 8 after the arity"
+        raise CorruptFileError("row length", at=at, expected=expected, found=len(data))
+    if _ARITY.unpack_from(data)[0] != arity:
+        raise CorruptFileError("row arity", at=at, expected=arity, found=_ARITY.unpack_from(data)[0])
+    header = int.from_bytes(data[4:fixed], "little")
+    if header & 0xFF > GREATEST_ROW_KIND or header >> (8 + arity):
+        raise CorruptFileError(
+            "row header", at=at, expected="a row kind, a bit per field", found=data[4:fixed].hex()
+        )
+    values: list[Any] = []
+    for i, (t, (form, number, scale)) in enumerate(zip(types, _forms(tuple(types)), strict=True)):
+        if header >> (8 + i) & 1:
+            values.append(None)
+            continue
+        slot = data[fixed + 8 * i : fixed + 8 * i + 8]
+        try:
+            if t.children:
+                raise ValueError("null")
+            values.append(
+                _number(slot, number) if form == NUMBER else _get(data, least, slot, form, scale, t)
+            )
+        except ValueError as error:
+            expected = f"a {t}: {error}"
+            raise CorruptFileError(f"row field {i}", at=at, expected=expected, found=slot.hex()) from None
+    return tuple(values)
+
+
+def _number(slot: bytes, number: struct.Struct) -> Any:
+    """Return the number in a slot. Raises ValueError if it does not leave the rest of the slot zero."""
+    if any(slot[number.size :]):
+        raise ValueError("zero bytes behind the number")
+    (value,) = number.unpack_from(slot)
+    if value is True and slot[0] != 1:
+        raise ValueError("0 or 1")
+    return value
+
+
+def _get(data: bytes, least: int, slot: bytes, form: int, scale: int, t: DataType) -> Any:
+    """Return a value that is not one fixed number. Raises ValueError; its text is what was expected."""
+    if form == MILLIS:
+        return _LONG.unpack(slot)[0] * NANOS_PER_MILLI
+    if form == SMALL_DECIMAL:
+        return _decimal(_LONG.unpack(slot)[0], scale, t)
+    if form in (TEXT, BYTES) and slot[7] & INLINE_MARK:
+        length = slot[7] & ~INLINE_MARK
+        if length > INLINE_BYTES or any(slot[length:INLINE_BYTES]):
+            raise ValueError(f"at most {INLINE_BYTES} bytes, then zeros")
+        found = slot[:length]
+        return found.decode() if form == TEXT else found
+    low, offset = _LENGTH_OFFSET.unpack(slot)
+    length = 8 if form == MILLIS_NANOS else low
+    start = 4 + offset
+    if not (length >= 0 and least <= start and start + length <= len(data)):
+        raise ValueError("bytes inside the variable part")
+    found = data[start : start + length]
+    if form == MILLIS_NANOS:
+        if not 0 <= low < NANOS_PER_MILLI:
+            raise ValueError("nanoseconds within a millisecond")
+        return _LONG.unpack(found)[0] * NANOS_PER_MILLI + low
+    if form == WIDE_DECIMAL:
+        if not 1 <= length <= DECIMAL_BYTES:
+            raise ValueError(f"1 to {DECIMAL_BYTES} bytes")
+        return _decimal(int.from_bytes(found, "big", signed=True), scale, t)
+    if length <= INLINE_BYTES:
+        raise ValueError("short bytes in the slot")
+    return found.decode() if form == TEXT else found
+
+
+def _decimal(number: int, scale: int, t: DataType) -> Decimal:
+    assert t.precision is not None
+    if abs(number) >= 10**t.precision:
+        raise ValueError(f"at most {t.precision} digits")
+    return Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale))

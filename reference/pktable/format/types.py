@@ -1,0 +1,344 @@
+"""Column types: the SQL text and JSON of a schema file, Arrow types, and the values keys are made of.
+
+A type is a root and its parameters. STRING and BYTES are VARCHAR and VARBINARY without a limit. An ARRAY
+has one child, a MAP two, a ROW its fields. Values of the atomic types are plain Python: DATE is days and
+the timestamps are nanoseconds since the epoch, whatever unit the column has, so that all of them compare
+with ``<``.
+
+Clauses: META-1.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format import type_text
+
+Value: TypeAlias = "bool | int | float | str | bytes | decimal.Decimal | None"
+
+NANOS_PER: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+NESTED: Final = frozenset({"ARRAY", "MAP", "ROW"})
+STRINGS: Final = frozenset({"CHAR", "VARCHAR", "STRING"})
+BINARIES: Final = frozenset({"BINARY", "VARBINARY", "BYTES"})
+TIMESTAMPS: Final = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
+FLOATS: Final = frozenset({"FLOAT", "DOUBLE"})
+
+_PLAIN_ARROW: Final[dict[str, Any]] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    **dict.fromkeys(STRINGS, pa.string()),
+    **dict.fromkeys(BINARIES, pa.binary()),
+}
+
+
+@dataclass(frozen=True)
+class DataType:
+    """The type of a column or of a part of one. Parameters that the root does not have are None.
+
+    `length` of CHAR, VARCHAR, BINARY, VARBINARY in characters or bytes; `precision` of DECIMAL and the
+    timestamps in digits; `scale` of DECIMAL; `children` of ARRAY (element), MAP (key, value) and ROW.
+    """
+
+    root: str
+    nullable: bool = True
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    children: tuple[Field, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the type as SQL text, as `parse_type` reads it."""
+        inner = ", ".join(
+            f"{type_text.quoted(child.name)} {child.type}" if self.root == "ROW" else str(child.type)
+            for child in self.children
+        )
+        text = f"{self.root}<{inner}>" if self.root in NESTED else self._atomic_text()
+        return text if self.nullable else f"{text} NOT NULL"
+
+    def _atomic_text(self) -> str:
+        if self.root == "DECIMAL":
+            return f"DECIMAL({self.precision}, {self.scale})"
+        if self.root == "TIMESTAMP_LTZ":
+            return f"TIMESTAMP({self.precision}) WITH LOCAL TIME ZONE"
+        parameter = self.length if self.length is not None else self.precision
+        return self.root if parameter is None else f"{self.root}({parameter})"
+
+    def to_json(self) -> object:
+        """Return the type as a schema file holds it: text, or an object for ARRAY, MAP and ROW.
+
+        Clauses: META-1.
+        """
+        if self.root not in NESTED:
+            return str(self)
+        name = self.root if self.nullable else f"{self.root} NOT NULL"
+        if self.root == "ROW":
+            return {"type": name, "fields": [child.to_json() for child in self.children]}
+        return {"type": name, **{child.name: child.type.to_json() for child in self.children}}
+
+    def not_null(self) -> DataType:
+        """Return the same type without null."""
+        return DataType(self.root, False, self.length, self.precision, self.scale, self.children)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A named column, or a part of a nested one. The id survives renames."""
+
+    id: int
+    name: str
+    type: DataType
+    description: str | None = None
+    default: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the field as a schema file holds it."""
+        optional = {"description": self.description, "defaultValue": self.default}
+        return {
+            "id": self.id,
+            "name": self.name,
+            "type": self.type.to_json(),
+            **{name: text for name, text in optional.items() if text is not None},
+        }
+
+
+def is_atomic(t: DataType) -> bool:
+    """Return whether ``t`` is neither ARRAY nor MAP nor ROW."""
+    return t.root not in NESTED
+
+
+def parse_type(json_or_sql: object) -> DataType:
+    """Return the type that a schema file or SQL text spells. Raises InvalidRequestError.
+
+    Clauses: META-1.
+    """
+    if isinstance(json_or_sql, str):
+        return _from_parsed(type_text.parse_type(json_or_sql), iter(range(1 << 31)))
+    if not isinstance(json_or_sql, dict):
+        raise InvalidRequestError(f"type: expected text or an object, found {json_or_sql!r}")
+    name = json_or_sql.get("type")
+    root, _, rest = name.partition(" ") if isinstance(name, str) else ("", "", "")
+    if root not in NESTED or rest not in ("", "NOT NULL"):
+        raise InvalidRequestError(f"type: expected ARRAY, MAP or ROW, found {name!r}")
+    if root == "ROW":
+        children = json_or_sql.get("fields")
+        if not isinstance(children, list):
+            raise InvalidRequestError(f"fields of ROW: expected a list, found {children!r}")
+        fields = tuple(parse_field(child) for child in children)
+        _require_unique_names(fields)
+        return DataType(root, not rest, children=fields)
+    parts = ("element",) if root == "ARRAY" else ("key", "value")
+    return DataType(
+        root,
+        not rest,
+        children=tuple(Field(i, part, parse_type(json_or_sql.get(part))) for i, part in enumerate(parts)),
+    )
+
+
+def parse_field(json: object) -> Field:
+    """Return the field that a schema file spells. Raises InvalidRequestError."""
+    if not isinstance(json, dict):
+        raise InvalidRequestError(f"field: expected an object, found {json!r}")
+    number, name = json.get("id"), json.get("name")
+    if type(number) is not int or not 0 <= number < 1 << 31:
+        raise InvalidRequestError(f"id of field {name!r}: expected a number, found {number!r}")
+    if not isinstance(name, str) or not name:
+        raise InvalidRequestError(f"name of field {number}: expected text, found {name!r}")
+    texts = json.get("description"), json.get("defaultValue")
+    for text in texts:
+        if text is not None and not isinstance(text, str):
+            raise InvalidRequestError(f"description of field {name!r}: expected text, found {text!r}")
+    return Field(number, name, parse_type(json.get("type")), *texts)
+
+
+def parse_columns(ddl: str) -> tuple[Field, ...]:
+    """Return the columns of ``id BIGINT NOT NULL, tags ARRAY<STRING>``, ids from 0 in order.
+
+    Fields inside ROW get the ids after those of the columns. Raises InvalidRequestError.
+    """
+    columns = type_text.parse_columns(ddl)
+    nested_ids = iter(range(len(columns), 1 << 31))
+    fields = tuple(
+        Field(i, column.name, _from_parsed(column.type, nested_ids), column.comment)
+        for i, column in enumerate(columns)
+    )
+    _require_unique_names(fields)
+    return fields
+
+
+def highest_field_id(fields: Sequence[Field]) -> int:
+    """Return the greatest id in use, inside ROW too; -1 if there is none."""
+    return max((identifier for field in fields for identifier in _ids(field)), default=-1)
+
+
+def _ids(field: Field) -> Iterator[int]:
+    yield field.id
+    yield from _ids_inside(field.type)
+
+
+def _ids_inside(t: DataType) -> Iterator[int]:
+    for child in t.children:
+        if t.root == "ROW":
+            yield child.id
+        yield from _ids_inside(child.type)
+
+
+def _require_unique_names(fields: Sequence[Field]) -> None:
+    seen: set[str] = set()
+    for field in fields:
+        if field.name in seen:
+            raise InvalidRequestError(f"column {field.name!r}: expected once, found twice")
+        seen.add(field.name)
+
+
+def _from_parsed(parsed: type_text.ParsedType, ids: Iterator[int]) -> DataType:
+    if parsed.root == "ROW":
+        numbers = [next(ids) for _ in parsed.children]
+    else:
+        numbers = list(range(len(parsed.children)))
+    children = tuple(
+        Field(number, child.name, _from_parsed(child.type, ids), child.comment)
+        for number, child in zip(numbers, parsed.children, strict=True)
+    )
+    if parsed.root == "ROW":
+        _require_unique_names(children)
+    return DataType(parsed.root, parsed.nullable, parsed.length, parsed.precision, parsed.scale, children)
+
+
+def to_arrow(t: DataType) -> pa.DataType:
+    """Return the Arrow type in which columns of ``t`` are held."""
+    if t.root in _PLAIN_ARROW:
+        plain: pa.DataType = _PLAIN_ARROW[t.root]
+        return plain
+    if t.root == "DECIMAL":
+        assert t.precision is not None
+        assert t.scale is not None
+        return pa.decimal128(t.precision, t.scale)
+    if t.root in TIMESTAMPS:
+        return pa.timestamp(timestamp_unit(t), tz="UTC" if t.root == "TIMESTAMP_LTZ" else None)
+    parts = [arrow_field(child) for child in t.children]
+    if t.root == "ARRAY":
+        return pa.list_(parts[0])
+    if t.root == "MAP":
+        value: Any = parts[1]
+        mapped: pa.DataType = pa.map_(parts[0].type, value)
+        return mapped
+    return pa.struct(parts)
+
+
+def arrow_field(field: Field) -> pa.Field[Any]:
+    """Return the field in Arrow: name, type, nullability."""
+    return pa.field(field.name, to_arrow(field.type), field.type.nullable)
+
+
+def timestamp_unit(t: DataType) -> Any:
+    """Return the Arrow unit of a timestamp type: ms, us or ns."""
+    assert t.precision is not None
+    return "ms" if t.precision <= 3 else "us" if t.precision <= 6 else "ns"
+
+
+_FROM_PLAIN_ARROW: Final = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.uint8(): "SMALLINT",
+    pa.uint16(): "INT",
+    pa.uint32(): "BIGINT",
+    pa.float16(): "FLOAT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.large_string(): "STRING",
+    pa.string_view(): "STRING",
+    pa.binary(): "BYTES",
+    pa.large_binary(): "BYTES",
+    pa.binary_view(): "BYTES",
+    pa.date32(): "DATE",
+    pa.date64(): "DATE",
+}
+
+
+def from_arrow(t: pa.DataType, nullable: bool = True) -> DataType:
+    """Return the narrowest type that holds every value of ``t``. Raises InvalidRequestError if none does."""
+    kind: Any = t
+    if t in _FROM_PLAIN_ARROW:
+        return DataType(_FROM_PLAIN_ARROW[t], nullable)
+    if pa.types.is_uint64(t):
+        return DataType("DECIMAL", nullable, precision=20, scale=0)
+    if pa.types.is_fixed_size_binary(t):
+        return DataType("BINARY", nullable, length=kind.byte_width)
+    if pa.types.is_decimal(t) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
+        return DataType("DECIMAL", nullable, precision=kind.precision, scale=kind.scale)
+    if pa.types.is_timestamp(t):
+        precision = {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
+        return DataType("TIMESTAMP_LTZ" if kind.tz else "TIMESTAMP", nullable, precision=precision)
+    if pa.types.is_dictionary(t):
+        return from_arrow(kind.value_type, nullable)
+    return _nested_from_arrow(kind, nullable)
+
+
+def _nested_from_arrow(kind: Any, nullable: bool) -> DataType:
+    parts: list[tuple[str, Any]]
+    if pa.types.is_map(kind):
+        root, parts = "MAP", [("key", kind.key_field), ("value", kind.item_field)]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        root, parts = "ARRAY", [("element", kind.value_field)]
+    elif pa.types.is_struct(kind) and kind.num_fields:
+        root, parts = "ROW", [(field.name, field) for field in kind]
+    else:
+        raise InvalidRequestError(f"Arrow type: expected one with a lossless column type, found {kind}")
+    children = tuple(
+        Field(i, name, from_arrow(field.type, field.nullable)) for i, (name, field) in enumerate(parts)
+    )
+    if root == "ROW":
+        _require_unique_names(children)
+    return DataType(root, nullable, children=children)
+
+
+def values_of(array: pa.Array[Any] | pa.ChunkedArray[Any], t: DataType) -> list[Any]:
+    """Return the rows of ``array`` as internal values, None for null.
+
+    Parts of ARRAY, MAP and ROW come as Arrow gives them. Clauses: META-4.
+    """
+    chunks: list[Any] = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    if len(chunks) == 1:
+        return _values_of_chunk(chunks[0], t)
+    return [value for chunk in chunks for value in _values_of_chunk(chunk, t)]
+
+
+def _values_of_chunk(array: Any, t: DataType) -> list[Any]:
+    if t.root in TIMESTAMPS:
+        factor = NANOS_PER[array.type.unit]
+        counts = _numbers(array.view(pa.int64()))
+        return counts if factor == 1 else [None if count is None else count * factor for count in counts]
+    if t.root == "DATE":
+        return _numbers(array.cast(pa.date32()).view(pa.int32()))
+    if t.root in _NUMPY_ROOTS:
+        return _numbers(array)
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+_NUMPY_ROOTS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"})
+
+
+def _numbers(array: Any) -> list[Any]:
+    """Return fixed-width numbers as a list; numpy makes it several times faster than Arrow does."""
+    if array.null_count:
+        values: list[Any] = array.to_pylist()
+        return values
+    numbers: list[Any] = array.to_numpy().tolist()
+    return numbers

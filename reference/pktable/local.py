@@ -1,0 +1,118 @@
+"""The local runner: the bucket work done by this process, without Spark.
+
+Clauses: RD-9, RD-12, CMT-12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pktable.bucket.compact import compact_bucket
+from pktable.bucket.read import BucketRead, read_bucket
+from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles
+from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
+from pktable.lsm.universal import Pick
+from pktable.predicate import Predicate
+from pktable.rows import ChangeKind, as_changes
+
+KIND_COLUMN = "__pktable_kind"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTask:
+    """One bucket to compact: its state, what to compact, and the token that names its new files."""
+
+    state: BucketState
+    chosen: Pick
+    token: str
+    now_millis: int
+
+
+class LocalRunner:
+    """Does the work of writes, compactions and reads here, one bucket after the other."""
+
+    def write(
+        self,
+        files: TableFiles,
+        rows: pa.Table,
+        change: ChangeKind,
+        next_sequence: Mapping[tuple[bytes, int], int],
+        new: NewFiles,
+        now_millis: int,
+    ) -> list[BucketAppend]:
+        """Write ``rows``, in order, as level-0 runs. What was made is named in ``new``.
+
+        Raises InvalidRequestError before anything is written. Clauses: TBL-8.
+        """
+        conformed, kinds = as_changes(rows, files.schema, change)
+        table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
+        appends = []
+        for partition, bucket, part in split_by_bucket(files, table) if table.num_rows else ():
+            place = files.place(partition, bucket)
+            written = write_rows(
+                files,
+                place,
+                part.drop_columns([KIND_COLUMN]),
+                part.column(KIND_COLUMN).to_numpy(),
+                next_sequence.get(place.identity, 0),
+                new,
+                now_millis=now_millis,
+            )
+            appends.append(BucketAppend(place, written))
+        return appends
+
+    def compact(self, files: TableFiles, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+        """Carry out ``tasks``; nothing becomes visible. On failure what was made is removed."""
+        changes: list[BucketChange] = []
+        try:
+            for task in tasks:
+                changes.append(run_task(files, task))
+        except BaseException:
+            for change in changes:
+                NewFiles(paths=list(change.created)).remove(files.store)
+            raise
+        return changes
+
+    def read(
+        self,
+        files: TableFiles,
+        parts: Sequence[BucketRead],
+        columns: Sequence[str],
+        predicate: Predicate | None,
+        limit: int | None,
+    ) -> pa.Table:
+        """Return the rows of ``parts``, at most ``limit``. Stops reading when it has them. Clauses: RD-9."""
+        schema = files.schema.arrow_schema
+        empty = pa.schema([schema.field(name) for name in columns]).empty_table()
+        tables = [empty]
+        missing = limit if limit is not None else -1
+        for table in _tables(files, parts, columns, predicate) if missing else ():
+            tables.append(table if missing < 0 else table.slice(0, missing))
+            if missing >= 0:
+                missing -= tables[-1].num_rows
+                if not missing:
+                    break
+        return pa.concat_tables([table.cast(empty.schema) for table in tables])
+
+    def to_arrow(self, frame: pa.Table) -> pa.Table:
+        return frame
+
+
+def run_task(files: TableFiles, task: CompactionTask) -> BucketChange:
+    """Carry out one task wherever it was sent; on failure remove what it made. Clauses: CMT-12."""
+    new = NewFiles(token=task.token)
+    try:
+        return compact_bucket(files, task.state, task.chosen, new, now_millis=task.now_millis)
+    except BaseException:
+        new.remove(files.store)
+        raise
+
+
+def _tables(
+    files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str], predicate: Predicate | None
+) -> Iterator[pa.Table]:
+    for part in parts:
+        yield from read_bucket(files, part, columns, predicate)

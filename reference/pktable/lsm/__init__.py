@@ -1,0 +1,1 @@
+"""Decisions over metadata: which runs to compact, and how. Pure functions of their arguments."""

@@ -1,0 +1,92 @@
+"""How to compact a pick: which files are rewritten together, which only change their level.
+
+Files whose key ranges overlap form a section. A section of one large file needs no merge: the file is
+upgraded, a change of metadata. Small files are rewritten with their neighbours, so that their number
+stays bounded. With deletion vectors an upgraded level-0 file still needs the lookup that marks what its
+keys replace.
+
+Clauses: CMP-9, CMP-10, CMP-11, CMP-13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pktable_spec.options import TableOptions
+
+from pktable.format.manifest import DataFileMeta
+from pktable.lsm.runs import KeyOrder
+from pktable.lsm.universal import Pick
+
+SMALL_SHARE = 0.7  # of target-file-size; a smaller file is merged with its neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What one compaction does with its picked files; every picked file is in exactly one place.
+
+    ``rewrites``: groups of files, each merged into one run of the output level. ``upgrades``: files that
+    only change their level. ``unchanged``: files already where they belong. ``drop_deletes``: retractions
+    that win are not written.
+    """
+
+    output_level: int
+    rewrites: tuple[tuple[DataFileMeta, ...], ...]
+    upgrades: tuple[DataFileMeta, ...]
+    drop_deletes: bool
+
+
+def plan(chosen: Pick, files: Sequence[DataFileMeta], options: TableOptions, order: KeyOrder) -> CompactionPlan:
+    """Return the plan for ``chosen``; ``files`` are all live files of the bucket.
+
+    Clauses: CMP-9, CMP-13.
+    """
+    highest = max(file.level for file in files)
+    drop_deletes = chosen.output_level > 0 and (
+        options.deletion_vectors_enabled or chosen.output_level >= highest
+    )
+    if chosen.each_alone:
+        return CompactionPlan(chosen.output_level, tuple((file,) for file in chosen.files), (), drop_deletes)
+    rewrites: list[tuple[DataFileMeta, ...]] = []
+    upgrades: list[DataFileMeta] = []
+
+    def settle(group: list[DataFileMeta]) -> None:
+        if len(group) == 1 and not _must_rewrite(group[0], chosen.output_level, options):
+            if group[0].level != chosen.output_level:
+                upgrades.append(group[0])
+        elif group:
+            rewrites.append(tuple(group))
+
+    gathered: list[DataFileMeta] = []
+    for section in sections(chosen.files, order):
+        if len(section) > 1 or section[0].file_size < options.target_file_bytes * SMALL_SHARE:
+            gathered += section
+        else:
+            settle(gathered)
+            settle(list(section))
+            gathered = []
+    settle(gathered)
+    return CompactionPlan(chosen.output_level, tuple(rewrites), tuple(upgrades), drop_deletes)
+
+
+def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataFileMeta, ...]]:
+    """Return ``files`` grouped so that key ranges overlap inside a group only, in key order."""
+    found: list[list[DataFileMeta]] = []
+    bound: tuple[object, ...] = ()
+    for file in sorted(files, key=lambda file: (order.smallest(file), order.greatest(file))):
+        greatest = order.greatest(file)
+        if found and order.smallest(file) <= bound:
+            found[-1].append(file)
+            bound = max(bound, greatest)
+        else:
+            found.append([file])
+            bound = greatest
+    return [tuple(section) for section in found]
+
+
+def _must_rewrite(file: DataFileMeta, output_level: int, options: TableOptions) -> bool:
+    """Whether ``file`` holds retractions that may not go where it goes. Clauses: CMP-11."""
+    if file.delete_row_count == 0:
+        return False
+    return output_level == options.max_level or (file.level == 0 and options.deletion_vectors_enabled)

@@ -1,0 +1,112 @@
+"""Which runs to compact: universal compaction, and with deletion vectors never a level 0 left behind.
+
+Runs come newest first, and a pick is always a prefix of them: merging anything but neighbours in age
+would let an older record overtake a newer one. The conditions are tried in order: size amplification,
+size ratio, file number; then, with deletion vectors, level 0 is forced up, because its rows stay
+invisible until a compaction has found what they replace.
+
+Clauses: CMP-1 to CMP-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pktable_spec.options import TableOptions
+
+from pktable.format.manifest import DataFileMeta
+from pktable.lsm.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Files to compact and the level their records go to.
+
+    ``each_alone``: rewrite file by file, to apply vectors, instead of merging (CMP-7).
+    """
+
+    output_level: int
+    files: tuple[DataFileMeta, ...]
+    each_alone: bool = False
+
+
+def pick(runs: Sequence[Run], options: TableOptions) -> Pick | None:
+    """Return what the strategy compacts now, or None.
+
+    Clauses: CMP-1, CMP-3, CMP-8.
+    """
+    count = _universal(runs, options)
+    if count is None and options.deletion_vectors_enabled:
+        count = _level_zero(runs, options)
+    if count is None:
+        return None
+    chosen = _to_level(runs, count, options.max_level)
+    if len(chosen.files) == 1 and chosen.files[0].level == chosen.output_level:
+        return None
+    return chosen
+
+
+def pick_full(runs: Sequence[Run], options: TableOptions, with_vector: Collection[str]) -> Pick | None:
+    """Return the full compaction, or None if there is nothing to do. ``with_vector``: names of files that have one.
+
+    Clauses: CMP-7.
+    """
+    if not runs:
+        return None
+    if len(runs) == 1 and runs[0].level == options.max_level:
+        files = tuple(file for file in runs[0].files if file.file_name in with_vector)
+        return Pick(options.max_level, files, each_alone=True) if files else None
+    return Pick(options.max_level, tuple(file for run in runs for file in run.files))
+
+
+def _universal(runs: Sequence[Run], options: TableOptions) -> int | None:
+    """Return how many of the newest runs universal compaction takes. Clauses: CMP-4, CMP-5, CMP-6."""
+    if len(runs) < options.compaction_trigger:
+        return None
+    younger = sum(run.size_bytes for run in runs[:-1])
+    if younger * 100 > options.max_size_amplification_percent * runs[-1].size_bytes:
+        return len(runs)
+    count = _extend(runs, 1, options, forced=False)
+    if count > 1:
+        return count
+    if len(runs) > options.compaction_trigger:
+        return _extend(runs, len(runs) - options.compaction_trigger + 1, options, forced=True)
+    return None
+
+
+def _level_zero(runs: Sequence[Run], options: TableOptions) -> int | None:
+    """Return how many runs a forced compaction of level 0 takes. Clauses: CMP-3."""
+    fresh = sum(run.level == 0 for run in runs)
+    return _extend(runs, fresh, options, forced=True) if fresh else None
+
+
+def _extend(runs: Sequence[Run], count: int, options: TableOptions, *, forced: bool) -> int:
+    """Return ``count`` enlarged by every next run that is not large compared to those before it.
+
+    Once compaction happens anyway, a run of level 1 joins whatever its size: the output level would
+    otherwise be 0. Clauses: CMP-3, CMP-5.
+    """
+    size = sum(run.size_bytes for run in runs[:count])
+    for following in runs[count:]:
+        too_large = size * (100.0 + options.size_ratio_percent) / 100.0 < following.size_bytes
+        if too_large and not (forced and following.level <= 1):
+            break
+        size += following.size_bytes
+        count += 1
+        forced = True
+    return count
+
+
+def _to_level(runs: Sequence[Run], count: int, max_level: int) -> Pick:
+    """Return the pick of the newest ``count`` runs with its output level. Clauses: CMP-2."""
+    output_level = max_level if count == len(runs) else max(0, runs[count].level - 1)
+    if output_level == 0:
+        while count < len(runs):
+            count += 1
+            if runs[count - 1].level > 0:
+                output_level = runs[count - 1].level
+                break
+    if count == len(runs):
+        output_level = max_level
+    return Pick(output_level, tuple(file for run in runs[:count] for file in run.files))

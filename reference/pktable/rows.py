@@ -1,0 +1,154 @@
+"""The caller's rows, checked and brought to the table's types before anything is written.
+
+Clauses: TBL-2, TBL-4, TBL-8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from pktable_spec.errors import InvalidRequestError
+from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
+
+from pktable.format.schema import TableSchema
+from pktable.format.types import Field, to_arrow
+
+# A type converts to a type of the same family if every value does; nothing is parsed or rounded.
+FAMILIES = (
+    pt.is_boolean,
+    lambda t: pt.is_integer(t) or pt.is_decimal(t),
+    lambda t: pt.is_floating(t),
+    lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t),
+    lambda t: pt.is_binary(t) or pt.is_large_binary(t) or pt.is_fixed_size_binary(t),
+    pt.is_date,
+    pt.is_timestamp,
+    pt.is_list,
+    pt.is_map,
+    pt.is_struct,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeKind:
+    """What rows mean: all of one ``kind``, or as ``column`` says; ``keys_only``: they hold just the primary key."""
+
+    kind: RowKind = RowKind.INSERT
+    column: str | None = None
+    keys_only: bool = False
+
+
+def as_changes(rows: pa.Table, schema: TableSchema, change: ChangeKind) -> tuple[pa.Table, npt.NDArray[np.int8]]:
+    """Return ``rows`` in the table's columns and types, and their row kinds (0..3), row for row.
+
+    Raises InvalidRequestError. Clauses: TBL-2, TBL-4, TBL-8.
+    """
+    if change.column is not None:
+        rows, kinds = split_kinds(rows, change.column)
+    else:
+        kinds = np.full(rows.num_rows, int(change.kind), dtype=np.int8)
+    return (conform_keys if change.keys_only else conform)(rows, schema), kinds
+
+
+def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return ``rows`` with exactly the table's columns and types, in the table's order.
+
+    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-2, TBL-8.
+    """
+    names = [field.name for field in schema.fields]
+    _expect_names(rows.column_names, names)
+    return pa.table([_column(rows.column(f.name), f) for f in schema.fields], names=names)
+
+
+def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return retractions for ``rows`` of primary-key columns: all columns, the others empty.
+
+    Raises InvalidRequestError. Clauses: TBL-2, TBL-4.
+    """
+    _expect_names(rows.column_names, list(schema.primary_keys))
+    columns = []
+    for field in schema.fields:
+        if field.name in schema.primary_keys:
+            columns.append(_column(rows.column(field.name), field))
+        else:
+            columns.append(pa.chunked_array([_empty(field, rows.num_rows)]))
+    return pa.table(columns, names=[field.name for field in schema.fields])
+
+
+def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.int8]]:
+    """Return ``rows`` without ``column``, and that column as row kinds (n values 0..3).
+
+    Raises InvalidRequestError for an unknown kind. Clauses: TBL-4.
+    """
+    if column not in rows.column_names:
+        raise InvalidRequestError(f"row kinds: expected a column {column!r}, found {', '.join(rows.column_names)}")
+    values = rows.column(column)
+    symbols = pt.is_string(values.type) or pt.is_large_string(values.type)
+    if not symbols and not pt.is_integer(values.type):
+        raise InvalidRequestError(f"row kinds in {column!r}: expected strings or integers, found {values.type}")
+    known = pa.array(ROW_KIND_SYMBOLS) if symbols else pa.array([int(kind) for kind in RowKind])
+    found = pc.index_in(values.cast(known.type), value_set=known)
+    if found.null_count:
+        row = pc.index(pc.is_null(found), True).as_py()
+        raise InvalidRequestError(
+            f"row kind of row {row}: expected one of {', '.join(ROW_KIND_SYMBOLS)} or 0..3, found {values[row].as_py()!r}"
+        )
+    return rows.drop_columns([column]), found.to_numpy().astype(np.int8)
+
+
+def _expect_names(found: list[str], expected: list[str]) -> None:
+    if sorted(found) != sorted(expected):
+        raise InvalidRequestError(f"columns: expected {', '.join(expected)}, found {', '.join(found)}")
+
+
+def _column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    wanted = to_arrow(field.type)
+    if values.type != wanted:
+        values = _converted(values, field, wanted)
+    if not field.type.nullable and values.null_count:
+        raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {values.null_count} nulls")
+    return values
+
+
+def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa.ChunkedArray:
+    found = values.type
+    if pt.is_dictionary(found):
+        return _converted(values.cast(found.value_type), field, wanted)
+    related = pt.is_null(found) or any(family(found) and family(wanted) for family in FAMILIES)
+    if not related:
+        raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}")
+    try:
+        cast = values.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}: {error}") from None
+    if pt.is_floating(found) and found.bit_width > getattr(wanted, "bit_width", 64):
+        _expect_same(values, cast.cast(found), field)
+    return cast
+
+
+def _expect_same(before: pa.ChunkedArray, after: pa.ChunkedArray, field: Field) -> None:
+    """Refuse a narrower float that is not the same number."""
+    left: Any = before.to_numpy()
+    right: Any = after.to_numpy()
+    if not np.array_equal(left, right, equal_nan=True):
+        raise InvalidRequestError(f"column {field.name}: expected {field.type}, found values of more precision")
+
+
+def _empty(field: Field, count: int) -> pa.Array:
+    """Return values for a column that a retraction does not name; they are never visible."""
+    kind = to_arrow(field.type)
+    if field.type.nullable:
+        return pa.nulls(count, kind)
+    if pt.is_list(kind) or pt.is_map(kind):
+        return pa.array([[]] * count, kind)
+    if pt.is_struct(kind):
+        children = [_empty(child, count) for child in field.type.children]
+        return pa.StructArray.from_arrays(children, fields=list(kind))
+    if pt.is_string(kind) or pt.is_binary(kind):
+        return pa.array([""] * count).cast(kind)
+    return pa.array([0] * count, pa.int32()).cast(kind)

@@ -1,0 +1,95 @@
+"""The DV read as Spark's own Parquet scan plus a filter by position.
+
+Files without a vector are scanned and nothing else. The others are joined, by a broadcast, with their
+vectors as arrays of 64-bit words, and a row stays if its bit is not set. Filters of the caller still reach
+Parquet: `row_index` counts the rows of the file, whatever the scan skips.
+
+Clauses: RD-1, RD-6, RD-7, RD-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from pktable.bucket.read import BucketRead
+from pktable.bucket.table_files import TableFiles
+from pktable.format.deletion_vector import DeletionVector
+from pktable.spark.types import spark_schema
+
+WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
+
+
+def native_scan(
+    session: SparkSession, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]
+) -> DataFrame:
+    """Return the live rows of ``parts``, none of which merges, in ``columns``. Starts no job."""
+    plain: list[str] = []
+    marked: dict[str, tuple[int, DeletionVector]] = {}
+    for part in parts:
+        vectors = files.vectors(part.state)
+        for file in part.state.files:
+            path = files.data_path(part.state.place, file)
+            vector = vectors.get(file.file_name)
+            if vector is None or not vector.cardinality:
+                plain.append(path)
+            else:
+                marked[path] = (file.file_size, vector)
+    schema = spark_schema([files.schema.field(name) for name in columns])
+    scans = []
+    if plain:
+        scans.append(_scan(session, plain, schema))
+    if marked:
+        scans.append(_without_marked(session, _scan(session, list(marked), schema), marked, schema))
+    return reduce(DataFrame.unionAll, scans)
+
+
+def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
+    # Without recursiveFileLookup Spark would take partition values from directory names; the files have them.
+    return (
+        session.read.schema(schema)
+        .option("recursiveFileLookup", "true")
+        .option("parquet.page.verify-checksum.enabled", "true")
+        .parquet(*paths)
+    )
+
+
+def _without_marked(
+    session: SparkSession, scan: DataFrame, marked: Mapping[str, tuple[int, DeletionVector]], schema: StructType
+) -> DataFrame:
+    """Return the rows of ``scan`` that no vector marks. Clauses: DV-1, RD-7."""
+    sizes = [size for size, _ in marked.values()]
+    # Both tell the file; a number is cheaper to join on than a name, as long as it tells.
+    by_size = len(set(sizes)) == len(sizes)
+    names = [path.rpartition("/")[2] for path in marked]
+    words = session.createDataFrame(
+        pa.table(
+            {
+                FILE: pa.array(sizes, pa.int64()) if by_size else pa.array(names),
+                WORDS: pa.array([_words(vector) for _, vector in marked.values()], pa.list_(pa.int64())),
+            }
+        )
+    )
+    key = F.col("_metadata.file_size" if by_size else "_metadata.file_name")
+    rows = scan.select("*", key.alias(FILE), F.col("_metadata.row_index").alias(POSITION))
+    joined = rows.join(F.broadcast(words), FILE, "left")
+    return joined.where(_unmarked()).select(*schema.names)
+
+
+def _unmarked() -> Column:
+    word = F.get(F.col(WORDS), F.shiftright(POSITION, 6).cast("int"))
+    bit = F.getbit(word, F.col(POSITION).bitwiseAND(F.lit(63)).cast("int"))
+    return F.coalesce(bit, F.lit(0).cast("tinyint")) == F.lit(0).cast("tinyint")
+
+
+def _words(vector: DeletionVector) -> np.ndarray:  # type: ignore[type-arg]
+    """Return the vector as little-endian words, as long as its last marked position needs."""
+    mask = vector.mask(vector.max_position + 1)
+    packed = np.packbits(mask, bitorder="little")
+    return np.concatenate([packed, np.zeros(-len(packed) % 8, np.uint8)]).view("<i8")

@@ -1,0 +1,207 @@
+"""The Spark runner: bucket work on executors, tiny work in the driver.
+
+The work itself is the kernel's, the same the local runner does. What crosses the wire is pickled metadata
+and Arrow batches; an error of ours comes back as a value and is raised in the driver as what it was.
+Only the public DataFrame API is used, so that Spark Connect serves as well.
+
+Clauses: TBL-6, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pktable_spec.errors import PkTableError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pktable.bucket.read import BucketRead, read_bucket
+from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_quietly
+from pktable.bucket.write import BucketAppend
+from pktable.catalog.state import Identity
+from pktable.local import CompactionTask, LocalRunner, run_task
+from pktable.predicate import Predicate
+from pktable.rows import ChangeKind, as_changes
+from pktable.spark.errors import raised_here
+from pktable.spark.native import native_scan
+from pktable.spark.types import for_spark, spark_schema
+from pktable.spark.write import write_frame
+
+RESULT = "blob binary"
+DRIVER_BYTES = 4 << 20
+DRIVER_ROWS = 10_000
+TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
+
+Blobs = Iterator[pa.RecordBatch]
+
+
+@dataclass(slots=True)
+class SparkRunner:
+    """Runs on ``session``. ``driver_bytes``, ``driver_rows``: up to this much is done in the driver."""
+
+    session: SparkSession
+    driver_bytes: int = DRIVER_BYTES
+    driver_rows: int = DRIVER_ROWS
+
+    def write(
+        self,
+        files: TableFiles,
+        rows: Any,
+        change: ChangeKind,
+        next_sequence: Mapping[Identity, int],
+        new: NewFiles,
+        now_millis: int,
+    ) -> list[BucketAppend]:
+        """Write ``rows``, a DataFrame or a pyarrow.Table, as level-0 runs. Clauses: TBL-6."""
+        small = self._small(rows)
+        if small is not None:
+            return LocalRunner().write(files, small, change, next_sequence, new, now_millis)
+        frame = self.session.createDataFrame(for_spark(rows)) if isinstance(rows, pa.Table) else rows
+        # What the schema alone tells is told before a job starts.
+        as_changes(frame.limit(0).toArrow(), files.schema, change)
+        results = write_frame(frame, files, change, next_sequence, now_millis)
+        appends: list[BucketAppend] = []
+        failed: PkTableError | None = None
+        for result in results:
+            if isinstance(result, PkTableError):
+                failed = result
+            else:
+                append, paths = result
+                new.paths += paths
+                appends.append(append)
+        if failed is not None:
+            raise failed
+        return merged_by_bucket(appends)
+
+    def compact(self, files: TableFiles, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+        """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
+        if sum(map(_input_bytes, tasks)) <= self.driver_bytes:
+            return LocalRunner().compact(files, tasks)
+        outcomes = self._on_executors(_bins(tasks), _compactor(files))
+        changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
+        if failed:
+            for change in changes:
+                remove_quietly(files.store, change.created)
+            raise failed[0]
+        return changes
+
+    def read(
+        self,
+        files: TableFiles,
+        parts: Sequence[BucketRead],
+        columns: Sequence[str],
+        predicate: Predicate | None,
+        limit: int | None,
+    ) -> DataFrame:
+        """Return a lazy DataFrame of the rows of ``parts``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
+        needed = [*columns, *(n for n in predicate.columns() if n not in columns)] if predicate else list(columns)
+        unmerged = [part for part in parts if not part.merges]
+        merged = [part for part in parts if part.merges]
+        frames = []
+        if unmerged:
+            frames.append(native_scan(self.session, files, unmerged, needed))
+        if merged:
+            frames.append(self._merged(files, merged, needed))
+        schema = spark_schema([files.schema.field(name) for name in needed])
+        frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
+        if predicate is not None:
+            frame = frame.where(predicate.text)
+        frame = frame.select(*columns)
+        return frame if limit is None else frame.limit(limit)
+
+    def to_arrow(self, frame: DataFrame) -> pa.Table:
+        with raised_here():
+            return frame.toArrow()
+
+    def _small(self, rows: Any) -> pa.Table | None:
+        """Return ``rows`` as Arrow, in order, if the driver may do the work; None otherwise."""
+        if isinstance(rows, pa.Table):
+            return rows if rows.nbytes <= self.driver_bytes else None
+        if not self.driver_rows:
+            return None
+        order = "__pktable_order"
+        with raised_here():
+            head = rows.withColumn(order, F.monotonically_increasing_id()).limit(self.driver_rows + 1).toArrow()
+        if head.num_rows > self.driver_rows or head.nbytes > self.driver_bytes:
+            return None
+        return head.sort_by(order).drop_columns([order])
+
+    def _merged(self, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
+        """Merge on the executors, one bucket after the other in a task."""
+        schema = spark_schema([files.schema.field(name) for name in columns])
+
+        def rows(batches: Blobs) -> Iterator[pa.RecordBatch]:
+            for blob in _blobs(batches):
+                for table in read_bucket(files, pickle.loads(blob), columns, None):
+                    yield from for_spark(table).to_batches()
+
+        return self._blob_frame([pickle.dumps(part) for part in parts]).mapInArrow(rows, schema)
+
+    def _on_executors(self, bins: Sequence[object], work: Callable[[Blobs], Iterator[pa.RecordBatch]]) -> list[Any]:
+        frame = self._blob_frame([pickle.dumps(one) for one in bins])
+        with raised_here():
+            return [pickle.loads(row.blob) for row in frame.mapInArrow(work, RESULT).collect()]
+
+    def _blob_frame(self, blobs: Sequence[bytes]) -> DataFrame:
+        return self.session.createDataFrame(pa.table({"blob": pa.array(blobs, pa.binary())}))
+
+
+def _compactor(files: TableFiles) -> Callable[[Blobs], Iterator[pa.RecordBatch]]:
+    def compact(batches: Blobs) -> Iterator[pa.RecordBatch]:
+        for blob in _blobs(batches):
+            for task in pickle.loads(blob):
+                yield result_batch(_outcome(files, task))
+
+    return compact
+
+
+def _outcome(files: TableFiles, task: CompactionTask) -> BucketChange | PkTableError:
+    try:
+        return run_task(files, task)
+    except PkTableError as error:
+        return error
+
+
+def result_batch(result: object) -> pa.RecordBatch:
+    """Return one pickled result as the batch of a `RESULT` frame."""
+    return pa.record_batch({"blob": pa.array([pickle.dumps(result)], pa.binary())})
+
+
+def _blobs(batches: Blobs) -> Iterator[bytes]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _input_bytes(task: CompactionTask) -> int:
+    return sum(file.file_size for file in task.chosen.files)
+
+
+def _bins(tasks: Sequence[CompactionTask]) -> list[list[CompactionTask]]:
+    """Group tasks so that small ones share a bin, largest first so that stragglers are small."""
+    bins: list[list[CompactionTask]] = []
+    room = 0
+    for task in sorted(tasks, key=_input_bytes, reverse=True):
+        if not bins or room < _input_bytes(task):
+            bins.append([])
+            room = TASK_BYTES
+        bins[-1].append(task)
+        room -= _input_bytes(task)
+    return bins
+
+
+def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
+    """Return one append per bucket, its files oldest first."""
+    grouped: dict[Identity, list[BucketAppend]] = {}
+    for append in appends:
+        grouped.setdefault(append.place.identity, []).append(append)
+    result = []
+    for same in grouped.values():
+        files = sorted((file for append in same for file in append.files), key=lambda f: f.min_sequence_number)
+        result.append(BucketAppend(same[0].place, tuple(files)))
+    return result

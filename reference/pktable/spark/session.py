@@ -1,0 +1,53 @@
+"""A Spark session for this machine, and the check that there is a Java to run it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from pktable_spec.errors import InvalidRequestError
+from pyspark.sql import SparkSession
+
+JAVA_NEEDED = 17
+HOW_TO_GET_JAVA = "install a JDK (Debian: apt-get install openjdk-17-jdk-headless) or point JAVA_HOME at one"
+
+
+def local_session(*, cores: str = "*", memory: str = "2g", show_progress: bool = False) -> SparkSession:
+    """Return a session on ``local[cores]``, started if need be. Raises InvalidRequestError without Java 17+."""
+    require_java()
+    # Workers must be the interpreter that runs this: another one has neither us nor our dependencies.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName("pktable")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", str(show_progress).lower())
+        .config("spark.driver.memory", memory)
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.sql.catalogImplementation", "in-memory")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def require_java() -> None:
+    """Raise InvalidRequestError unless a Java of at least version 17 is found."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not java or not os.path.exists(java):
+        where = f"JAVA_HOME={home}" if home else "PATH"
+        raise InvalidRequestError(f"Spark: expected Java {JAVA_NEEDED} or newer, found none on {where}; {HOW_TO_GET_JAVA}")
+    text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', text)
+    if not found or int(found[1]) < JAVA_NEEDED:
+        first = text.strip().partition("\n")[0] or "no version"
+        raise InvalidRequestError(f"Spark: expected Java {JAVA_NEEDED} or newer, found {first}; {HOW_TO_GET_JAVA}")

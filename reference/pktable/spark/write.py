@@ -1,0 +1,115 @@
+"""Write a large DataFrame: rows to the task of their bucket, in their order, as level-0 runs.
+
+The order of a DataFrame is that of its partitions and of the rows in them. Every row gets its ordinal
+first; after the shuffle the rows of a bucket are sorted by it, so that sequence numbers follow the
+caller's order although the rows travelled.
+
+Clauses: TBL-5, TBL-6, LSM-5.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pktable_spec.errors import PkTableError
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, IntegerType, LongType, StructField
+
+from pktable.bucket.table_files import NewFiles, TableFiles
+from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
+from pktable.catalog.state import Identity
+from pktable.format.bucket import bucket_of
+from pktable.rows import ChangeKind, as_changes
+from pktable.spark.errors import raised_here
+from pktable.spark.types import for_spark, spark_schema
+
+ORDER, KIND, BUCKET = "__pktable_order", "__pktable_kind", "__pktable_bucket"
+
+
+def write_frame(
+    frame: DataFrame, files: TableFiles, change: ChangeKind, next_sequence: Mapping[Identity, int], now_millis: int
+) -> list[Any]:
+    """Write ``frame`` on the executors; return per flush (BucketAppend, paths made) or an error of ours."""
+    fields = files.schema.fields
+    prepared = spark_schema(fields).add(StructField(KIND, ByteType())).add(StructField(ORDER, LongType()))
+    prepared = prepared.add(StructField(BUCKET, IntegerType()))
+
+    def prepare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from _prepared(pa.Table.from_batches([batch]), files, change).to_batches()
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for result in _written(batches, files, next_sequence, now_millis):
+            yield pa.record_batch({"blob": pa.array([pickle.dumps(result)], pa.binary())})
+
+    group = [*files.schema.partition_keys, BUCKET]
+    written = (
+        frame.withColumn(ORDER, F.monotonically_increasing_id())
+        .mapInArrow(prepare, prepared)
+        .repartition(*group)
+        .sortWithinPartitions(*group, ORDER)
+        .mapInArrow(write, "blob binary")
+    )
+    with raised_here():
+        return [pickle.loads(row.blob) for row in written.collect()]
+
+
+def _prepared(rows: pa.Table, files: TableFiles, change: ChangeKind) -> pa.Table:
+    """Return ``rows`` in the table's types with row kind, ordinal and bucket. Clauses: TBL-5, TBL-8."""
+    table, kinds = as_changes(rows.drop_columns([ORDER]), files.schema, change)
+    keys = files.schema.bucket_key_fields
+    buckets = bucket_of([table.column(f.name) for f in keys], [f.type for f in keys], files.options.bucket)
+    return (
+        for_spark(table)
+        .append_column(KIND, pa.array(kinds))
+        .append_column(ORDER, rows.column(ORDER))
+        .append_column(BUCKET, pa.array(buckets, pa.int32()))
+    )
+
+
+def _written(
+    batches: Iterator[pa.RecordBatch], files: TableFiles, next_sequence: Mapping[Identity, int], now_millis: int
+) -> Iterator[tuple[BucketAppend, list[str]] | PkTableError]:
+    """Gather the rows of a bucket up to the size of the write buffer, write them, go on. Clauses: LSM-5."""
+    new = NewFiles(token=str(uuid.uuid4()))
+    numbers = dict(next_sequence)
+    gathered: dict[Identity, list[pa.Table]] = {}
+    size = 0
+
+    def flush() -> Iterator[tuple[BucketAppend, list[str]]]:
+        for identity, tables in gathered.items():
+            place = files.place(*identity)
+            table = pa.concat_tables(tables)
+            first = numbers.get(identity, 0)
+            numbers[identity] = first + table.num_rows
+            kinds = table.column(KIND).to_numpy().astype(np.int8)
+            made = len(new.paths)
+            written = write_rows(
+                files, place, table.drop_columns([KIND]), kinds, first, new, now_millis=now_millis
+            )
+            yield BucketAppend(place, written), new.paths[made:]
+        gathered.clear()
+
+    schema = files.schema.arrow_schema.append(pa.field(KIND, pa.int8()))
+    try:
+        for batch in batches:
+            table = pa.Table.from_batches([batch]).drop_columns([ORDER, BUCKET]).cast(schema)
+            for partition, bucket, part in split_by_bucket(files, table):
+                gathered.setdefault((partition, bucket), []).append(part)
+                size += part.nbytes
+            if size >= files.options.write_buffer_bytes:
+                yield from flush()
+                size = 0
+        yield from flush()
+    except PkTableError as error:
+        new.remove(files.store)
+        yield error
+    except BaseException:
+        new.remove(files.store)
+        raise

@@ -1,0 +1,1 @@
+"""Where bytes lie: listing, reading, putting a file if it is absent."""

@@ -1,0 +1,181 @@
+"""Where bytes lie: a local directory or any file system pyarrow knows by URI.
+
+A commit needs one thing of a store: creating a file only if it is absent, whole or not at all. A local
+file system gives it by linking a finished temporary file to the final name; HDFS by a rename that does
+not overwrite. Object stores that pyarrow reaches offer no such operation to it, so tables there can be
+read but not committed to: `put_if_absent` refuses instead of losing snapshots.
+
+Clauses: CMT-1.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+from pktable_spec.errors import InvalidRequestError
+
+
+class FileIO(Protocol):
+    """Files by path, as the store spells paths. Missing files raise FileNotFoundError."""
+
+    def read(self, path: str) -> bytes: ...
+    def open(self, path: str) -> Any:
+        """Return something pyarrow.parquet can read at random positions."""
+
+    def create(self, path: str) -> Any:
+        """Return a binary sink for a new file; its directory is made."""
+
+    def write(self, path: str, data: bytes) -> None: ...
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create ``path`` with ``data`` at once, or return False because it exists."""
+
+    def list_names(self, directory: str) -> list[str]:
+        """Return the names in ``directory``; none if it does not exist."""
+
+    def exists(self, path: str) -> bool: ...
+    def delete(self, path: str) -> None:
+        """Remove a file; a missing one is no error."""
+
+
+class LocalFileIO:
+    """A directory of this machine."""
+
+    def __init__(self) -> None:
+        self._made: set[str] = set()
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def open(self, path: str) -> Any:
+        return pa.OSFile(path, "rb")
+
+    def create(self, path: str) -> Any:
+        self._make_parent(path)
+        return pa.OSFile(path, "wb")
+
+    def write(self, path: str, data: bytes) -> None:
+        self._make_parent(path)
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self._make_parent(path)
+        directory, name = os.path.split(path)
+        temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
+        self.write(temporary, data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(temporary)
+        return True
+
+    def list_names(self, directory: str) -> list[str]:
+        try:
+            return os.listdir(directory)
+        except FileNotFoundError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def delete(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def _make_parent(self, path: str) -> None:
+        parent = os.path.dirname(path)
+        if parent not in self._made:
+            os.makedirs(parent, exist_ok=True)
+            self._made.add(parent)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_made": set()}
+
+
+class ArrowFileIO:
+    """A file system of pyarrow, found by URI."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._fs, _ = pafs.FileSystem.from_uri(uri)
+
+    def read(self, path: str) -> bytes:
+        with self._fs.open_input_stream(path) as file:
+            data: bytes = file.read()
+            return data
+
+    def open(self, path: str) -> Any:
+        return self._fs.open_input_file(path)
+
+    def create(self, path: str) -> Any:
+        self._make_parent(path)
+        return self._fs.open_output_stream(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        with self.create(path) as file:
+            file.write(data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if self._fs.type_name != "hdfs":
+            raise InvalidRequestError(
+                f"{path}: expected a store that can create a file only if it is absent, "
+                f"found {self._fs.type_name}; tables there can be read, not written"
+            )
+        temporary = f"{path}.{uuid.uuid4()}.tmp"
+        self.write(temporary, data)
+        try:
+            self._fs.move(temporary, path)
+        except OSError as error:
+            if self.exists(path):
+                return False
+            raise error
+        finally:
+            self.delete(temporary)
+        return True
+
+    def list_names(self, directory: str) -> list[str]:
+        selector = pafs.FileSelector(directory, allow_not_found=True)
+        return [info.base_name for info in self._fs.get_file_info(selector)]
+
+    def exists(self, path: str) -> bool:
+        return bool(self._fs.get_file_info(path).type != pafs.FileType.NotFound)
+
+    def delete(self, path: str) -> None:
+        if self.exists(path):
+            self._fs.delete_file(path)
+
+    def _make_parent(self, path: str) -> None:
+        self._fs.create_dir(path.rpartition("/")[0], recursive=True)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ArrowFileIO, (self._uri,)
+
+
+def open_store(location: str | os.PathLike[str]) -> tuple[FileIO, str]:
+    """Return the store of a table's location and the table's path in it.
+
+    ``location``: a local path, or a URI such as ``file:///…``, ``s3://…``, ``hdfs://…``.
+    Raises InvalidRequestError if no store knows the URI.
+    """
+    text = os.fspath(location)
+    if "://" not in text and not text.startswith("file:"):
+        return LocalFileIO(), str(Path(text).absolute())
+    try:
+        _, path = pafs.FileSystem.from_uri(text)
+        if text.startswith("file:"):
+            return LocalFileIO(), path
+        return ArrowFileIO(text), path
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InvalidRequestError(f"{text}: expected a path or a URI of a known store ({error})") from None
+
+

@@ -1,0 +1,1 @@
+"""The specification: clauses, vocabulary, errors, and the in-memory oracle. Standard library only."""

@@ -1,0 +1,57 @@
+"""Deletion vectors of a bucket: one set of (file, position), and what it hides.
+
+The subtle case is which keys of a compaction are looked up. A key marks older positions only if it
+comes from level 0 and meets no live record of a deeper level among the inputs: otherwise the older
+record is either merged away right there (DV-8) or was dealt with when this key left level 0 (DV-7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from pktable_spec.interface import Key
+from pktable_spec.model.levels import DataFile, FileId, LiveFile, Record
+
+Mark: TypeAlias = tuple[FileId, int]
+"""A file and a deleted position in it."""
+
+
+def visible(files: Sequence[DataFile], file: FileId, vectors: frozenset[Mark]) -> list[Record]:
+    """Return the records of ``file`` that no vector marks, in key order. Clauses: DV-1, RD-7."""
+    return [
+        record
+        for position, record in enumerate(files[file].records)
+        if (file, position) not in vectors
+    ]
+
+
+def keys_to_look_up(
+    files: Sequence[DataFile], inputs: Iterable[LiveFile], vectors: frozenset[Mark]
+) -> set[Key]:
+    """Return the keys that may have an older live record outside ``inputs``.
+
+    Clauses: DV-6, DV-7, DV-8.
+    """
+    from_level_zero: set[Key] = set()
+    from_deeper: set[Key] = set()
+    for file, level in inputs:
+        keys = from_deeper if level > 0 else from_level_zero
+        keys.update(record.key for record in visible(files, file, vectors))
+    return from_level_zero - from_deeper
+
+
+def positions_of(
+    keys: set[Key], files: Sequence[DataFile], live: Iterable[LiveFile], above: int, vectors: frozenset[Mark]
+) -> frozenset[Mark]:
+    """Return every unmarked position of ``keys`` in the live files of levels greater than ``above``.
+
+    Clauses: DV-6, DV-9.
+    """
+    return frozenset(
+        (file, position)
+        for file, level in live
+        if level > above
+        for position, record in enumerate(files[file].records)
+        if record.key in keys and (file, position) not in vectors
+    )

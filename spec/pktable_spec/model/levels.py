@@ -1,0 +1,100 @@
+"""Records, data files, sorted runs, and how records of one key are merged.
+
+A data file is immutable: its records in key order, whose index is their position, and the level it was
+born at. The level it is at now belongs to the state, because an upgrade changes that and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from pktable_spec.interface import Key, Row
+from pktable_spec.interface import StoredRecord as Record
+from pktable_spec.vocabulary import RowKind
+
+FileId: TypeAlias = int
+"""Index into `State.files`; ids ascend with creation."""
+
+LiveFile: TypeAlias = tuple[FileId, int]
+"""A live file and the level it is at."""
+
+
+class KeyedChange(NamedTuple):
+    """A change of one bucket, its trimmed key taken out."""
+
+    key: Key
+    kind: RowKind
+    row: Row
+
+
+class DataFile(NamedTuple):
+    """An immutable file: its records, ascending by key, and the level it was written to (0: a write)."""
+
+    records: tuple[Record, ...]
+    born: int
+
+    @property
+    def min_key(self) -> Key:
+        return self.records[0].key
+
+    @property
+    def max_key(self) -> Key:
+        return self.records[-1].key
+
+    @property
+    def min_sequence(self) -> int:
+        return min(record.sequence for record in self.records)
+
+    @property
+    def max_sequence(self) -> int:
+        return max(record.sequence for record in self.records)
+
+    @property
+    def retraction_count(self) -> int:
+        return sum(not record.kind.is_add for record in self.records)
+
+
+def merge(runs: Sequence[Iterable[Record]]) -> list[Record]:
+    """Return the winning record of every key, keys ascending; ``runs`` are given newest first.
+
+    Clauses: MRG-1, MRG-2, MRG-4, MRG-5.
+    """
+    winners: dict[Key, Record] = {}
+    for run in runs:
+        for record in run:
+            held = winners.get(record.key)
+            # Strictly greater: what ties in both stays with the newer run, which came first.
+            if held is None or (record.sequence, record.kind.is_add) > (held.sequence, held.kind.is_add):
+                winners[record.key] = record
+    return [winners[key] for key in sorted(winners)]  # type: ignore[type-var]
+
+
+def flush(changes: Sequence[KeyedChange], first_sequence: int) -> tuple[Record, ...]:
+    """Number the changes of one write consecutively and keep the last of each key, in key order.
+
+    Clauses: LSM-1, LSM-5, TBL-6.
+    """
+    numbered = [
+        Record(change.key, sequence, change.kind, change.row)
+        for sequence, change in enumerate(changes, first_sequence)
+    ]
+    return tuple(merge([numbered]))
+
+
+def sorted_runs(files: Sequence[DataFile], live: Iterable[LiveFile]) -> list[tuple[LiveFile, ...]]:
+    """Return the runs of a bucket, newest first, the files of each in key order.
+
+    Clauses: LSM-2, LSM-4.
+    """
+    level_zero = [entry for entry in live if entry[1] == 0]
+    # Ids ascend with creation time, and stand for time and name alike.
+    level_zero.sort(key=lambda entry: (-files[entry[0]].max_sequence, -files[entry[0]].min_sequence, entry[0]))
+    deeper: dict[int, list[LiveFile]] = {}
+    for entry in live:
+        if entry[1] > 0:
+            deeper.setdefault(entry[1], []).append(entry)
+    return [(entry,) for entry in level_zero] + [
+        tuple(sorted(deeper[level], key=lambda entry: files[entry[0]].min_key))  # type: ignore[arg-type, return-value]
+        for level in sorted(deeper)
+    ]

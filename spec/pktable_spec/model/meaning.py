@@ -1,0 +1,60 @@
+"""What a table means: the fold of the log of committed writes. Nothing here knows of files.
+
+The subtle case is a table with deletion vectors, whose plain read lags behind: it is the same fold,
+over the changes that compaction has absorbed (RD-2). Which ones those are is told to `absorbed_rows`,
+per bucket, as the first snapshot that is not absorbed yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from pktable_spec.interface import BucketId, Change, Key, Row
+
+
+def fold(changes: Iterable[Change], key_of: Callable[[Row], Key]) -> dict[Key, Row]:
+    """Return the rows that remain, by key, after applying ``changes`` in order.
+
+    Clauses: TBL-4, TBL-6, MRG-1, MRG-3.
+    """
+    rows: dict[Key, Row] = {}
+    for kind, row in changes:
+        if kind.is_add:
+            rows[key_of(row)] = row
+        else:
+            rows.pop(key_of(row), None)
+    return rows
+
+
+class Meaning:
+    """The log of one table's committed writes, and what it says at every snapshot."""
+
+    def __init__(self, key_of: Callable[[Row], Key], bucket_of: Callable[[Row], BucketId]) -> None:
+        self._key_of, self._bucket_of = key_of, bucket_of
+        self.log: list[tuple[int, tuple[Change, ...]]] = []
+
+    def commit(self, snapshot: int, changes: Sequence[Change]) -> None:
+        """Append a write that became visible with ``snapshot``."""
+        assert not self.log or self.log[-1][0] < snapshot, "writes are told in commit order"
+        self.log.append((snapshot, tuple(changes)))
+
+    def rows(self, snapshot: int) -> list[Row]:
+        """Return the fold of every write up to and including ``snapshot``. Clauses: TBL-7, RD-3, RD-4."""
+        changes = [change for at, write in self.log if at <= snapshot for change in write]
+        return list(fold(changes, self._key_of).values())
+
+    def absorbed_rows(self, snapshot: int, first_unabsorbed: Mapping[BucketId, int]) -> list[Row]:
+        """Return the fold of the writes up to ``snapshot`` that compaction has absorbed.
+
+        ``first_unabsorbed`` gives, for each bucket that has live level-0 files, the snapshot of the
+        oldest write one of them holds; that write and all later ones of the bucket are not absorbed.
+        Clauses: RD-1, RD-2.
+        """
+        absorbed = [
+            change
+            for at, write in self.log
+            if at <= snapshot
+            for change in write
+            if at < first_unabsorbed.get(self._bucket_of(change.row), snapshot + 1)
+        ]
+        return list(fold(absorbed, self._key_of).values())

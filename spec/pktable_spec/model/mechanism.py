@@ -1,0 +1,301 @@
+"""One bucket as a transition system: files, levels, deletion vectors, staged work, commits.
+
+A `State` is a frozen, hashable value; every action is a function from a state to a state, named as in
+the TLA+ modules: Write, BeginWrite, CommitWrite, PlanCompaction, CommitCompaction (which commits or
+refuses), Crash. What a compaction will do is decided whole when it is planned, and checked against the
+latest state when it commits; between the two, other writes and compactions may commit.
+
+The steps of an action are methods of their own, so that a test can override one and watch the fault
+being noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from pktable_spec.interface import Key
+from pktable_spec.model import deletion_vectors, picks
+from pktable_spec.model.deletion_vectors import Mark
+from pktable_spec.model.levels import (
+    DataFile,
+    FileId,
+    KeyedChange,
+    LiveFile,
+    Record,
+    flush,
+    merge,
+    sorted_runs,
+)
+from pktable_spec.model.options import ModelOptions
+from pktable_spec.model.picks import Pick, PickFile
+
+RECORD_SIZE = 1000
+"""Bytes of a record: the model has no encoding, and sizes decide only picks and upgrades."""
+
+
+class StagedWrite(NamedTuple):
+    """A write whose files exist and are not committed; numbered when it was begun."""
+
+    changes: tuple[KeyedChange, ...]
+    first_sequence: int
+
+
+class Plan(NamedTuple):
+    """A compaction, done but not committed.
+
+    ``inputs`` leave the levels they are at: those in ``upgraded`` for the output level, the others for
+    good. ``vectors`` is the bucket's whole new index, ``base_vectors`` the one it was planned on.
+    """
+
+    inputs: frozenset[LiveFile]
+    output_level: int
+    upgraded: frozenset[FileId]
+    outputs: tuple[tuple[Record, ...], ...]
+    vectors: frozenset[Mark]
+    base_vectors: frozenset[Mark]
+
+
+Work: TypeAlias = StagedWrite | Plan
+
+
+class State(NamedTuple):
+    """A bucket: every file ever committed, the latest snapshot's live files and vectors, staged work.
+
+    ``snapshot`` counts the commits of this bucket; ``pending`` is ascending by job.
+    """
+
+    files: tuple[DataFile, ...] = ()
+    live: frozenset[LiveFile] = frozenset()
+    vectors: frozenset[Mark] = frozenset()
+    snapshot: int = 0
+    pending: tuple[tuple[str, Work], ...] = ()
+
+    def work(self, job: str) -> Work:
+        """Return the staged work of ``job``, which must have some."""
+        return dict(self.pending)[job]
+
+
+EMPTY = State()
+IsLarge: TypeAlias = Callable[[PickFile], bool]
+
+
+class Mechanism:
+    """The actions of one bucket. Holds options only; all else is in the states."""
+
+    def __init__(self, options: ModelOptions) -> None:
+        self.options = options
+
+    # ---------------------------------------------------------------- actions
+
+    def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
+        """Commit changes as one new level-0 file. Clauses: CMT-2, CMP-17, LSM-2."""
+        return self._append(state, changes, self.next_sequence(state))
+
+    def begin_write(self, state: State, job: str, changes: Sequence[KeyedChange]) -> State:
+        """Stage a write, numbered from the state it was begun on."""
+        return _with_work(state, job, StagedWrite(tuple(changes), self.next_sequence(state)))
+
+    def commit_write(self, state: State, job: str) -> State:
+        """Commit a staged write; number it anew where another write came between. Clauses: CMT-10."""
+        staged = state.work(job)
+        assert isinstance(staged, StagedWrite)
+        first = max(staged.first_sequence, self.next_sequence(state))
+        return self._append(_without_work(state, job), staged.changes, first)
+
+    def plan_compaction(self, state: State, job: str, pick: Pick, is_large: IsLarge) -> State:
+        """Stage the compaction of a pick; without effect where it would change nothing. Clauses: CMT-2."""
+        plan = self.plan(state, pick, is_large)
+        return _with_work(state, job, plan) if plan.inputs else state
+
+    def commit_compaction(self, state: State, job: str) -> State:
+        """Commit a staged compaction, or refuse and drop it. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14."""
+        plan = state.work(job)
+        assert isinstance(plan, Plan)
+        idle = _without_work(state, job)
+        return idle if self.conflict(idle, plan) else self._apply(idle, plan)
+
+    def crash(self, state: State, job: str) -> State:
+        """Drop staged work. Clauses: CMT-12."""
+        return _without_work(state, job)
+
+    # ------------------------------------------------------------------ picks
+
+    def runs(self, state: State) -> list[tuple[PickFile, ...]]:
+        """Return the runs as picks see them, newest first."""
+        marked = {file for file, _ in state.vectors}
+        return [
+            tuple(_pick_file(file, level, state.files[file], file in marked) for file, level in run)
+            for run in sorted_runs(state.files, state.live)
+        ]
+
+    def pick(self, state: State, *, full: bool) -> Pick | None:
+        """Return what is compacted when sizes count."""
+        choose = picks.full_pick if full else picks.universal_pick
+        return choose(self.runs(state), self.options)
+
+    def is_large(self, file: PickFile) -> bool:
+        return file.size >= self.options.large_file_size
+
+    # ------------------------------------------------------------- compaction
+
+    def plan(self, state: State, pick: Pick, is_large: IsLarge) -> Plan:
+        """Return what compacting ``pick`` does, from this state alone.
+
+        Clauses: CMP-9, CMP-10, CMP-12, DV-6, DV-10, DV-14.
+        """
+        division = picks.divide(pick, self.options, is_large)
+        groups = [_entries(group) for group in division.rewrites]
+        upgrades = _entries(division.upgrades)
+        marks = frozenset[Mark]()
+        if self.options.deletion_vectors:
+            for group in [*groups, *((entry,) for entry in upgrades)]:
+                marks |= self.marks(state, group, pick.output_level, state.vectors | marks)
+        outputs = [self.rewrite(state, group, pick.output_level, marks) for group in groups]
+        rewritten = frozenset(entry for group in groups for entry in group)
+        return Plan(
+            inputs=rewritten | frozenset(upgrades),
+            output_level=pick.output_level,
+            upgraded=frozenset(file for file, _ in upgrades),
+            outputs=tuple(output for rolled in outputs for output in self.rolled(rolled)),
+            vectors=self.kept_vectors(state, frozenset(file for file, _ in rewritten)) | marks,
+            base_vectors=state.vectors,
+        )
+
+    def marks(
+        self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
+    ) -> frozenset[Mark]:
+        """Return the positions that one rewrite or upgrade replaces. Clauses: DV-6, DV-7, DV-8, DV-9."""
+        keys = deletion_vectors.keys_to_look_up(state.files, group, vectors)
+        return deletion_vectors.positions_of(keys, state.files, state.live, output_level, vectors)
+
+    def rewrite(
+        self, state: State, group: Sequence[LiveFile], output_level: int, marks: frozenset[Mark]
+    ) -> list[Record]:
+        """Return the records that remain of a group. Clauses: CMP-12, CMP-13, MRG-1."""
+        merged = merge([self.input_run(state, run) for run in sorted_runs(state.files, group)])
+        return [
+            record
+            for record in merged
+            if record.kind.is_add or self.keeps_retraction(state, record.key, output_level, marks)
+        ]
+
+    def input_run(self, state: State, run: Sequence[LiveFile]) -> list[Record]:
+        """Return what a compaction reads of a run. Clauses: CMP-12."""
+        return [
+            record
+            for file, _ in run
+            for record in deletion_vectors.visible(state.files, file, state.vectors)
+        ]
+
+    def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
+        """Whether something older of a retracted key could come back. Clauses: CMP-13."""
+        if output_level == 0:
+            return True
+        if not self.options.deletion_vectors:
+            return any(level > output_level for _, level in state.live)
+        return bool(
+            deletion_vectors.positions_of(
+                {key}, state.files, state.live, output_level, state.vectors | marks
+            )
+        )
+
+    def kept_vectors(self, state: State, rewritten: frozenset[FileId]) -> frozenset[Mark]:
+        """Return the marks that outlive the compaction. Clauses: DV-10, DV-11."""
+        return frozenset(mark for mark in state.vectors if mark[0] not in rewritten)
+
+    def rolled(self, records: list[Record]) -> Iterator[tuple[Record, ...]]:
+        """Cut the output of one rewrite into files of the target size. Clauses: CMP-15."""
+        count = max(1, self.options.target_file_size // RECORD_SIZE)
+        return (tuple(records[start : start + count]) for start in range(0, len(records), count))
+
+    # ----------------------------------------------------------------- commit
+
+    def conflict(self, state: State, plan: Plan) -> str | None:
+        """Return the clause that forbids the commit, None where it may go ahead.
+
+        Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
+        """
+        if not plan.inputs <= state.live:
+            return "CMT-7"
+        if plan.base_vectors != state.vectors:
+            return "CMT-8"
+        after = self._apply(state, plan)
+        if not {file for file, _ in after.vectors} <= {file for file, _ in after.live}:
+            return "CMT-9"
+        if overlapping(after):
+            return "CMT-11"
+        return None
+
+    def _apply(self, state: State, plan: Plan) -> State:
+        files = state.files + tuple(DataFile(records, plan.output_level) for records in plan.outputs)
+        created = frozenset((file, plan.output_level) for file in range(len(state.files), len(files)))
+        upgraded = frozenset((file, plan.output_level) for file in plan.upgraded)
+        return state._replace(
+            files=files,
+            live=(state.live - plan.inputs) | upgraded | created,
+            vectors=plan.vectors,
+            snapshot=state.snapshot + 1,
+        )
+
+    def _append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
+        file = DataFile(flush(changes, first_sequence), 0)
+        return state._replace(
+            files=(*state.files, file),
+            live=state.live | {(len(state.files), 0)},
+            snapshot=state.snapshot + 1,
+        )
+
+    def next_sequence(self, state: State) -> int:
+        """Return the first sequence number above those of every live file. Clauses: LSM-5, CMT-10."""
+        return max((state.files[file].max_sequence for file, _ in state.live), default=-1) + 1
+
+    # ------------------------------------------------------------------ reads
+
+    def fresh_read(self, state: State) -> list[Record]:
+        """Return the records that all runs leave, merged. Clauses: RD-3, RD-4, MRG-3."""
+        merged = merge([self.input_run(state, run) for run in sorted_runs(state.files, state.live)])
+        return [record for record in merged if record.kind.is_add]
+
+    def plain_read(self, state: State) -> list[Record]:
+        """Return the records a plain read of the table returns.
+
+        With deletion vectors level 0 is left out and nothing is merged, unless retractions lie deeper.
+        Clauses: RD-1, RD-4, RD-5.
+        """
+        if not self.options.deletion_vectors:
+            return self.fresh_read(state)
+        deeper = [entry for entry in state.live if entry[1] > 0]
+        records = self.input_run(state, deeper)
+        if all(record.kind.is_add for record in records):
+            return records
+        return self.fresh_read(state._replace(live=frozenset(deeper)))
+
+
+def overlapping(state: State) -> bool:
+    """Whether two files of one level >= 1 overlap in key range. Clauses: CMT-11, LSM-2."""
+    for run in sorted_runs(state.files, state.live):
+        for (left, _), (right, _) in zip(run, run[1:], strict=False):
+            if state.files[left].max_key >= state.files[right].min_key:  # type: ignore[operator]
+                return True
+    return False
+
+
+def _pick_file(file: FileId, level: int, data: DataFile, has_vector: bool) -> PickFile:
+    size = RECORD_SIZE * len(data.records)
+    return PickFile(file, level, data.min_key, data.max_key, size, data.retraction_count, has_vector)
+
+
+def _entries(group: Sequence[PickFile]) -> tuple[LiveFile, ...]:
+    # In a state, files are named by their index.
+    return tuple((file.name, file.level) for file in group if isinstance(file.name, int))
+
+
+def _with_work(state: State, job: str, work: Work) -> State:
+    assert job not in dict(state.pending), f"{job} is busy"
+    return state._replace(pending=tuple(sorted([*state.pending, (job, work)], key=lambda item: item[0])))
+
+
+def _without_work(state: State, job: str) -> State:
+    assert job in dict(state.pending), f"{job} is idle"
+    return state._replace(pending=tuple(item for item in state.pending if item[0] != job))

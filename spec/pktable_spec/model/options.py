@@ -1,0 +1,50 @@
+"""The options the mechanism depends on, under Paimon's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What decides picks, levels and upgrades of one bucket. Sizes in bytes. Clauses: LSM-3, CMP-4, CMP-5."""
+
+    deletion_vectors: bool = True
+    trigger: int = 5
+    num_levels: int = 6
+    max_amplification_percent: int = 200
+    size_ratio_percent: int = 1
+    target_file_size: int = 128 << 20
+    bucket_count: int = 1
+
+    @property
+    def max_level(self) -> int:
+        return self.num_levels - 1
+
+    @property
+    def large_file_size(self) -> float:
+        """The size from which a file alone in its section is upgraded. Clauses: CMP-9."""
+        return self.target_file_size * 0.7
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> ModelOptions:
+        """Read the options that matter here; the others are somebody else's to refuse."""
+        trigger = int(options.get("num-sorted-run.compaction-trigger", "5"))
+        return ModelOptions(
+            deletion_vectors=options.get("deletion-vectors.enabled", "false") == "true",
+            trigger=trigger,
+            num_levels=int(options.get("num-levels", str(trigger + 1))),
+            max_amplification_percent=int(options.get("compaction.max-size-amplification-percent", "200")),
+            size_ratio_percent=int(options.get("compaction.size-ratio", "1")),
+            target_file_size=parse_size(options.get("target-file-size", "128 mb")),
+            bucket_count=int(options.get("bucket", "1")),
+        )
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size such as ``128 mb``."""
+    number, _, unit = text.strip().lower().partition(" ")
+    return int(number) * _UNITS[unit or "b"]

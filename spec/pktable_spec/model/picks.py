@@ -1,0 +1,193 @@
+"""Which runs a compaction takes, to which level, and which files of them it must rewrite.
+
+`universal_pick` tells it for known sizes; `allowed_picks` for all sizes at once, which is what a model
+without bytes needs: `universal_pick` of any sizes is one of `allowed_picks`. `divide` then splits a
+pick into rewrites and upgrades. Runs are given newest first, the files of a run in key order.
+
+The subtle case is the output level: one less than that of the first run not taken, and never 0 (CMP-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from pktable_spec.interface import Key
+from pktable_spec.model.options import ModelOptions
+
+
+class PickFile(NamedTuple):
+    """What a pick depends on, of one live file."""
+
+    name: Hashable
+    level: int
+    min_key: Key
+    max_key: Key
+    size: int
+    retraction_count: int
+    has_vector: bool
+
+
+Run: TypeAlias = Sequence[PickFile]
+
+
+class Pick(NamedTuple):
+    """The files a compaction takes and its output level.
+
+    ``purges`` tells a full compaction of the last run alone, which rewrites its files one by one;
+    ``full`` any full compaction, after which no deletion vector is left.
+    """
+
+    files: tuple[PickFile, ...]
+    output_level: int
+    full: bool = False
+    purges: bool = False
+
+
+class Division(NamedTuple):
+    """A pick taken apart: groups of files rewritten together, and files that only change level."""
+
+    rewrites: tuple[tuple[PickFile, ...], ...]
+    upgrades: tuple[PickFile, ...]
+
+
+def universal_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
+    """Return what universal compaction picks, None where it picks nothing.
+
+    Clauses: CMP-1, CMP-2, CMP-3, CMP-4, CMP-5, CMP-6, CMP-8.
+    """
+    count = _run_count(runs, options)
+    pick = None if count == 0 else take(runs, count, options)
+    if pick is None or (len(pick.files) == 1 and pick.files[0].level == pick.output_level):
+        return None
+    return pick
+
+
+def _run_count(runs: Sequence[Run], options: ModelOptions) -> int:
+    """Return how many runs are wanted, 0 for none."""
+    sizes = [sum(file.size for file in run) for run in runs]
+    if len(runs) >= options.trigger:
+        if sum(sizes[:-1]) * 100 > options.max_amplification_percent * sizes[-1]:
+            return len(runs)
+        by_ratio = _extended(sizes, 1, options)
+        if by_ratio > 1:
+            return by_ratio
+    if len(runs) > options.trigger:
+        return _extended(sizes, len(runs) - options.trigger + 1, options)
+    level_zero_count = sum(run[0].level == 0 for run in runs)
+    if options.deletion_vectors and level_zero_count:
+        count = _extended(sizes, level_zero_count, options)
+        if count < len(runs) and runs[count][0].level == 1:
+            count = _extended(sizes, count + 1, options)
+        return count
+    return 0
+
+
+def _extended(sizes: Sequence[int], count: int, options: ModelOptions) -> int:
+    """Add runs to the newest ``count`` while they are not too large for what is picked. Clauses: CMP-5."""
+    percent = 100 + options.size_ratio_percent
+    while count < len(sizes) and sum(sizes[:count]) * percent >= sizes[count] * 100:
+        count += 1
+    return count
+
+
+def take(runs: Sequence[Run], count: int, options: ModelOptions) -> Pick:
+    """Return the pick of the newest ``count`` runs, extended where it would end in level 0. Clauses: CMP-2."""
+    if count < len(runs) and runs[count][0].level <= 1:
+        while count < len(runs) and runs[count][0].level == 0:
+            count += 1
+        count = min(count + 1, len(runs))
+        output_level = runs[count - 1][0].level
+    else:
+        output_level = runs[count][0].level - 1 if count < len(runs) else 0
+    if count == len(runs):
+        output_level = options.max_level
+    return Pick(tuple(file for run in runs[:count] for file in run), output_level)
+
+
+def allowed_picks(runs: Sequence[Run], options: ModelOptions) -> frozenset[Pick]:
+    """Return every pick that universal compaction takes for some sizes of the files.
+
+    Clauses: CMP-1, CMP-2, CMP-3.
+    """
+    level_zero_count = sum(run[0].level == 0 for run in runs)
+    if len(runs) >= options.trigger:
+        fewest = 2
+    elif options.deletion_vectors and level_zero_count:
+        fewest = level_zero_count
+    else:
+        return frozenset()
+    if options.deletion_vectors and level_zero_count and len(runs) == options.trigger:
+        # Neither amplification nor ratio need fire; then level 0 is forced out alone.
+        fewest = min(fewest, level_zero_count)
+    picks = {take(runs, count, options) for count in range(fewest, len(runs) + 1)}
+    return frozenset(
+        pick for pick in picks if len(pick.files) > 1 or pick.files[0].level != pick.output_level
+    )
+
+
+def full_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
+    """Return what a full compaction takes, None where there is nothing to do. Clauses: CMP-7."""
+    if not runs:
+        return None
+    if len(runs) == 1 and runs[0][0].level == options.max_level:
+        marked = tuple(file for file in runs[0] if file.has_vector)
+        return Pick(marked, options.max_level, full=True, purges=True) if marked else None
+    return Pick(tuple(file for run in runs for file in run), options.max_level, full=True)
+
+
+def divide(pick: Pick, options: ModelOptions, is_large: Callable[[PickFile], bool]) -> Division:
+    """Split a pick into what is rewritten together and what is upgraded.
+
+    A file alone in its section and already at the output level is neither. Clauses: CMP-9, CMP-10, CMP-11.
+    """
+    if pick.purges:
+        return Division(tuple((file,) for file in pick.files), ())
+    rewrites: list[tuple[PickFile, ...]] = []
+    upgrades: list[PickFile] = []
+    neighbours: list[PickFile] = []
+
+    def keep_whole(file: PickFile) -> None:
+        if must_be_rewritten(file, pick, options):
+            rewrites.append((file,))
+        elif file.level != pick.output_level:
+            upgrades.append(file)
+
+    def rewrite_neighbours() -> None:
+        if len(neighbours) == 1:
+            keep_whole(neighbours[0])
+        elif neighbours:
+            rewrites.append(tuple(neighbours))
+        neighbours.clear()
+
+    for section in sections(pick.files):
+        if len(section) == 1 and is_large(section[0]):
+            rewrite_neighbours()
+            keep_whole(section[0])
+        else:
+            neighbours.extend(section)
+    rewrite_neighbours()
+    return Division(tuple(rewrites), tuple(upgrades))
+
+
+def must_be_rewritten(file: PickFile, pick: Pick, options: ModelOptions) -> bool:
+    """Whether a file may not be upgraded however large it is. Clauses: CMP-11, DV-13."""
+    if file.retraction_count:
+        out_of_level_zero = options.deletion_vectors and file.level == 0
+        return out_of_level_zero or pick.output_level == options.max_level
+    # A full compaction leaves no vector, so a file that has one cannot keep its bytes.
+    return pick.full and file.has_vector
+
+
+def sections(files: Sequence[PickFile]) -> list[list[PickFile]]:
+    """Group files whose key ranges overlap, directly or through others, in key order. Clauses: CMP-9."""
+    found: list[list[PickFile]] = []
+    greatest: Key = ()
+    for file in sorted(files, key=lambda file: (file.min_key, file.max_key)):  # type: ignore[arg-type, return-value]
+        if found and file.min_key <= greatest:  # type: ignore[operator]
+            found[-1].append(file)
+            greatest = max(greatest, file.max_key)  # type: ignore[type-var]
+        else:
+            found.append([file])
+            greatest = file.max_key
+    return found

@@ -1,0 +1,204 @@
+"""The oracle's mechanism as a table: buckets side by side, and one list of snapshots over them.
+
+A commit of several buckets is one snapshot and atomic: if one bucket refuses, nothing is committed.
+States are immutable, so a retained snapshot is nothing but the states it was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from pktable_spec.interface import (
+    EVERYTHING,
+    BucketId,
+    Change,
+    FileInfo,
+    Query,
+    Row,
+    Shape,
+    SnapshotInfo,
+    StoredRecord,
+    VectorInfo,
+)
+from pktable_spec.model import buckets
+from pktable_spec.model.levels import KeyedChange
+from pktable_spec.model.mechanism import EMPTY, RECORD_SIZE, Mechanism, Plan, State
+from pktable_spec.model.options import ModelOptions
+from pktable_spec.vocabulary import APPEND, COMPACT
+
+
+class _Snapshot(NamedTuple):
+    kind: str
+    states: Mapping[BucketId, State]
+
+
+class ModelTable:
+    """A `TableUnderTest` without bytes. ``mechanism`` lets a test put a fault in."""
+
+    can_stage_writes = True
+
+    def __init__(
+        self,
+        shape: Shape,
+        options: Mapping[str, str],
+        mechanism: Callable[[ModelOptions], Mechanism] = Mechanism,
+    ) -> None:
+        self.shape = shape
+        self.mechanism = mechanism(ModelOptions.parse(options))
+        self.states: dict[BucketId, State] = {}
+        self._history: list[_Snapshot] = []
+        self._staged: dict[int, set[BucketId]] = {}
+        self._tickets = 0
+
+    # ----------------------------------------------------------------- writes
+
+    def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
+        divided = self._divided(changes)
+        for bucket, keyed in divided.items():
+            self.states[bucket] = self.mechanism.write(self._state(bucket), keyed)
+        self._commit(APPEND)
+        if not write_only:
+            self._compact(list(divided), full=False)
+
+    def compact(self, *, full: bool = False) -> None:
+        self._compact(list(self.states), full=full)
+
+    def reopen(self) -> None:
+        """Do nothing: all there is, is stored."""
+
+    def close(self) -> None:
+        """Do nothing: there are no files."""
+
+    # ------------------------------------------------------------ staged work
+
+    def begin_write(self, changes: Sequence[Change]) -> int:
+        ticket = self._new_ticket()
+        divided = self._divided(changes)
+        for bucket, keyed in divided.items():
+            self.states[bucket] = self.mechanism.begin_write(self._state(bucket), str(ticket), keyed)
+        self._staged[ticket] = set(divided)
+        return ticket
+
+    def begin_compaction(self, *, full: bool = False) -> int | None:
+        ticket = self._new_ticket()
+        planned = self._plan(ticket, list(self.states), full=full)
+        if not planned:
+            return None
+        self._staged[ticket] = planned
+        return ticket
+
+    def commit(self, ticket: int) -> bool:
+        job, touched = str(ticket), self._staged.pop(ticket)
+        work = [(bucket, self.states[bucket], self.states[bucket].work(job)) for bucket in touched]
+        if any(isinstance(one, Plan) and self.mechanism.conflict(state, one) for _, state, one in work):
+            for bucket in touched:
+                self.states[bucket] = self.mechanism.crash(self.states[bucket], job)
+            return False
+        for bucket, state, one in work:
+            act = self.mechanism.commit_compaction if isinstance(one, Plan) else self.mechanism.commit_write
+            self.states[bucket] = act(state, job)
+        self._commit(COMPACT if isinstance(work[0][2], Plan) else APPEND)
+        return True
+
+    def abandon(self, ticket: int) -> None:
+        for bucket in self._staged.pop(ticket):
+            self.states[bucket] = self.mechanism.crash(self.states[bucket], str(ticket))
+
+    def _compact(self, among: Sequence[BucketId], *, full: bool) -> None:
+        ticket = self._new_ticket()
+        planned = self._plan(ticket, among, full=full)
+        if planned:
+            self._staged[ticket] = planned
+            committed = self.commit(ticket)
+            assert committed, "nothing came between plan and commit"
+
+    def _plan(self, ticket: int, among: Sequence[BucketId], *, full: bool) -> set[BucketId]:
+        planned = set()
+        for bucket in among:
+            state = self.states[bucket]
+            pick = self.mechanism.pick(state, full=full)
+            if pick is None:
+                continue
+            after = self.mechanism.plan_compaction(state, str(ticket), pick, self.mechanism.is_large)
+            if after != state:
+                self.states[bucket] = after
+                planned.add(bucket)
+        return planned
+
+    # ------------------------------------------------------------------ reads
+
+    def read(
+        self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
+    ) -> list[Row]:
+        if snapshot is None:
+            snapshot = len(self._history)
+        read = self.mechanism.fresh_read if fresh else self.mechanism.plain_read
+        states = self._history[snapshot - 1].states if snapshot else {}
+        rows = query.over(self.shape, (record.row for state in states.values() for record in read(state)))
+        return rows[: query.limit]
+
+    def snapshots(self) -> Sequence[SnapshotInfo]:
+        return [SnapshotInfo(id, snapshot.kind) for id, snapshot in enumerate(self._history, 1)]
+
+    def files(self, snapshot: int) -> Sequence[FileInfo]:
+        return [
+            FileInfo(
+                name=_file_name(bucket, file),
+                bucket=bucket,
+                level=level,
+                row_count=len(data.records),
+                min_key=data.min_key,
+                max_key=data.max_key,
+                min_sequence=data.min_sequence,
+                max_sequence=data.max_sequence,
+                retraction_count=data.retraction_count,
+                size=RECORD_SIZE * len(data.records),
+            )
+            for bucket, state in self._history[snapshot - 1].states.items()
+            for file, level in state.live
+            for data in (state.files[file],)
+        ]
+
+    def vectors(self, snapshot: int) -> Sequence[VectorInfo]:
+        return [
+            VectorInfo(f"vectors of {bucket}", bucket, _file_name(bucket, file), positions)
+            for bucket, state in self._history[snapshot - 1].states.items()
+            for file, positions in positions_by_file(state).items()
+        ]
+
+    def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
+        return self._history[snapshot - 1].states[file.bucket].files[int(file.name.rpartition("-")[2])].records
+
+    # -------------------------------------------------------------- the parts
+
+    def _divided(self, changes: Sequence[Change]) -> dict[BucketId, list[KeyedChange]]:
+        divided: dict[BucketId, list[KeyedChange]] = {}
+        count = self.mechanism.options.bucket_count
+        for kind, row in changes:
+            keyed = KeyedChange(self.shape.pick(row, self.shape.trimmed_key), kind, row)
+            divided.setdefault(buckets.bucket_of(self.shape, row, count), []).append(keyed)
+        return divided
+
+    def _state(self, bucket: BucketId) -> State:
+        return self.states.get(bucket, EMPTY)
+
+    def _new_ticket(self) -> int:
+        self._tickets += 1
+        return self._tickets
+
+    def _commit(self, kind: str) -> None:
+        self._history.append(_Snapshot(kind, dict(self.states)))
+
+
+def _file_name(bucket: BucketId, file: int) -> str:
+    partition, number = bucket
+    return "-".join(map(str, (*partition, number, file)))
+
+
+def positions_by_file(state: State) -> dict[int, frozenset[int]]:
+    """Return the deletion vector of each file that has one. Clauses: DV-1, DV-5."""
+    return {
+        file: frozenset(position for marked, position in state.vectors if marked == file)
+        for file, _ in state.vectors
+    }

@@ -1,0 +1,42 @@
+"""The words every part of the project shares: row kinds, commit kinds, system columns.
+
+Clauses: TBL-4, META-2, META-12.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class RowKind(IntEnum):
+    """What a change does to its key. The values are those stored in ``_VALUE_KIND``. Clauses: TBL-4."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def is_add(self) -> bool:
+        """Whether the change leaves a row under its key (+I, +U) or none (-U, -D)."""
+        return self in (RowKind.INSERT, RowKind.UPDATE_AFTER)
+
+    @property
+    def symbol(self) -> str:
+        return ROW_KIND_SYMBOLS[self]
+
+
+ROW_KIND_SYMBOLS: Final = ("+I", "-U", "+U", "-D")
+
+# Commit kinds, as spelled in a snapshot file.
+APPEND: Final = "APPEND"
+COMPACT: Final = "COMPACT"
+
+# System columns of a data file.
+KEY_PREFIX: Final = "_KEY_"
+SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
+VALUE_KIND: Final = "_VALUE_KIND"
+
+DELETION_VECTORS: Final = "DELETION_VECTORS"
+"""The index type under which an index manifest lists files of deletion vectors."""
