@@ -1,13 +1,220 @@
-"""The backends a history can run on, each as a context that gives a way to open new tables."""
+"""The backends a history can run on, each as a context that gives a way to open new tables.
+
+`PaimonTable` is the thin adapter of `pktable.Table`, with and without Spark. Users' operations go
+through the public face; what is looked into (files, vectors, records) is what the metadata and the
+Parquet files hold, read without `pktable`'s readers of rows.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pktable_spec.interface import OpenTable
+from pktable_spec.interface import (
+    EVERYTHING,
+    BucketId,
+    Change,
+    FileInfo,
+    OpenTable,
+    Query,
+    Row,
+    Shape,
+    SnapshotInfo,
+    StoredRecord,
+    VectorInfo,
+)
 from pktable_spec.model.table import ModelTable
+from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_KIND = "op"
+
+
+class PaimonTable:
+    """`pktable.Table` as a `TableUnderTest`. ``spark``: a session, or None for the local runner."""
+
+    can_stage_writes = True
+
+    def __init__(self, shape: Shape, options: Mapping[str, str], path: Path, spark: Any = None) -> None:
+        from pktable import Table
+
+        self._shape, self._path, self._spark = shape, path, spark
+        self._table = Table.create(
+            path,
+            ", ".join(f"{name} {kind}" for name, kind in shape.columns),
+            primary_key=list(shape.primary_key),
+            partition_by=list(shape.partition_keys),
+            options=dict(options),
+            spark=spark,
+        )
+        self._staged: dict[int, Any] = {}
+        self._tickets = itertools.count()
+
+    # ------------------------------------------------------- what users do
+
+    def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
+        kinds = {kind for kind, _ in changes}
+        if write_only:
+            self._prepare(changes, write_only=True).commit(self._user())
+        elif kinds == {RowKind.INSERT}:
+            self._table.upsert(self._frame(self._rows(changes)))
+        elif kinds == {RowKind.DELETE}:
+            self._table.delete(self._frame(self._rows(changes).select(list(self._shape.primary_key))))
+        else:
+            self._table.write_changes(self._frame(self._rows_with_kinds(changes)), row_kind=ROW_KIND)
+
+    def compact(self, *, full: bool = False) -> None:
+        self._table.compact(full=full)
+
+    def read(
+        self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
+    ) -> list[Row]:
+        found = self._table.to_arrow(
+            snapshot=snapshot,
+            fresh=fresh,
+            where=" AND ".join(one.sql for one in query.where) or None,
+            columns=list(query.columns) if query.columns is not None else None,
+            limit=query.limit,
+        )
+        return [tuple(row.values()) for row in found.to_pylist()]
+
+    def reopen(self) -> None:
+        from pktable import Table
+
+        self._table = Table.open(self._path, spark=self._spark)
+
+    def close(self) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+
+    # --------------------------------------------------------- staged work
+
+    def begin_write(self, changes: Sequence[Change]) -> int:
+        return self._stage(self._prepare(changes, write_only=True))
+
+    def begin_compaction(self, *, full: bool = False) -> int | None:
+        prepared = self._table.prepare_compaction(full=full)
+        return self._stage(prepared) if prepared.changes else None
+
+    def commit(self, ticket: int) -> bool:
+        prepared = self._staged.pop(ticket)
+        if hasattr(prepared, "commit_once"):
+            return bool(prepared.commit_once(self._user()))
+        prepared.commit(self._user())
+        return True
+
+    def abandon(self, ticket: int) -> None:
+        # A crash removes nothing: the files stay, and nothing may read them.
+        self._staged.pop(ticket)
+
+    def _stage(self, prepared: Any) -> int:
+        ticket = next(self._tickets)
+        self._staged[ticket] = prepared
+        return ticket
+
+    def _prepare(self, changes: Sequence[Change], *, write_only: bool) -> Any:
+        from pktable.rows import ChangeKind
+
+        frame = self._frame(self._rows_with_kinds(changes))
+        return self._table.prepare_write(frame, ChangeKind(column=ROW_KIND), write_only=write_only)
+
+    def _user(self) -> str:
+        return f"test-{next(self._tickets)}"
+
+    # --------------------------------------------------------- looking into
+
+    def snapshots(self) -> Sequence[SnapshotInfo]:
+        return [SnapshotInfo(one.id, one.commit_kind) for one in self._table.snapshots()]
+
+    def files(self, snapshot: int) -> Sequence[FileInfo]:
+        return [
+            FileInfo(
+                name=file.file_name,
+                bucket=bucket,
+                level=file.level,
+                row_count=file.row_count,
+                min_key=self._key(file.min_key),
+                max_key=self._key(file.max_key),
+                min_sequence=file.min_sequence_number,
+                max_sequence=file.max_sequence_number,
+                retraction_count=file.delete_row_count or 0,
+                size=file.file_size,
+            )
+            for bucket, state in self._buckets(snapshot)
+            for file in state.files
+        ]
+
+    def vectors(self, snapshot: int) -> Sequence[VectorInfo]:
+        return [
+            VectorInfo(state.index.file_name, bucket, name, frozenset(vector.positions().tolist()))
+            for bucket, state in self._buckets(snapshot)
+            if state.index is not None
+            for name, vector in self._table._files.vectors(state).items()
+        ]
+
+    def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
+        import pyarrow.parquet as pq
+
+        state = dict(self._buckets(snapshot))[file.bucket]
+        stored = next(one for one in state.files if one.file_name == file.name)
+        assert Path(self._table._files.data_path(state.place, stored)).stat().st_size == file.size, file
+        data = pq.ParquetFile(self._table._files.data_path(state.place, stored)).read()
+        return [
+            StoredRecord(
+                tuple(record[KEY_PREFIX + name] for name in self._shape.trimmed_key),
+                record[SEQUENCE_NUMBER],
+                RowKind(record[VALUE_KIND]),
+                tuple(record[name] for name in self._shape.names),
+            )
+            for record in data.to_pylist()
+        ]
+
+    def _buckets(self, snapshot: int) -> Iterator[tuple[BucketId, Any]]:
+        """Yield the buckets of a snapshot as `pktable` keeps them: live files and index of vectors."""
+        from pktable.format.binary_row import decode_row
+
+        table = self._table
+        state = table._states.at(table._snapshots.read(snapshot))
+        types = [field.type for field in table.schema.partition_fields]
+        for identity in {**state.files, **state.indexes}:
+            partition = tuple(decode_row(identity[0], types, at=str(self._path)))
+            yield (partition, identity[1]), table._states.bucket(state, identity)
+
+    def _key(self, row: bytes) -> Row:
+        from pktable.format.binary_row import decode_row
+
+        types = [field.type for field in self._table.schema.key_fields]
+        return tuple(decode_row(row, types, at=str(self._path)))
+
+    # ----------------------------------------------------------------- rows
+
+    def _rows(self, changes: Sequence[Change]) -> pa.Table:
+        import pyarrow as pa
+
+        types = {"INT": pa.int32(), "STRING": pa.string()}
+        columns = zip(*(row for _, row in changes), strict=True)
+        return pa.table(
+            [
+                pa.array(column, types[kind])
+                for column, (_, kind) in zip(columns, self._shape.columns, strict=True)
+            ],
+            names=list(self._shape.names),
+        )
+
+    def _rows_with_kinds(self, changes: Sequence[Change]) -> pa.Table:
+        import pyarrow as pa
+
+        return self._rows(changes).append_column(ROW_KIND, pa.array([kind.symbol for kind, _ in changes]))
+
+    def _frame(self, rows: pa.Table) -> Any:
+        return rows
 
 
 @contextlib.contextmanager
@@ -16,6 +223,33 @@ def model_backend() -> Iterator[OpenTable]:
     yield ModelTable
 
 
+@contextlib.contextmanager
+def local_backend(spark: Any = None) -> Iterator[OpenTable]:
+    """Tables of this process in a temporary directory, gone afterwards."""
+    numbers = itertools.count()
+    with tempfile.TemporaryDirectory(prefix="pktable-") as folder:
+
+        def open_table(shape: Shape, options: Mapping[str, str]) -> PaimonTable:
+            return PaimonTable(shape, options, Path(folder) / f"table-{next(numbers)}", spark)
+
+        yield open_table
+
+
+@contextlib.contextmanager
+def spark_backend() -> Iterator[OpenTable]:
+    """Tables of a local Spark session in a temporary directory; the session ends with the context."""
+    from pktable.spark.session import local_session
+
+    session = local_session(cores="2")
+    try:
+        with local_backend(session) as open_table:
+            yield open_table
+    finally:
+        session.stop()
+
+
 BACKENDS: Mapping[str, Callable[[], AbstractContextManager[OpenTable]]] = {
     "model": model_backend,
+    "local": local_backend,
+    "spark": spark_backend,
 }

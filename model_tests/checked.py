@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pktable_spec.covers import covers
+from pktable_spec.interface import Change, OpenTable, Scalar
+
 from model_tests.history import Changes, History, Operation, row_kind
 from model_tests.profiles import Profile
 from model_tests.watched import Layout, Stats, Watched
-from pktable_spec.covers import covers
-from pktable_spec.interface import Change, OpenTable, Scalar
 
 DELETION_VECTORS = "deletion-vectors.enabled"
 

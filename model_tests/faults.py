@@ -40,10 +40,7 @@ class MarksNoDeletes(Mechanism):
         self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
     ) -> frozenset[Mark]:
         retracted = {
-            record.key
-            for file, _ in group
-            for record in state.files[file].records
-            if not record.kind.is_add
+            record.key for file, _ in group for record in state.files[file].records if not record.kind.is_add
         }
         found = super().marks(state, group, output_level, vectors)
         return frozenset(mark for mark in found if state.files[mark[0]].records[mark[1]].key not in retracted)
@@ -203,7 +200,9 @@ class VectorsOneSnapshotEarly(Mechanism):
         after = super().write(state, changes)
         if not self.options.deletion_vectors:
             return after
-        return after._replace(vectors=after.vectors | self.marks(after, [(len(state.files), 0)], 0, state.vectors))
+        return after._replace(
+            vectors=after.vectors | self.marks(after, [(len(state.files), 0)], 0, state.vectors)
+        )
 
 
 class PicksByCountOnly(Mechanism):

@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis import seed as with_seed
 from hypothesis.stateful import run_state_machine_as_test
+from pktable_spec.interface import OpenTable
 
 from model_tests.adapters import BACKENDS
 from model_tests.machine import TableMachine
 from model_tests.profiles import PROFILES, Profile
 from model_tests.watched import Stats
-from pktable_spec.interface import OpenTable
 
 Progress = Callable[[Stats], None]
 
@@ -71,12 +70,11 @@ def _run(backend: str, profile: Profile, open_table: OpenTable, progress: Progre
             if progress is not None:
                 progress(stats)
 
-    run: Callable[[], TableMachine] = Machine
     if profile.seed is not None:
-        Machine._hypothesis_internal_use_seed = profile.seed  # type: ignore[attr-defined]
+        Machine._hypothesis_internal_use_seed = profile.seed
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            run_state_machine_as_test(run, settings=_settings(profile))
+            run_state_machine_as_test(Machine, settings=_settings(profile))
     except Exception as failure:  # whatever a table raises is a mismatch, and the history says which
         assert last.machine is not None
         # Hypothesis ends with a run of the smallest failing history it found.

@@ -7,11 +7,11 @@ column, ``w``: it numbers the change, so that every row a read returns names the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from pktable_spec.interface import Comparison, Query, Scalar, Shape
+from pktable_spec.interface import EVERYTHING, Comparison, Query, Scalar, Shape
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
 SHAPES: Final[Mapping[str, Shape]] = {
@@ -20,7 +20,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
         Shape("int", (("k", "INT"), ("v", "STRING"), ("w", "INT")), ("k",)),
         Shape("string", (("k", "STRING"), ("v", "STRING"), ("w", "INT")), ("k",)),
         Shape(
-            "composite", (("a", "INT"), ("b", "STRING"), ("v", "STRING"), ("w", "INT")), primary_key=("a", "b")
+            "composite",
+            (("a", "INT"), ("b", "STRING"), ("v", "STRING"), ("w", "INT")),
+            primary_key=("a", "b"),
         ),
         Shape(
             "partitioned",
@@ -49,7 +51,7 @@ class Operation:
     full: bool = False
     job: str = ""
     refused: bool | None = None
-    query: Query = Query()
+    query: Query = EVERYTHING
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object without the fields that have their default value."""
@@ -70,16 +72,17 @@ class Operation:
         return told
 
     @staticmethod
-    def from_json(told: Mapping[str, object]) -> Operation:
-        """Read what `to_json` gives; unknown fields are refused."""
+    def from_json(told: Mapping[str, Any]) -> Operation:
+        """Read what `to_json` gives. Raises TypeError for an unknown field."""
         fields = dict(told)
-        where = tuple(Comparison(*condition) for condition in _list(fields.pop("where", [])))
         columns = fields.pop("columns", None)
-        limit = fields.pop("limit", None)
-        assert limit is None or isinstance(limit, int)
-        query = Query(where, None if columns is None else tuple(_list(columns)), limit)
-        changes = tuple((kind, tuple(row)) for kind, row in _list(fields.pop("changes", [])))
-        return Operation(query=query, changes=changes, **fields)  # type: ignore[arg-type]
+        query = Query(
+            tuple(Comparison(*condition) for condition in fields.pop("where", [])),
+            None if columns is None else tuple(columns),
+            fields.pop("limit", None),
+        )
+        changes = tuple((kind, tuple(row)) for kind, row in fields.pop("changes", []))
+        return Operation(query=query, changes=changes, **fields)
 
 
 @dataclass
@@ -97,19 +100,12 @@ class History:
         return f'{{"table": "{self.shape.name}",\n "options": {options},\n "operations": [\n{lines}\n]}}\n'
 
     @staticmethod
-    def from_json(told: Mapping[str, object]) -> History:
-        options = told.get("options", {})
-        assert isinstance(options, dict)
-        operations = [Operation.from_json(one) for one in _list(told["operations"])]
-        return History(SHAPES[str(told["table"])], options, operations)
+    def from_json(told: Mapping[str, Any]) -> History:
+        """Read what `to_json` gives; other fields, such as why it is kept, are left aside."""
+        operations = [Operation.from_json(one) for one in told["operations"]]
+        return History(SHAPES[told["table"]], told["options"], operations)
 
 
 def row_kind(symbol: str) -> RowKind:
     """Return the row kind that ``+I``, ``-U``, ``+U`` or ``-D`` names."""
     return RowKind(ROW_KIND_SYMBOLS.index(symbol))
-
-
-
-def _list(value: object) -> list[list[object]]:
-    assert isinstance(value, list)
-    return value

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from pktable_spec.covers import covers
+from pktable_spec.interface import OpenTable
 
 from model_tests import strategies
 from model_tests.checked import Checked
@@ -15,8 +17,6 @@ from model_tests.history import History, Operation
 from model_tests.profiles import Profile
 from model_tests.strategies import BATCHES, DELETES, QUERY_NUMBERS, UPSERTS, Drawn
 from model_tests.watched import Stats
-from pktable_spec.covers import covers
-from pktable_spec.interface import OpenTable
 
 JOBS = ("A", "B")
 
@@ -88,14 +88,20 @@ class TableMachine(RuleBasedStateMachine):
         self._do("begin compaction", query, job=self._idle_job(), full=full)
 
     @covers("CMT-10")
-    @precondition(lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes)
+    @precondition(
+        lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
+    )
     @rule(drawn=BATCHES, query=QUERY_NUMBERS)
     def begin_write(self, drawn: Drawn, query: int) -> None:
         self._do("begin write", query, drawn=drawn, job=self._idle_job())
 
     @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-12", "CMT-14")
     @precondition(lambda self: self.checked.jobs)
-    @rule(first=st.booleans(), end=st.sampled_from(("commit", "commit", "commit", "abandon")), query=QUERY_NUMBERS)
+    @rule(
+        first=st.booleans(),
+        end=st.sampled_from(("commit", "commit", "commit", "abandon")),
+        query=QUERY_NUMBERS,
+    )
     def end(self, first: bool, end: str, query: int) -> None:
         self._do(end, query, job=(min if first else max)(self.checked.jobs))
 

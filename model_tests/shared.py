@@ -16,7 +16,7 @@ needs_shared = pytest.mark.skipif(
 
 
 def paimon_tables() -> list[Path]:
-    """Return the directories of all real tables with Avro manifests and Parquet data; none if they are absent."""
+    """Return the directories of all real tables of Avro and Parquet; none where they are absent."""
     schemas = [*PAIMON.glob("cpp/parquet/*/*/schema"), *PAIMON.glob("jvm-0.9/c.db/*/schema")]
     return sorted(schema.parent for schema in schemas)
 
@@ -25,4 +25,6 @@ def each_paimon_table() -> pytest.MarkDecorator:
     """Run a test once per real table, as the argument ``table``; skip it where there are none."""
     tables = paimon_tables()
     absent = [pytest.param(None, marks=needs_shared)]
-    return pytest.mark.parametrize("table", tables or absent, ids=lambda table: table.name if table else "absent")
+    return pytest.mark.parametrize(
+        "table", tables or absent, ids=lambda table: table.name if table else "absent"
+    )

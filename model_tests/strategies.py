@@ -6,14 +6,14 @@ every kind of pick happens within a dozen steps.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from pktable_spec.interface import Comparison, Query, Shape
 
 from model_tests.history import SHAPES, Changes, History
-from pktable_spec.interface import Comparison, Query, Shape
 
 # Prefixes of each other, of different length in the BinaryRow, and in an order that UTF-16 has otherwise.
 STRING_KEYS = ("a", "ab", "ab\uffee", "ab\U0001f600")
@@ -31,8 +31,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "num-sorted-run.compaction-trigger": ("2", "3", "4", "5"),
     "num-levels": ("2", "3", "4"),
     "target-file-size": ("128 mb", "4 kb", "2 kb"),
-    # Read by adapters only: rows of a Parquet row group.
-    "test.row-group-rows": ("2", "3", "4"),
+    "parquet.block.row.count.limit": ("2", "3", "4"),
+    "deletion-vectors.bitmap64": ("false", "true"),
 }
 
 
@@ -84,11 +84,13 @@ def query(shape: Shape, number: int) -> Query:
     possible = _comparisons(shape)
     number, first = divmod(number, len(possible) + 1)
     second = number % (2 * len(possible))
-    chosen = [possible[at - 1] for at in (first,) if at] + [possible[at] for at in (second,) if at < len(possible)]
+    chosen = [possible[at - 1] for at in (first,) if at] + [
+        possible[at] for at in (second,) if at < len(possible)
+    ]
     return Query(tuple(chosen) if first else (), projections[projection], (None, 1, 2, 9)[limit])
 
 
-@lru_cache(maxsize=None)
+@cache
 def _comparisons(shape: Shape) -> tuple[Comparison, ...]:
     literals: dict[str, list[int | str]] = {"v": ["a", "b"], "w": [3]}
     for at, name in enumerate(shape.primary_key):

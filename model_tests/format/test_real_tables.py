@@ -8,10 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pktable_spec.covers import covers
-from pktable_spec.vocabulary import DELETION_VECTORS, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
-
-from model_tests.shared import each_paimon_table
 from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.bucket import bucket_of
 from pktable.format.data_file import file_schema, key_column_names, partition_path
@@ -34,6 +30,10 @@ from pktable.format.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.stats import KEY_CODE_POINTS, collect_stats, decode_stats
 from pktable.format.types import Field, values_of
+from pktable_spec.covers import covers
+from pktable_spec.vocabulary import DELETION_VECTORS, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+
+from model_tests.shared import each_paimon_table
 
 
 def schemas(table: Path) -> dict[int, TableSchema]:

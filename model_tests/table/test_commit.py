@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
 from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
+from pktable.format.snapshot import encode_snapshot
 from pktable.rows import ChangeKind
 from pktable.store.file_io import LocalFileIO
 
@@ -177,11 +179,10 @@ def test_a_write_that_fails_anywhere_changes_no_read_and_leaves_no_data_file(tmp
         table._files.store = failing
         table._snapshots._store = failing
         table._committer._manifests._store = failing
-        try:
+        # Not every failure stops the write: a hint that cannot be written is only a hint.
+        with contextlib.suppress(OSError):
             table.upsert(rows((1, "c"), (3, "d")))
-        except OSError:
-            pass
-        else:
+        if failing.countdown > 0:
             assert countdown > 10
             return
         again = Table.open(path)
@@ -207,8 +208,7 @@ def test_a_delete_without_its_add_is_damage(table: Table) -> None:
     writer = manifests.writer()
     base, size = writer.list(())
     path = Path(table.path, "snapshot", f"snapshot-{last.id}")
-    text = json.loads(path.read_text())
-    path.write_text(json.dumps({**text, "baseManifestList": base, "baseManifestListSize": size}))
+    path.write_bytes(encode_snapshot(replace(last, base_manifest_list=base, base_manifest_list_size=size)))
     with pytest.raises(CorruptFileError, match="DELETE"):
         Table.open(table.path).read()
 
@@ -246,8 +246,6 @@ def test_a_change_that_would_overlap_in_a_level_is_refused(tmp_path: Path) -> No
     table.compact()
     table.upsert(rows((2, "c")))
     (second,) = table.prepare_compaction().changes
-    from dataclasses import replace
-
     wrong = replace(second, added=tuple(replace(f, level=5) for f in second.added), index=second.base_index)
     _, refused = table._committer.compact([replace(wrong, removed=tuple(f for f in wrong.removed if f.level == 0))], "x")
     assert list(refused.values())

@@ -105,13 +105,11 @@ def test_a_write_over_a_damaged_file_raises_and_commits_nothing(tmp_path: Path) 
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"})
     table.upsert(pa.table({"k": range(50), "v": ["x" * i for i in range(50)]}))
     (path,) = tmp_path.glob("bucket-0/data-*")
+    table.upsert(pa.table({"k": [7], "v": ["y"]}))
     good = bytearray(path.read_bytes())
     good[len(good) // 3] ^= 0x55
     path.write_bytes(good)
     before = {str(p) for p in tmp_path.rglob("*")}
-    again = Table.open(tmp_path)
-    with pytest.raises(CorruptFileError):
-        again.compact(full=True)
-        again.upsert(pa.table({"k": range(0, 50, 7), "v": ["y"] * 8}))
-    assert len(again.snapshots()) == 2
+    with pytest.raises(CorruptFileError, match=path.name):
+        Table.open(tmp_path).compact(full=True)
     assert {str(p) for p in tmp_path.rglob("*")} == before

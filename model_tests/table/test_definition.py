@@ -19,7 +19,7 @@ def files_under(path: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("columns", "keys", "partitions", "message"),
     [
-        ("k INT, k STRING", ["k"], [], "unique"),
+        ("k INT, k STRING", ["k"], [], "k"),
         ("k INT, v INT", [], [], "primary key"),
         ("k INT, v INT", ["x"], [], "primary key"),
         ("k INT, v INT", ["k", "k"], [], "primary key"),

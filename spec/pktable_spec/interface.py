@@ -97,8 +97,6 @@ class Query:
 
     def over(self, shape: Shape, rows: Iterable[Row]) -> list[Row]:
         """Return the answer for a table that holds ``rows``, limit not applied. Clauses: RD-6."""
-        if self == EVERYTHING:
-            return list(rows)
         at = {name: position for position, name in enumerate(shape.names)}
         chosen = [r for r in rows if all(one.holds(r[at[one.column]]) for one in self.where)]
         if self.columns is None:
@@ -199,7 +197,7 @@ class TableUnderTest(Protocol):
         ...
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
-        """Plan and do a compaction, and commit nothing; return a ticket, None where there is nothing to do."""
+        """Plan and do a compaction, and commit nothing; return a ticket, None if there is nothing to do."""
         ...
 
     def commit(self, ticket: int) -> bool:

@@ -16,7 +16,7 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -79,8 +79,8 @@ def encode_container(schema: RecordSchema, records: Iterable[Mapping[str, Any]])
     return schema.header + sync + framed + (sync if count else b"")
 
 
-def decode_container(data: bytes, at: str, *, size: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the records of a container. Raises CorruptFileError, for damage in any of them, before the first.
+def decode_container(data: bytes, at: str, *, size: int | None = None) -> list[dict[str, Any]]:
+    """Return the records of a container, in order. Raises CorruptFileError.
 
     ``size``: the length of the file in bytes as its reference says, where it does.
     Clauses: META-3, META-13, RD-11.
@@ -104,7 +104,7 @@ def decode_container(data: bytes, at: str, *, size: int | None = None) -> Iterat
         block = _unpacked(source.take(length, "block"), codec, at)
         source.expect(sync, "sync marker")
         records += _records(block, schema, count, at)
-    yield from records
+    return records
 
 
 def _header(source: _Source) -> tuple[dict[bytes, bytes], bytes]:

@@ -105,7 +105,7 @@ def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
 
 def _put(row: bytearray, slot: int, form: int, scale: int, value: Any) -> None:
     """Store a value that is not one fixed number."""
-    if form == TEXT or form == BYTES:
+    if form in (TEXT, BYTES):
         data: bytes = value.encode() if form == TEXT else value
         if len(data) <= INLINE_BYTES:
             row[slot : slot + 8] = data.ljust(INLINE_BYTES, b"\0") + bytes([INLINE_MARK | len(data)])

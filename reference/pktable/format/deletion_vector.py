@@ -53,7 +53,10 @@ class DeletionVector:
 
     @classmethod
     def from_positions(cls, positions: npt.NDArray[Any] | Iterable[int], bits: int = 32) -> DeletionVector:
-        """Return the vector of ``positions``, in any order. Raises InvalidRequestError beyond the kind's limit."""
+        """Return the vector of ``positions``, in any order.
+
+        Raises InvalidRequestError for a position beyond the kind's limit.
+        """
         assert bits in GREATEST_POSITION
         if isinstance(positions, np.ndarray):
             found: Positions = positions.astype(np.int64, copy=False)
@@ -102,7 +105,7 @@ class DeletionVector:
         return {high: bitmap.serialize() for high, bitmap in self._bitmaps.items()}
 
     def mask(self, row_count: int, start: int = 0) -> npt.NDArray[np.bool_]:
-        """Return, for the rows ``start`` to ``start + row_count``, True where deleted. Clauses: DV-1, RD-7."""
+        """Return for ``row_count`` rows from ``start`` on whether each is deleted. Clauses: DV-1, RD-7."""
         mask = np.zeros(row_count, np.bool_)
         if self._few is not None:
             first, last = np.searchsorted(self._few, (start, start + row_count))
@@ -148,7 +151,7 @@ def _unpickled(blob: bytes) -> DeletionVector:
 
 
 def _bitmap(positions: Positions) -> Any:
-    """Return the bitmap of the low halves; the library takes an array.array many times faster than numpy's."""
+    """Return the bitmap of the low halves. The library takes array.array many times faster than numpy's."""
     low = array.array("I", np.ascontiguousarray(positions.astype(np.uint32)).tobytes())
     assert low.itemsize == 4
     return BitMap(low)

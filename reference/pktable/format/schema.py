@@ -18,7 +18,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, Unsupport
 
 from pktable.format.json_text import JsonObject, decode_json, encode_json
 from pktable.format.type_text import UNSUPPORTED
-from pktable.format.types import Field, arrow_field, highest_field_id, parse_field
+from pktable.format.types import Field, arrow_field, parse_field
 
 VERSION = 3
 
@@ -102,7 +102,8 @@ def encode_schema(schema: TableSchema) -> bytes:
 def decode_schema(data: bytes, *, at: str) -> TableSchema:
     """Return the schema that a schema file holds. Raises CorruptFileError; ``at`` is the file's path.
 
-    Raises InvalidRequestError for a column type, or nullable keys, that exist and are not implemented. Clauses: META-1.
+    Raises InvalidRequestError for a column type, or nullable keys, that exist and are not implemented.
+    Clauses: META-1.
     """
     json = decode_json(data, at=at)
     version = json.optional_long("version")
@@ -131,6 +132,8 @@ def _fields(json: JsonObject) -> tuple[Field, ...]:
     for found in json.list("fields"):
         try:
             fields.append(parse_field(found))
+        except RecursionError:
+            raise CorruptFileError("fields", at=json.at, expected="types", found="endless nesting") from None
         except InvalidRequestError as error:
             if _names_unsupported(found):
                 raise InvalidRequestError(f"{json.at}: {error}") from None
@@ -160,7 +163,8 @@ def _defects(schema: TableSchema) -> list[tuple[str, object, object]]:
     wrong: list[tuple[str, object, object]] = []
     if not schema.fields or len(names) < len(schema.fields):
         wrong.append(("fields", "at least one, names unique", list(schema.value_names)))
-    if len(ids) < len(schema.fields) or highest_field_id(schema.fields) > schema.highest_field_id:
+    # Inside ROW some writers give ids anew, so that only those of columns are compared.
+    if len(ids) < len(schema.fields) or max(ids, default=0) > schema.highest_field_id:
         wrong.append(("highestFieldId", "unique ids, none greater", schema.highest_field_id))
     for what, keys in (("primaryKeys", schema.primary_keys), ("partitionKeys", schema.partition_keys)):
         if len(set(keys)) < len(keys) or not names.issuperset(keys):

@@ -145,7 +145,7 @@ def _bounds(column: Any, t: DataType, truncate: int | None) -> tuple[Value, Valu
 
 
 def cut(low: str, high: str, length: int) -> tuple[str | None, str | None]:
-    """Return bounds of at most ``length`` code points around ``low`` and ``high``; none if there is no maximum.
+    """Return bounds of at most ``length`` code points around ``low`` and ``high``; none without a maximum.
 
     Clauses: META-6.
     """
@@ -158,7 +158,7 @@ def cut(low: str, high: str, length: int) -> tuple[str | None, str | None]:
 
 
 def _next(prefix: str) -> str | None:
-    """Return the smallest string that is no longer than ``prefix`` and above everything that begins with it."""
+    """Return the smallest string, no longer than ``prefix``, above everything that begins with it."""
     for i in range(len(prefix) - 1, -1, -1):
         point = ord(prefix[i])
         if point < GREATEST_CODE_POINT:

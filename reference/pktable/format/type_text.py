@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError
 
 TOKEN: Final = re.compile(
-    r"\s*(?:(?P<word>[^\W\d]\w*)|(?P<number>\d+)|(?P<punctuation>[<>(),:])"
+    r"\s*(?:(?P<word>[^\W\d]\w*)|(?P<number>[0-9]+)|(?P<punctuation>[<>(),:])"
     r"|`(?P<quoted>(?:[^`]|``)+)`|'(?P<text>(?:[^']|'')*)')",
-    re.ASCII,
 )
 ALIASES: Final = {
     "INTEGER": "INT",
@@ -63,7 +62,7 @@ class ParsedField:
 
 @dataclass
 class Tokens:
-    """A cursor over the tokens of ``text``; each is (kind, value), keywords in capitals not yet applied."""
+    """A cursor over the tokens of ``text``, each (kind, value); ``rest`` is what is left, next one last."""
 
     text: str
     rest: list[tuple[str, str]] = field(default_factory=list)
@@ -170,7 +169,7 @@ def _type(tokens: Tokens, depth: int) -> ParsedType:
     nullable = not tokens.accept("NOT", "NULL")
     if nullable:
         tokens.accept("NULL")
-    return ParsedType(parsed.root, parsed.length, parsed.precision, parsed.scale, parsed.children, nullable)
+    return replace(parsed, nullable=nullable)
 
 
 def _atomic(tokens: Tokens, root: str) -> ParsedType:

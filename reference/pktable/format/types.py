@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -89,7 +89,7 @@ class DataType:
 
     def not_null(self) -> DataType:
         """Return the same type without null."""
-        return DataType(self.root, False, self.length, self.precision, self.scale, self.children)
+        return replace(self, nullable=False)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from pktable_spec import errors
 from pktable_spec.errors import CorruptFileError, PkTableError
-from pyspark.errors import PySparkException
 
 OURS = re.compile(r"^pktable_spec\.errors\.(\w+): (.*)$", re.M)
-UNREADABLE = re.compile(r"(FAILED_READ_FILE[\w.]*)\]?\s*(?:Encountered error while reading file|.*?file)?\s*(\S+)", re.S)
+UNREADABLE = re.compile(r"\[FAILED_READ_FILE[\w.]*\].*?(\w+:/\S+)", re.S)
+CAUSE = re.compile(r"Caused by: [\w.$]+: (.*)")
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def raised_here() -> Iterator[None]:
     """Turn a Spark failure that carries one of our errors, or an unreadable file, into our error."""
     try:
         yield
-    except PySparkException as failure:
+    except Exception as failure:  # PySparkException, or what py4j wraps a failed job in
         ours = translated(str(failure))
         if ours is None:
             raise
@@ -39,8 +39,7 @@ def translated(message: str) -> PkTableError | None:
         return error
     unreadable = UNREADABLE.search(message)
     if unreadable:
-        cause = re.search(r"Caused by: (.*)", message)
-        return CorruptFileError(
-            "Parquet data", at=unreadable[2].rstrip("."), expected="a readable file", found=cause[1] if cause else unreadable[1]
-        )
+        causes = CAUSE.findall(message)
+        found_text = causes[0] if causes else "one it cannot read"
+        return CorruptFileError("Parquet data", at=unreadable[1].rstrip("."), expected="a readable file", found=found_text)
     return None

@@ -19,11 +19,7 @@ Mark: TypeAlias = tuple[FileId, int]
 
 def visible(files: Sequence[DataFile], file: FileId, vectors: frozenset[Mark]) -> list[Record]:
     """Return the records of ``file`` that no vector marks, in key order. Clauses: DV-1, RD-7."""
-    return [
-        record
-        for position, record in enumerate(files[file].records)
-        if (file, position) not in vectors
-    ]
+    return [record for position, record in enumerate(files[file].records) if (file, position) not in vectors]
 
 
 def keys_to_look_up(

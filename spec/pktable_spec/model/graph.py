@@ -92,15 +92,25 @@ def _choices(pick: Pick) -> Iterator[frozenset[PickFile]]:
             yield frozenset(chosen)
 
 
+def explore(mechanism: Mechanism, scope: Scope) -> Iterator[State]:
+    """Yield every state reachable from the empty bucket, breadth first, each as soon as it is found."""
+    found = {EMPTY}
+    queue = deque([EMPTY])
+    yield EMPTY
+    while queue:
+        for step in steps(mechanism, queue.popleft(), scope):
+            if step.after not in found:
+                found.add(step.after)
+                queue.append(step.after)
+                yield step.after
+
+
 def reachable(mechanism: Mechanism, scope: Scope) -> tuple[set[State], set[tuple[State, str, str, State]]]:
     """Return all states reachable from the empty bucket, and all labelled edges between them."""
-    states, edges = {EMPTY}, set[tuple[State, str, str, State]]()
-    queue = deque([EMPTY])
-    while queue:
-        state = queue.popleft()
-        for step in steps(mechanism, state, scope):
-            edges.add((state, step.action, step.job, step.after))
-            if step.after not in states:
-                states.add(step.after)
-                queue.append(step.after)
+    states = set(explore(mechanism, scope))
+    edges = {
+        (state, step.action, step.job, step.after)
+        for state in states
+        for step in steps(mechanism, state, scope)
+    }
     return states, edges

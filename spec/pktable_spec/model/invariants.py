@@ -7,6 +7,7 @@ snapshot too, so checking every state checks every snapshot.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from pktable_spec.interface import Key
@@ -17,11 +18,7 @@ from pktable_spec.model.mechanism import Mechanism, State, overlapping
 
 def records_ascend(mechanism: Mechanism, state: State) -> bool:
     """In a file, keys ascend and are unique. Clauses: LSM-1."""
-    return all(
-        left.key < right.key  # type: ignore[operator]
-        for data in state.files
-        for left, right in zip(data.records, data.records[1:], strict=False)
-    )
+    return all(left.key < right.key for data in state.files for left, right in pairwise(data.records))
 
 
 def levels_are_runs(mechanism: Mechanism, state: State) -> bool:
@@ -80,7 +77,9 @@ def plain_read_is_the_absorbed_fold(mechanism: Mechanism, state: State) -> bool:
     if not mechanism.options.deletion_vectors:
         return True
     level_zero = [file for file, level in state.live if level == 0]
-    return _by_key(mechanism.plain_read(state)) == fold_of_writes(state, min(level_zero, default=len(state.files)))
+    return _by_key(mechanism.plain_read(state)) == fold_of_writes(
+        state, min(level_zero, default=len(state.files))
+    )
 
 
 def vectors_only_grow(mechanism: Mechanism, before: State, after: State) -> bool:
@@ -161,7 +160,9 @@ def writes(state: State) -> list[tuple[KeyedChange, ...]]:
 def fold_of_writes(state: State, file_count: int) -> dict[Key, tuple[object, ...]]:
     """Return the fold of the writes among the first ``file_count`` files. Clauses: TBL-7."""
     rows: dict[Key, tuple[object, ...]] = {}
-    for change in (change for write in writes(state._replace(files=state.files[:file_count])) for change in write):
+    for change in (
+        change for write in writes(state._replace(files=state.files[:file_count])) for change in write
+    ):
         if change.kind.is_add:
             rows[change.key] = change.row
         else:

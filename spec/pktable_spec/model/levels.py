@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from pktable_spec.interface import Key, Row
-from pktable_spec.interface import StoredRecord as Record
+from pktable_spec.interface import Key, Row, StoredRecord
 from pktable_spec.vocabulary import RowKind
+
+Record: TypeAlias = StoredRecord
 
 FileId: TypeAlias = int
 """Index into `State.files`; ids ascend with creation."""
@@ -67,7 +68,7 @@ def merge(runs: Sequence[Iterable[Record]]) -> list[Record]:
             # Strictly greater: what ties in both stays with the newer run, which came first.
             if held is None or (record.sequence, record.kind.is_add) > (held.sequence, held.kind.is_add):
                 winners[record.key] = record
-    return [winners[key] for key in sorted(winners)]  # type: ignore[type-var]
+    return [winners[key] for key in sorted(winners)]
 
 
 def flush(changes: Sequence[KeyedChange], first_sequence: int) -> tuple[Record, ...]:
@@ -88,13 +89,15 @@ def sorted_runs(files: Sequence[DataFile], live: Iterable[LiveFile]) -> list[tup
     Clauses: LSM-2, LSM-4.
     """
     level_zero = [entry for entry in live if entry[1] == 0]
-    # Ids ascend with creation time, and stand for time and name alike.
-    level_zero.sort(key=lambda entry: (-files[entry[0]].max_sequence, -files[entry[0]].min_sequence, entry[0]))
+    if len(level_zero) > 1:
+        # Ids ascend with creation time, and stand for time and name alike.
+        level_zero.sort(
+            key=lambda entry: (-files[entry[0]].max_sequence, -files[entry[0]].min_sequence, entry[0])
+        )
     deeper: dict[int, list[LiveFile]] = {}
     for entry in live:
         if entry[1] > 0:
             deeper.setdefault(entry[1], []).append(entry)
     return [(entry,) for entry in level_zero] + [
-        tuple(sorted(deeper[level], key=lambda entry: files[entry[0]].min_key))  # type: ignore[arg-type, return-value]
-        for level in sorted(deeper)
+        tuple(sorted(deeper[level], key=lambda entry: files[entry[0]].min_key)) for level in sorted(deeper)
     ]

@@ -12,6 +12,7 @@ being noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from pktable_spec.interface import Key
@@ -183,9 +184,7 @@ class Mechanism:
     def input_run(self, state: State, run: Sequence[LiveFile]) -> list[Record]:
         """Return what a compaction reads of a run. Clauses: CMP-12."""
         return [
-            record
-            for file, _ in run
-            for record in deletion_vectors.visible(state.files, file, state.vectors)
+            record for file, _ in run for record in deletion_vectors.visible(state.files, file, state.vectors)
         ]
 
     def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
@@ -195,9 +194,7 @@ class Mechanism:
         if not self.options.deletion_vectors:
             return any(level > output_level for _, level in state.live)
         return bool(
-            deletion_vectors.positions_of(
-                {key}, state.files, state.live, output_level, state.vectors | marks
-            )
+            deletion_vectors.positions_of({key}, state.files, state.live, output_level, state.vectors | marks)
         )
 
     def kept_vectors(self, state: State, rewritten: frozenset[FileId]) -> frozenset[Mark]:
@@ -275,8 +272,8 @@ class Mechanism:
 def overlapping(state: State) -> bool:
     """Whether two files of one level >= 1 overlap in key range. Clauses: CMT-11, LSM-2."""
     for run in sorted_runs(state.files, state.live):
-        for (left, _), (right, _) in zip(run, run[1:], strict=False):
-            if state.files[left].max_key >= state.files[right].min_key:  # type: ignore[operator]
+        for (left, _), (right, _) in pairwise(run):
+            if state.files[left].max_key >= state.files[right].min_key:
                 return True
     return False
 

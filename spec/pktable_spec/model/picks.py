@@ -92,7 +92,7 @@ def _extended(sizes: Sequence[int], count: int, options: ModelOptions) -> int:
 
 
 def take(runs: Sequence[Run], count: int, options: ModelOptions) -> Pick:
-    """Return the pick of the newest ``count`` runs, extended where it would end in level 0. Clauses: CMP-2."""
+    """Return the pick of the newest ``count`` runs, or more where it would end in level 0. Clauses: CMP-2."""
     if count < len(runs) and runs[count][0].level <= 1:
         while count < len(runs) and runs[count][0].level == 0:
             count += 1
@@ -183,10 +183,10 @@ def sections(files: Sequence[PickFile]) -> list[list[PickFile]]:
     """Group files whose key ranges overlap, directly or through others, in key order. Clauses: CMP-9."""
     found: list[list[PickFile]] = []
     greatest: Key = ()
-    for file in sorted(files, key=lambda file: (file.min_key, file.max_key)):  # type: ignore[arg-type, return-value]
-        if found and file.min_key <= greatest:  # type: ignore[operator]
+    for file in sorted(files, key=lambda file: (file.min_key, file.max_key)):
+        if found and file.min_key <= greatest:
             found[-1].append(file)
-            greatest = max(greatest, file.max_key)  # type: ignore[type-var]
+            greatest = max(greatest, file.max_key)
         else:
             found.append([file])
             greatest = file.max_key

@@ -135,8 +135,8 @@ class ModelTable:
             snapshot = len(self._history)
         read = self.mechanism.fresh_read if fresh else self.mechanism.plain_read
         states = self._history[snapshot - 1].states if snapshot else {}
-        rows = query.over(self.shape, (record.row for state in states.values() for record in read(state)))
-        return rows[: query.limit]
+        rows = [record.row for state in states.values() for record in read(state)]
+        return rows if query is EVERYTHING else query.over(self.shape, rows)[: query.limit]
 
     def snapshots(self) -> Sequence[SnapshotInfo]:
         return [SnapshotInfo(id, snapshot.kind) for id, snapshot in enumerate(self._history, 1)]
@@ -168,7 +168,9 @@ class ModelTable:
         ]
 
     def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
-        return self._history[snapshot - 1].states[file.bucket].files[int(file.name.rpartition("-")[2])].records
+        return (
+            self._history[snapshot - 1].states[file.bucket].files[int(file.name.rpartition("-")[2])].records
+        )
 
     # -------------------------------------------------------------- the parts
 

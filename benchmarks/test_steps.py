@@ -1,0 +1,52 @@
+"""How many tiny steps a second: what the model tests and small tables live on.
+
+A local step is one upsert of two rows with its APPEND and COMPACT snapshots. A model step is one operation
+of the state machine on Spark with all the checks that follow it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from model_tests.harness import run_histories
+from model_tests.profiles import Profile
+from pktable import Table
+
+STEPS = 100
+
+
+def rows(number: int) -> pa.Table:
+    return pa.table({"k": pa.array([number % 5, number % 3], pa.int32()), "v": ["x", "y"]})
+
+
+def test_local_steps(benchmark: Any, tmp_path: Path) -> None:
+    """100 upserts of two rows, each an APPEND and a COMPACT snapshot."""
+    numbers = itertools.count()
+
+    def new_table() -> tuple[tuple[Table], dict[str, Any]]:
+        path = tmp_path / str(next(numbers))
+        table = Table.create(path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"})
+        return (table,), {}
+
+    def steps(table: Table) -> None:
+        for number in range(STEPS):
+            table.upsert(rows(number))
+
+    benchmark.pedantic(steps, setup=new_table, rounds=5, warmup_rounds=1)
+    benchmark.extra_info["steps per second"] = round(STEPS / benchmark.stats.stats.median)
+
+
+@pytest.mark.parametrize("backend", ["model", "local", "spark"])
+def test_model_steps(benchmark: Any, backend: str) -> None:
+    """Steps of the state machine with all checks; Spark's start-up is not counted."""
+    profile = Profile("bench", histories=3, steps=8, seed=7)
+    run_histories(backend, Profile("warm", histories=1, steps=2, seed=1))
+    reports = []
+    benchmark.pedantic(lambda: reports.append(run_histories(backend, profile)), rounds=3)
+    assert not any(report.mismatches for report in reports)
+    benchmark.extra_info["steps per second"] = round(reports[-1].stats.steps / benchmark.stats.stats.median, 1)

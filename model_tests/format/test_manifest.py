@@ -1,0 +1,266 @@
+"""Manifests: the schemas of Paimon 2.0, older schemas, round trips, damage."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pktable.format import manifest_schemas
+from pktable.format.avro import RecordSchema, encode_container, encode_long
+from pktable.format.binary_row import EMPTY_ROW
+from pktable.format.dv_index import VectorRange
+from pktable.format.manifest import (
+    DataFileMeta,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+    decode_index_manifest,
+    decode_manifest,
+    decode_manifest_list,
+    encode_index_manifest,
+    encode_manifest,
+    encode_manifest_list,
+)
+from pktable.format.stats import SimpleStats
+from pktable_spec.covers import covers
+from pktable_spec.errors import CorruptFileError
+
+from model_tests.format.damage import (
+    assert_no_flip_crashes,
+    assert_no_flip_misleads,
+    assert_no_prefix_decodes,
+)
+from model_tests.shared import PAIMON, needs_shared
+
+LONGS = st.sampled_from([0, 1, 2000, (1 << 63) - 1]) | st.integers(0, 9)
+INTS = st.sampled_from([0, 1, -1, (1 << 31) - 1])
+TEXTS = st.sampled_from(["", "data-1.parquet", "ä/b"])
+BYTES = st.binary(max_size=4)
+LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+STATS = st.builds(SimpleStats, BYTES, BYTES, st.none() | st.lists(st.none() | LONGS, max_size=3).map(tuple))
+
+
+def optional(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | values
+
+
+FILES = st.builds(
+    DataFileMeta, TEXTS, LONGS, LONGS, BYTES, BYTES, STATS, STATS, LONGS, LONGS, LONGS, INTS, LISTS,
+    optional(LONGS), optional(LONGS), optional(BYTES), optional(INTS), optional(LISTS), optional(TEXTS),
+    optional(LONGS), optional(LISTS),
+)  # fmt: skip
+ENTRIES = st.builds(ManifestEntry, st.sampled_from([0, 1]), BYTES, INTS, INTS, FILES)
+METAS = st.builds(
+    ManifestFileMeta, TEXTS, LONGS, LONGS, LONGS, STATS, LONGS,
+    optional(INTS), optional(INTS), optional(INTS), optional(INTS), optional(LONGS), optional(LONGS),
+)  # fmt: skip
+GLOBAL_INDEX = st.fixed_dictionaries(
+    {
+        "_ROW_RANGE_START": LONGS,
+        "_ROW_RANGE_END": LONGS,
+        "_INDEX_FIELD_ID": INTS,
+        "_EXTRA_FIELD_IDS": optional(st.lists(INTS, max_size=2)),
+        "_INDEX_META": optional(BYTES),
+        "_SOURCE_META": optional(BYTES),
+    }
+)
+RANGES = st.builds(VectorRange, TEXTS, INTS, INTS, optional(LONGS))
+INDEXES = st.builds(
+    IndexManifestEntry, st.sampled_from([0, 1]), BYTES, INTS, TEXTS, TEXTS, LONGS, LONGS,
+    optional(st.lists(RANGES, max_size=2).map(tuple)), optional(TEXTS), optional(GLOBAL_INDEX),
+)  # fmt: skip
+
+A_STATS = SimpleStats(b"min", b"max", (0, None))
+A_FILE = DataFileMeta(
+    "data-1", 1322, 2, b"a", b"b", A_STATS, A_STATS, 5, 6, 0, 0, creation_time=1700000000000
+)
+AN_ENTRY = ManifestEntry(0, EMPTY_ROW, 0, 2, A_FILE)
+A_META = ManifestFileMeta("manifest-1", 2425, 1, 0, SimpleStats(EMPTY_ROW, EMPTY_ROW, ()), 0, 0, 1, 0, 5)
+AN_INDEX = IndexManifestEntry(
+    0, EMPTY_ROW, 0, "DELETION_VECTORS", "index-1", 33, 1, (VectorRange("data-1", 1, 24, 2),)
+)
+CODECS: list[tuple[Callable[..., bytes], Callable[..., list[Any]], Any, RecordSchema]] = [
+    (encode_manifest, decode_manifest, AN_ENTRY, manifest_schemas.MANIFEST),
+    (encode_manifest_list, decode_manifest_list, A_META, manifest_schemas.MANIFEST_LIST),
+    (encode_index_manifest, decode_index_manifest, AN_INDEX, manifest_schemas.INDEX_MANIFEST),
+]
+each_codec = pytest.mark.parametrize(
+    ("encode", "decode", "value", "schema"), CODECS, ids=["entries", "list", "index"]
+)
+
+
+@covers("META-3", "META-13")
+@given(st.lists(ENTRIES, max_size=3))
+def test_a_manifest_survives_its_bytes(entries: list[ManifestEntry]) -> None:
+    data = encode_manifest(entries)
+    assert decode_manifest(data, at="manifest", size=len(data)) == entries
+
+
+@covers("META-3", "META-12", "META-13")
+@given(st.lists(METAS, max_size=3))
+def test_a_manifest_list_survives_its_bytes(metas: list[ManifestFileMeta]) -> None:
+    data = encode_manifest_list(metas)
+    assert decode_manifest_list(data, at="list", size=len(data)) == metas
+
+
+@covers("META-3", "META-13", "DVF-6")
+@given(st.lists(INDEXES, max_size=3))
+def test_an_index_manifest_survives_its_bytes(entries: list[IndexManifestEntry]) -> None:
+    data = encode_index_manifest(entries)
+    assert decode_index_manifest(data, at="index", size=len(data)) == entries
+
+
+@needs_shared
+@covers("META-3")
+@pytest.mark.parametrize(
+    ("pattern", "schema"), [("manifest-list-*", 1), ("manifest-[0-9a-f]*", 0), ("index-manifest-*", 2)]
+)
+def test_our_schemas_are_those_of_paimon_2_to_the_letter(pattern: str, schema: int) -> None:
+    directory = PAIMON / "cpp" / "parquet" / "pk_btree_e2e.db" / "pk_btree_e2e" / "manifest"
+    for path in directory.glob(pattern):
+        with path.open("rb") as file:
+            assert fastavro.reader(file).metadata["avro.schema"] == CODECS[schema][3].text
+
+
+@covers("META-3")
+@each_codec
+def test_other_avro_readers_read_what_we_write(
+    encode: Any, decode: Any, value: Any, schema: RecordSchema
+) -> None:
+    reader = fastavro.reader(io.BytesIO(encode([value, value])))
+    assert reader.codec == "zstandard"
+    assert len(list(reader)) == 2
+
+
+def written_by_others(
+    schema: RecordSchema, encoded: bytes, *, without: tuple[str, ...] = (), **options: Any
+) -> bytes:
+    """Return the records of ``encoded`` in a container of another writer, without some of their fields."""
+
+    def reduced(part: Any) -> Any:
+        if isinstance(part, dict):
+            fields = [reduced(field) for field in part.get("fields", ()) if field["name"] not in without]
+            return {k: reduced(v) for k, v in part.items()} | ({"fields": fields} if fields else {})
+        return [reduced(item) for item in part] if isinstance(part, list) else part
+
+    stream = io.BytesIO()
+    older = fastavro.parse_schema(reduced(json.loads(schema.text)))
+    fastavro.writer(stream, older, fastavro.reader(io.BytesIO(encoded)), **({"codec": "zstandard"} | options))
+    return stream.getvalue()
+
+
+@covers("META-3")
+@each_codec
+def test_a_nullable_field_that_is_absent_is_null(
+    encode: Any, decode: Any, value: Any, schema: RecordSchema
+) -> None:
+    absent = ("_EXTERNAL_PATH", "_FIRST_ROW_ID", "_WRITE_COLS", "_VALUE_STATS_COLS", "_CARDINALITY",
+              "_GLOBAL_INDEX", "_MIN_ROW_ID", "_MAX_ROW_ID")  # fmt: skip
+    (found,) = decode(written_by_others(schema, encode([value]), without=absent), at="old")
+    if isinstance(found, IndexManifestEntry):
+        assert found.ranges == (VectorRange("data-1", 1, 24, None),)
+    else:
+        assert found == value
+
+
+@covers("META-3")
+@each_codec
+def test_a_field_that_must_be_there_and_is_not_is_damage(
+    encode: Any, decode: Any, value: Any, schema: RecordSchema
+) -> None:
+    for name in ("_VERSION", "_FILE_NAME", "_FILE_SIZE"):
+        with pytest.raises(CorruptFileError, match=f"table/manifest-1: {name}: expected"):
+            decode(written_by_others(schema, encode([value]), without=(name,)), at="table/manifest-1")
+
+
+@covers("META-3")
+@pytest.mark.parametrize("codec", ["null", "zstandard"])
+def test_other_codecs_are_read_or_refused_by_name(codec: str) -> None:
+    _, decode, value, schema = CODECS[0]
+    assert decode(written_by_others(schema, encode_manifest([value]), codec=codec), at="m") == [value]
+    with pytest.raises(CorruptFileError, match="deflate"):
+        decode(written_by_others(schema, encode_manifest([value]), codec="deflate"), at="m")
+
+
+@covers("META-13", "RD-11")
+@each_codec
+def test_no_damage_to_what_we_wrote_misleads(
+    encode: Any, decode: Any, value: Any, schema: RecordSchema
+) -> None:
+    data = encode([value])
+    assert_no_prefix_decodes(lambda damaged: decode(damaged, at="manifest"), data)
+    assert_no_flip_misleads(lambda damaged: decode(damaged, at="manifest"), data)
+    for damaged in (data + b"\0", data + data[-16:], b"ORC" + data):
+        with pytest.raises(CorruptFileError):
+            decode(damaged, at="manifest")
+
+
+@covers("META-13", "RD-11")
+@each_codec
+def test_damage_to_what_others_wrote_never_crashes(
+    encode: Any, decode: Any, value: Any, schema: RecordSchema
+) -> None:
+    data = written_by_others(schema, encode([value] * 3))
+    assert_no_flip_crashes(lambda damaged: decode(damaged, at="manifest"), data)
+
+
+@covers("META-3", "META-13")
+def test_a_container_of_others_whose_frame_is_wrong_is_found() -> None:
+    data = written_by_others(manifest_schemas.MANIFEST, encode_manifest([AN_ENTRY] * 3), codec="null")
+    block = data.index(data[-16:]) + 16
+    assert data[block] == 6  # zigzag for three records
+    for at, byte in ((block, 4), (block, 8), (block, 5), (len(data) - 1, data[-1] ^ 1), (0, 0)):
+        with pytest.raises(CorruptFileError):
+            decode_manifest(data[:at] + bytes([byte]) + data[at + 1 :], at="manifest")
+
+
+@covers("RD-11")
+def test_a_damaged_count_cannot_keep_a_reader_busy() -> None:
+    schema = RecordSchema({"type": "record", "name": "record", "fields": []})
+    sync = bytes(16)
+    header = schema.header.replace(b"pktable.sync", b"another.key!")
+    data = header + sync + encode_long(1 << 60) + encode_long(len(EMPTY_FRAME)) + EMPTY_FRAME + sync
+    with pytest.raises(CorruptFileError, match="block count"):
+        decode_manifest(data, at="manifest")
+
+
+EMPTY_FRAME = bytes.fromhex("28b52ffd2000010000")  # zstandard, of no bytes
+
+
+@covers("META-13")
+@each_codec
+def test_a_file_cut_between_blocks_is_found_by_its_size(
+    encode: Any, decode: Any, value: Any, schema: RecordSchema
+) -> None:
+    data = written_by_others(schema, encode([value] * 3), sync_interval=1)
+    assert len(decode(data, at="manifest", size=len(data))) == 3
+    for cut in range(len(data)):
+        with pytest.raises(CorruptFileError):
+            decode(data[:cut], at="manifest", size=len(data))
+
+
+@covers("META-3")
+@given(st.lists(st.integers(0, 1), max_size=3))
+@settings(max_examples=5)
+def test_another_version_or_kind_is_refused(kinds: list[int]) -> None:
+    record = {"_VERSION": 3, "_KIND": 0, "_PARTITION": b"", "_BUCKET": 0, "_INDEX_TYPE": "", "_FILE_NAME": "",
+              "_FILE_SIZE": 0, "_ROW_COUNT": 0}  # fmt: skip
+    for change, what in (({}, "_VERSION"), ({"_VERSION": 1, "_KIND": 2}, "_KIND")):
+        with pytest.raises(CorruptFileError, match=what):
+            decode_index_manifest(
+                encode_container(manifest_schemas.INDEX_MANIFEST, [record | change]), at="index"
+            )
+
+
+@covers("CMT-4")
+def test_a_file_is_the_same_at_one_level_only() -> None:
+    moved = ManifestEntry(1, EMPTY_ROW, 0, 2, A_FILE.at_level(3))
+    assert moved.file.file_name == AN_ENTRY.file.file_name
+    assert moved.identity != AN_ENTRY.identity
+    assert ManifestEntry(1, EMPTY_ROW, 0, 2, A_FILE).identity == AN_ENTRY.identity

@@ -1,0 +1,17 @@
+"""The one Spark session of a test process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@lru_cache(maxsize=None)
+def spark_session() -> SparkSession:
+    """Return a session on two cores of this machine, started at the first call. Needs Java 17+."""
+    from pktable.spark.session import local_session
+
+    return local_session(cores="2")

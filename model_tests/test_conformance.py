@@ -1,0 +1,84 @@
+"""Tables written by Paimon itself read, at every snapshot, to the rows that Paimon's own readers give.
+
+Clauses covered are those whose truth a foreign writer shows: layouts, metadata and vectors made elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable_spec.covers import covers
+
+from model_tests.shared import PAIMON, needs_shared
+from model_tests.sparks import spark_session
+from pktable import Table
+
+CPP = (
+    "pk_table_scan_and_read_dv.db",
+    "pk_table_with_dv_cardinality.db",
+    "pk_with_bitmap_dv.db",
+    "pk_btree_e2e.db",
+)
+JVM = ("dedup", "strkey", "part", "bk", "lookup", "mor", "writeonly")
+
+Rows = list[list[Any]]
+
+
+def plain(value: Any) -> Any:
+    """A value as the listings spell it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value) if isinstance(value, (Decimal, dt.date, dt.datetime)) else value
+
+
+def cases() -> Iterator[Any]:
+    for name in CPP:
+        yield pytest.param(Path("cpp/parquet") / name / name.removesuffix(".db"), id=name.removesuffix(".db"))
+    for name in JVM:
+        yield pytest.param(Path("jvm-0.9/c.db") / name, id=f"jvm-{name}")
+
+
+def expected(table: Path) -> dict[int, tuple[int, Rows]]:
+    """Return per snapshot the number of rows and the rows, of which a long listing has only the first."""
+    if "jvm-0.9" in table.parts:
+        listing = json.loads((table.parents[1] / "expected" / f"{table.name}.json").read_text())
+        return {int(s): (found["n"], [row[1:] for row in found["rows"]]) for s, found in listing["snapshots"].items()}
+    listings = [json.loads((table.parent / f"{table.name}.{reader}.json").read_text()) for reader in ("rust", "pypaimon")]
+    usable = next(one for one in listings if all("rows" in found for found in one["snapshots"].values()))
+    return {int(s): (found["n"], found["rows"]) for s, found in usable["snapshots"].items()}
+
+
+def expect_every_snapshot(table: Table, path: Path) -> None:
+    listed = expected(path)
+    assert [snapshot.id for snapshot in table.snapshots()] == sorted(listed)
+    for snapshot, (count, rows) in listed.items():
+        found = [[plain(value) for value in row.values()] for row in table.to_arrow(snapshot=snapshot).to_pylist()]
+        assert len(found) == count == table.count(snapshot=snapshot)
+        if len(rows) == count:
+            assert sorted(found, key=repr) == sorted(rows, key=repr)
+        else:
+            assert all(row in found for row in rows)
+
+
+@needs_shared
+@covers("RD-1", "RD-4", "META-3", "DVF-4", "DVF-5", "CMT-4", "META-7")
+@pytest.mark.parametrize("name", cases())
+def test_a_table_of_paimon_reads_here_as_it_does_there(name: Path) -> None:
+    path = PAIMON / name
+    expect_every_snapshot(Table.open(path), path)
+
+
+@needs_shared
+@pytest.mark.spark
+@covers("RD-1", "RD-4", "RD-12")
+@pytest.mark.parametrize("name", cases())
+def test_a_table_of_paimon_reads_on_spark_as_it_does_there(name: Path) -> None:
+    path = PAIMON / name
+    expect_every_snapshot(Table.open(path, spark=spark_session()), path)

@@ -1,0 +1,157 @@
+"""Who cites which clause, and what is wrong with that. ``python -m pktable_spec.trace [ROOT]``.
+
+A clause is defined once, in ``spec/clauses/*.md``, by a line ``DV-2 (must)`` and a line ``: sentence``.
+It is cited by a docstring or a comment, by the word Clauses, a colon, ids or ranges (``CMP-1 to CMP-8``)
+and a full stop; or by the decorator ``@covers("DV-2")`` of a test. Any other mention of an id must name a
+clause that exists, too.
+
+The subtle case is a *must* that nothing tests: that is a problem, while a *must* that only
+tests cite is none, because many clauses hold by the shape of the whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+DEFINITION: Final = re.compile(r"^(?P<id>[A-Z]+-\d+) \((?P<force>[^)]*)\)$", re.M)
+FORCES: Final = ("must", "should", "may")
+CITATION: Final = re.compile(r"Clauses:\s(?P<ids>[^.]*)\.")
+RANGE: Final = re.compile(r"\b([A-Z]+)-(\d+) to \1-(\d+)\b")
+COLUMNS: Final = {
+    "tla": "spec/tla/**/*.tla",
+    "model": "spec/pktable_spec/**/*.py",
+    "reference": "reference/**/*.py",
+}
+TESTS: Final = ("model_tests/**/*.py", "benchmarks/**/*.py")
+
+
+@dataclass
+class Matrix:
+    """For each clause its force and the places that cite it, by column; and what is wrong."""
+
+    force: dict[str, str] = field(default_factory=dict)
+    cited: dict[str, dict[str, set[str]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(set))
+    )
+    unknown: list[str] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)
+
+    @property
+    def untested(self) -> list[str]:
+        """The *must* clauses that no test covers."""
+        return [
+            clause
+            for clause, force in self.force.items()
+            if force == "must" and not self.cited[clause]["tests"]
+        ]
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that must be put right, one line each."""
+        untested = [f"{clause}: is a must, and no test covers it" for clause in self.untested]
+        return self.malformed + self.unknown + untested
+
+    def cite(self, clause: str, column: str, place: str) -> None:
+        """Note a citation, or that it names no clause in force."""
+        force = self.force.get(clause)
+        if force is None:
+            self.unknown.append(f"{place}: cites unknown clause {clause}")
+        elif force.startswith("withdrawn"):
+            self.unknown.append(f"{place}: cites {clause}, which is {force}")
+        else:
+            self.cited[clause][column].add(place)
+
+
+def trace(root: Path) -> Matrix:
+    """Read the repository at ``root``. Raises SyntaxError if a test cannot be parsed."""
+    matrix = Matrix()
+    for path in sorted((root / "spec/clauses").glob("*.md")):
+        _define(matrix, path)
+    prefixes = sorted({clause.partition("-")[0] for clause in matrix.force})
+    mention = re.compile(rf"\b(?:{'|'.join(prefixes)})-\d+\b") if prefixes else re.compile(r"(?!)")
+    for column, pattern in COLUMNS.items():
+        for path in sorted(root.glob(pattern)):
+            place, text = str(path.relative_to(root)), path.read_text("utf-8")
+            for found in CITATION.finditer(text):
+                for clause in cited_ids(found["ids"]):
+                    matrix.cite(clause, column, place)
+            _mentions(matrix, mention, text, place)
+    for path in sorted(one for pattern in TESTS for one in root.glob(pattern)):
+        place, text = str(path.relative_to(root)), path.read_text("utf-8")
+        for line, clause in covered(text):
+            matrix.cite(clause, "tests", f"{place}:{line}")
+        _mentions(matrix, mention, text, place)
+    matrix.unknown = sorted(set(matrix.unknown))
+    return matrix
+
+
+def _define(matrix: Matrix, path: Path) -> None:
+    for found in DEFINITION.finditer(path.read_text("utf-8")):
+        clause, force = found["id"], found["force"]
+        if clause in matrix.force:
+            matrix.malformed.append(f"{path.name}: defines {clause} a second time")
+        if force not in FORCES and not force.startswith("withdrawn"):
+            matrix.malformed.append(f"{path.name}: {clause}: expected must, should or may, found {force}")
+        matrix.force[clause] = force
+
+
+def _mentions(matrix: Matrix, mention: re.Pattern[str], text: str, place: str) -> None:
+    for clause in set(mention.findall(text)):
+        if clause not in matrix.force:
+            matrix.unknown.append(f"{place}: cites unknown clause {clause}")
+
+
+def cited_ids(text: str) -> list[str]:
+    """Return the ids that the text of a citation names, ranges written out."""
+    ids = re.findall(r"\b[A-Z]+-\d+\b", text)
+    for prefix, first, last in RANGE.findall(text):
+        ids += [f"{prefix}-{number}" for number in range(int(first), int(last) + 1)]
+    return sorted(set(ids))
+
+
+def covered(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the id of every clause that a ``covers`` decorator in ``source`` names."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and _name(decorator.func) == "covers":
+                for argument in decorator.args:
+                    assert isinstance(argument, ast.Constant), (
+                        f"line {argument.lineno}: covers takes literals"
+                    )
+                    yield decorator.lineno, str(argument.value)
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def as_text(matrix: Matrix) -> str:
+    """Return the matrix as plain text: a clause a line, and how many places of each column cite it."""
+    columns = (*COLUMNS, "tests")
+    lines = [f"{'clause':<10}{'force':<11}" + "".join(f"{column:>11}" for column in columns)]
+    for clause, force in matrix.force.items():
+        counts = [len(matrix.cited[clause][column]) for column in columns]
+        lines.append(f"{clause:<10}{force[:9]:<11}" + "".join(f"{count or '.':>11}" for count in counts))
+    lines.append(f"{len(matrix.force)} clauses, {len(matrix.problems)} problems")
+    return "\n".join(lines + matrix.problems)
+
+
+def main() -> int:
+    """Print the matrix of the repository given as argument, or of this one; return 1 if it has problems."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2]
+    matrix = trace(root)
+    print(as_text(matrix))
+    return 1 if matrix.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
