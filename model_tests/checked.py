@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pktable_spec.covers import covers
 from pktable_spec.interface import Change, OpenTable, Scalar
 
-from model_tests.history import Changes, History, Operation, row_kind
+from model_tests.history import Changes, History, Operation, row_kind, spelled_out
 from model_tests.profiles import Profile
 from model_tests.watched import Layout, Stats, Watched
 
@@ -167,7 +167,7 @@ class Checked:
         numbered = []
         for kind, row in changes:
             self._change_count += 1
-            full_row: tuple[Scalar, ...] = (*row, self._change_count)
+            full_row: tuple[Scalar, ...] = (*spelled_out(row, self._change_count), self._change_count)
             numbered.append(Change(row_kind(kind), full_row))
         return tuple(numbered)
 

@@ -7,6 +7,7 @@ column, ``w``: it numbers the change, so that every row a read returns names the
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -32,6 +33,15 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ),
     )
 }
+
+BULK: Final = "bulk"
+"""A value that stands for some kilobytes that do not compress, so that files differ in size."""
+
+
+def spelled_out(row: tuple[Scalar, ...], number: int) -> tuple[Scalar, ...]:
+    """Return ``row`` with `BULK` replaced by what it stands for in change ``number``."""
+    return tuple(random.Random(number).randbytes(2000).hex() if value == BULK else value for value in row)
+
 
 Changes: TypeAlias = tuple[tuple[str, tuple[Scalar, ...]], ...]
 """Row kinds by symbol, and rows without ``w``."""

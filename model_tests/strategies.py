@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pktable_spec.interface import Comparison, Query, Shape
 
-from model_tests.history import SHAPES, Changes, History
+from model_tests.history import BULK, SHAPES, Changes, History
 
 # Prefixes of each other, of different length in the BinaryRow, and in an order that UTF-16 has otherwise.
 STRING_KEYS = ("a", "ab", "ab\uffee", "ab\U0001f600")
@@ -24,7 +24,7 @@ KEYS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "composite": ((1, "a"), (1, "ab"), (2, "a"), (2, "a long one")),
     "partitioned": (("x", 1), ("x", 2), ("y", 1), ("y", 2)),
 }
-VALUES = ("a", "b", None)
+VALUES = ("a", "b", None, BULK)
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "bucket": ("1", "2"),

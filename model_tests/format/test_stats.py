@@ -51,7 +51,7 @@ def test_every_present_value_lies_between_minimum_and_maximum(column: tuple[Data
     if low is not None:
         assert all(order(low) <= order(value) <= order(high) for value in present)
     elif present and t.root not in BINARY:
-        assert any(value != value or value[:16] == "\U0010ffff" * 16 for value in present)
+        assert any(value != value or str(value)[:16] == "\U0010ffff" * 16 for value in present)
 
 
 @covers("META-6")
@@ -80,6 +80,17 @@ def test_statistics_of_parts_merge_to_those_of_the_whole(
     assert nulls == bounds(whole, t)[2]
     if t.root not in (*BINARY, "STRING", "CHAR", "VARCHAR", "FLOAT", "DOUBLE"):
         assert merged == whole
+
+
+@covers("META-6")
+@pytest.mark.parametrize(
+    ("text", "unbounded", "bounded"), [("DOUBLE", math.nan, 1.0), ("STRING", "\U0010ffff" * 17, "a")]
+)
+def test_a_part_without_bounds_leaves_the_whole_without(text: str, unbounded: Any, bounded: Any) -> None:
+    t = parse_type(text)
+    parts = [collect_stats(*table_of([value], t)) for value in (unbounded, bounded)]
+    for order_of_parts in (parts, parts[::-1]):
+        assert bounds(merge_stats(order_of_parts, [Field(0, "c", t)]), t) == (None, None, 0)
 
 
 def test_null_counts_that_a_part_does_not_have_are_unknown_in_the_whole() -> None:

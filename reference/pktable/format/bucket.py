@@ -85,7 +85,6 @@ class _Layout:
     """The BinaryRows of a batch in one buffer; row i is ``buffer[starts[i] : starts[i] + lengths[i]]``."""
 
     def __init__(self, rows: int, columns: Sequence[Any], types: Sequence[DataType]) -> None:
-        self.rows = rows
         forms = [binary_row.form_of(t) for t in types]
         self._header = binary_row.null_bytes(len(types))
         fixed = self._header + 8 * len(types)
@@ -131,10 +130,8 @@ class _Layout:
             self._cursor = self._cursor + DECIMAL_BYTES
         else:
             inline = part.lengths <= INLINE_BYTES
-            slots = np.where(inline, (part.lengths | INLINE_MARK).astype(np.uint64) << np.uint64(56), 0).view(
-                np.int64
-            )
-            slots = np.where(inline, slots, (self._cursor << 32) | part.lengths)
+            marked = (part.lengths | INLINE_MARK) << 56  # the last byte of the slot
+            slots = np.where(inline, marked, (self._cursor << 32) | part.lengths)
             if nulls is not None:
                 slots = np.where(nulls, 0, slots)
             targets = self.starts + np.where(inline, self._header + 8 * i, self._cursor)

@@ -52,7 +52,7 @@ def plan(chosen: Pick, files: Sequence[DataFileMeta], options: TableOptions, ord
     upgrades: list[DataFileMeta] = []
 
     def settle(group: list[DataFileMeta]) -> None:
-        if len(group) == 1 and not _must_rewrite(group[0], chosen.output_level, options):
+        if len(group) == 1 and not _must_rewrite(group[0], chosen, options):
             if group[0].level != chosen.output_level:
                 upgrades.append(group[0])
         elif group:
@@ -85,8 +85,10 @@ def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataF
     return [tuple(section) for section in found]
 
 
-def _must_rewrite(file: DataFileMeta, output_level: int, options: TableOptions) -> bool:
-    """Whether ``file`` holds retractions that may not go where it goes. Clauses: CMP-11."""
+def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions) -> bool:
+    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11."""
+    if file.file_name in chosen.purged:
+        return True
     if file.delete_row_count == 0:
         return False
-    return output_level == options.max_level or (file.level == 0 and options.deletion_vectors_enabled)
+    return chosen.output_level == options.max_level or (file.level == 0 and options.deletion_vectors_enabled)

@@ -23,12 +23,14 @@ from pktable.lsm.runs import Run
 class Pick:
     """Files to compact and the level their records go to.
 
-    ``each_alone``: rewrite file by file, to apply vectors, instead of merging (CMP-7).
+    ``each_alone``: rewrite file by file, to apply vectors, instead of merging (CMP-7). ``purged``: names of
+    files that must be rewritten, because no vector may be left (CMP-11).
     """
 
     output_level: int
     files: tuple[DataFileMeta, ...]
     each_alone: bool = False
+    purged: frozenset[str] = frozenset()
 
 
 def pick(runs: Sequence[Run], options: TableOptions) -> Pick | None:
@@ -57,7 +59,8 @@ def pick_full(runs: Sequence[Run], options: TableOptions, with_vector: Collectio
     if len(runs) == 1 and runs[0].level == options.max_level:
         files = tuple(file for file in runs[0].files if file.file_name in with_vector)
         return Pick(options.max_level, files, each_alone=True) if files else None
-    return Pick(options.max_level, tuple(file for run in runs for file in run.files))
+    files = tuple(file for run in runs for file in run.files)
+    return Pick(options.max_level, files, purged=frozenset(with_vector))
 
 
 def _universal(runs: Sequence[Run], options: TableOptions) -> int | None:
@@ -89,7 +92,7 @@ def _extend(runs: Sequence[Run], count: int, options: TableOptions, *, forced: b
     """
     size = sum(run.size_bytes for run in runs[:count])
     for following in runs[count:]:
-        too_large = size * (100.0 + options.size_ratio_percent) / 100.0 < following.size_bytes
+        too_large = size * (100 + options.size_ratio_percent) < following.size_bytes * 100
         if too_large and not (forced and following.level <= 1):
             break
         size += following.size_bytes

@@ -1,8 +1,9 @@
 """The DV read as Spark's own Parquet scan plus a filter by position.
 
 Files without a vector are scanned and nothing else. The others are joined, by a broadcast, with their
-vectors as arrays of 64-bit words, and a row stays if its bit is not set. Filters of the caller still reach
-Parquet: `row_index` counts the rows of the file, whatever the scan skips.
+vectors as arrays of 64-bit words, and a row stays if its bit is not set. A few small vectors are written
+into the filter itself instead: a broadcast is a job of its own, which costs more than a small read.
+Filters of the caller still reach Parquet: `row_index` counts the rows of the file, whatever the scan skips.
 
 Clauses: RD-1, RD-6, RD-7, RD-11.
 """
@@ -23,6 +24,10 @@ from pktable.bucket.table_files import TableFiles
 from pktable.format.deletion_vector import DeletionVector
 from pktable.spark.types import spark_schema
 
+FEW_VECTORS, FEW_POSITIONS = 8, 256
+Marked = tuple[int, DeletionVector]
+"""The size of a data file in bytes, and its vector."""
+
 WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
 
 
@@ -31,7 +36,7 @@ def native_scan(
 ) -> DataFrame:
     """Return the live rows of ``parts``, none of which merges, in ``columns``. Starts no job."""
     plain: list[str] = []
-    marked: dict[str, tuple[int, DeletionVector]] = {}
+    marked: dict[str, Marked] = {}
     for part in parts:
         vectors = files.vectors(part.state)
         for file in part.state.files:
@@ -42,6 +47,8 @@ def native_scan(
             else:
                 marked[path] = (file.file_size, vector)
     schema = spark_schema([files.schema.field(name) for name in columns])
+    if marked and len(marked) <= FEW_VECTORS and sum(v.max_position for _, v in marked.values()) <= FEW_POSITIONS:
+        return _small_filter(_scan(session, [*plain, *marked], schema), marked)
     scans = []
     if plain:
         scans.append(_scan(session, plain, schema))
@@ -60,8 +67,18 @@ def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> Da
     )
 
 
+def _small_filter(scan: DataFrame, marked: Mapping[str, Marked]) -> DataFrame:
+    """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
+    position = F.col("_metadata.row_index")
+    dead = [
+        (F.col("_metadata.file_name") == path.rpartition("/")[2]) & position.isin(vector.positions().tolist())
+        for path, (_, vector) in marked.items()
+    ]
+    return scan.where(~reduce(Column.__or__, dead))
+
+
 def _without_marked(
-    session: SparkSession, scan: DataFrame, marked: Mapping[str, tuple[int, DeletionVector]], schema: StructType
+    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], schema: StructType
 ) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks. Clauses: DV-1, RD-7."""
     sizes = [size for size, _ in marked.values()]

@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 import re
 import struct
-from datetime import date, datetime, timedelta
+from datetime import date
 from decimal import Context, Decimal, InvalidOperation
 from typing import Final
+
+import numpy as np
 
 from pktable.format.types import BINARIES, FLOATS, STRINGS, TIMESTAMPS, DataType, Value
 from pktable.where.tree import BIGINT, BYTES, DOUBLE, INT, INTEGER_BITS, NULL, STRING, Literal
 
 MOST_DIGITS: Final = 38
 EXACT: Final = Context(prec=100, traps=[InvalidOperation])
-EPOCH: Final = datetime(1970, 1, 1)
+EPOCH: Final = date(1970, 1, 1)
 SECOND: Final = 1_000_000_000  # nanoseconds, as in the two below
 DAY: Final = 86_400 * SECOND
 MICRO: Final = 1_000
@@ -181,7 +183,7 @@ def _days(text: str) -> int | None:
     if not found:
         return None
     try:
-        return (date(int(found[1]), int(found[2] or 1), int(found[3] or 1)) - EPOCH.date()).days
+        return (date(int(found[1]), int(found[2] or 1), int(found[3] or 1)) - EPOCH).days
     except ValueError:
         return None
 
@@ -229,9 +231,10 @@ def _zone_nanos(zone: str) -> int:
 def time_text(nanos: int) -> str:
     """Return wall-clock time as ISO text, with as many decimals as it has."""
     seconds, fraction = divmod(nanos, SECOND)
-    text = (EPOCH + timedelta(seconds=seconds)).isoformat(sep=" ")
+    text = str(np.datetime64(seconds, "s"))
     return text if not fraction else f"{text}.{fraction:09d}".rstrip("0")
 
 
 def date_text(days: int) -> str:
-    return (EPOCH.date() + timedelta(days=days)).isoformat()
+    """Return a date as ISO text."""
+    return str(np.datetime64(days, "D"))

@@ -69,25 +69,29 @@ def _run_count(runs: Sequence[Run], options: ModelOptions) -> int:
     if len(runs) >= options.trigger:
         if sum(sizes[:-1]) * 100 > options.max_amplification_percent * sizes[-1]:
             return len(runs)
-        by_ratio = _extended(sizes, 1, options)
+        by_ratio = _extended(runs, 1, options, begun=False)
         if by_ratio > 1:
             return by_ratio
     if len(runs) > options.trigger:
-        return _extended(sizes, len(runs) - options.trigger + 1, options)
+        return _extended(runs, len(runs) - options.trigger + 1, options, begun=True)
     level_zero_count = sum(run[0].level == 0 for run in runs)
     if options.deletion_vectors and level_zero_count:
-        count = _extended(sizes, level_zero_count, options)
-        if count < len(runs) and runs[count][0].level == 1:
-            count = _extended(sizes, count + 1, options)
-        return count
+        return _extended(runs, level_zero_count, options, begun=True)
     return 0
 
 
-def _extended(sizes: Sequence[int], count: int, options: ModelOptions) -> int:
-    """Add runs to the newest ``count`` while they are not too large for what is picked. Clauses: CMP-5."""
-    percent = 100 + options.size_ratio_percent
-    while count < len(sizes) and sum(sizes[:count]) * percent >= sizes[count] * 100:
-        count += 1
+def _extended(runs: Sequence[Run], count: int, options: ModelOptions, *, begun: bool) -> int:
+    """Add runs to the newest ``count`` while they are not too large for what is picked.
+
+    Once there is something to compact (``begun``), runs of level 0 and 1 are added whatever their size.
+    Clauses: CMP-5.
+    """
+    sizes = [sum(file.size for file in run) for run in runs]
+    while count < len(runs):
+        small = sum(sizes[:count]) * (100 + options.size_ratio_percent) >= sizes[count] * 100
+        if not small and not (begun and runs[count][0].level <= 1):
+            break
+        count, begun = count + 1, True
     return count
 
 
@@ -120,7 +124,8 @@ def allowed_picks(runs: Sequence[Run], options: ModelOptions) -> frozenset[Pick]
     if options.deletion_vectors and level_zero_count and len(runs) == options.trigger:
         # Neither amplification nor ratio need fire; then level 0 is forced out alone.
         fewest = min(fewest, level_zero_count)
-    picks = {take(runs, count, options) for count in range(fewest, len(runs) + 1)}
+    low = sum(run[0].level <= 1 for run in runs)  # all of these are taken, whatever their size
+    picks = {take(runs, count, options) for count in range(max(fewest, low), len(runs) + 1)}
     return frozenset(
         pick for pick in picks if len(pick.files) > 1 or pick.files[0].level != pick.output_level
     )

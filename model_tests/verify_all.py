@@ -1,0 +1,154 @@
+"""Everything that can be checked from a command: ``pktable verify``, also ``make verify``.
+
+In this order: drawn histories on the oracle, on the local runner and on Spark; the stored histories on Spark;
+the history of this checkout, replayed and compared with git; a larger stored stream where there is one. What
+is absent is said and is no failure. Ends on a table of what was compared.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pktable.cli.progress import Reporter
+from pktable.git_history import GitHistory
+from pktable.replay import History, StoredStream, Summary, create_table, replay
+from pktable_spec.errors import InvalidRequestError
+from rich.console import Console
+from rich.table import Table as TextTable
+
+from model_tests import corpus
+from model_tests.adapters import spark_backend
+from model_tests.checked import replay as replay_history
+from model_tests.harness import run_histories
+from model_tests.profiles import PROFILES, Profile
+from model_tests.shared import ROOT as SHARED
+from model_tests.sparks import spark_session
+from model_tests.watched import Stats
+
+CHECKOUT: Final = Path(__file__).parents[1]
+STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
+CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=2)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of the summary. ``real_rows``: rows of real input that were read and compared."""
+
+    what: str
+    histories: int = 0
+    steps: int = 0
+    snapshots: int = 0
+    reads: int = 0
+    mismatches: int = 0
+    real_rows: int = 0
+
+
+def main(profile: str) -> int:
+    """Check everything as a profile says, and return the exit code: 0 fine, 1 a check failed."""
+    console = Console()
+    results: list[Result] = []
+    with Reporter() as show:
+        for backend in ("model", "local", "spark"):
+            results.append(drawn_histories(backend, profile, show))
+        results.append(stored_histories(show))
+        for what, source in (("this repository", checkout_history), ("stored stream", stored_stream)):
+            history = source(show)
+            if history is not None:
+                results.append(real_input(what, history, show))
+    console.print(summary(results))
+    failed = [result.what for result in results if result.mismatches]
+    console.print(f"FAILED: {', '.join(failed)}" if failed else "all checks passed", highlight=False)
+    return 1 if failed else 0
+
+
+def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
+    """Run the histories of a profile on one backend."""
+    chosen = PROFILES[backend, profile]
+    seed = "drawn anew" if chosen.seed is None else f"seed {chosen.seed}"
+    show.say(f"{backend}: {chosen.histories} histories of up to {chosen.steps} steps, {seed}")
+    what = f"histories on {backend}"
+    report = run_histories(backend, chosen, lambda stats: show(what, stats.histories, chosen.histories))
+    if report.mismatches:
+        show.say(f"{what}: {report.message}\n{report.falsifying_history}")
+    return counted(what, report.stats, report.mismatches)
+
+
+def stored_histories(show: Reporter) -> Result:
+    """Replay every stored history on Spark."""
+    what, stats, mismatches, names = "stored histories on spark", Stats(), 0, corpus.names()
+    with spark_backend() as open_table:
+        for done, name in enumerate(names, 1):
+            try:
+                replay_history(corpus.load(name), open_table, CORPUS, stats)
+            except Exception as failure:  # whatever a table raises is a mismatch
+                mismatches += 1
+                show.say(f"{what}: {name}: {type(failure).__name__}: {failure}")
+            show(what, done, len(names))
+    return counted(what, stats, mismatches)
+
+
+def counted(what: str, stats: Stats, mismatches: int) -> Result:
+    return Result(what, stats.histories, stats.steps, stats.snapshots_compared, stats.reads, mismatches)
+
+
+def checkout_history(show: Reporter) -> History | None:
+    """Return the history of this checkout; None, said, where it has none."""
+    try:
+        history = GitHistory(CHECKOUT)
+    except InvalidRequestError as error:
+        show.say(f"this repository: skipped, {error}")
+        return None
+    if history.shallow:
+        show.say("this repository: shallow, its history begins where the clone was cut")
+    return history
+
+
+def stored_stream(show: Reporter) -> History | None:
+    """Return the stored stream; None, said, where it is absent."""
+    if not STREAM.is_file():
+        show.say(f"stored stream: skipped, expected {STREAM} (or set PKTABLE_SHARED), found none")
+        return None
+    return StoredStream(STREAM)
+
+
+def real_input(what: str, history: History, show: Reporter) -> Result:
+    """Replay real input on Spark into a table of its own, and compare by time travel."""
+    with tempfile.TemporaryDirectory(prefix="pktable-verify-") as place:
+        table = create_table(f"{place}/table", spark=spark_session())
+        found: Summary = replay(
+            history, table, progress=lambda doing, done, total: show(f"{what}: {doing}", done, total)
+        )
+    if found.first is not None:
+        show.say(f"{what}: {found.first}")
+    return Result(
+        f"replay of {what}",
+        histories=1,
+        steps=found.commits,
+        snapshots=found.snapshots_compared,
+        reads=2 * found.snapshots_compared,
+        mismatches=found.mismatches,
+        real_rows=found.rows_compared,
+    )
+
+
+def summary(results: list[Result]) -> TextTable:
+    """Return the results as a table, with a line of totals."""
+    table = TextTable(title="What was compared", show_footer=True)
+    table.add_column("check", footer="total")
+    columns: dict[str, Callable[[Result], int]] = {
+        "histories": lambda r: r.histories,
+        "steps": lambda r: r.steps,
+        "snapshots": lambda r: r.snapshots,
+        "reads": lambda r: r.reads,
+        "real rows": lambda r: r.real_rows,
+        "mismatches": lambda r: r.mismatches,
+    }
+    for name, value in columns.items():
+        table.add_column(name, justify="right", footer=f"{sum(map(value, results)):,}")
+    for result in results:
+        table.add_row(result.what, *(f"{value(result):,}" for value in columns.values()))
+    return table

@@ -1,0 +1,59 @@
+"""The command line: ``pktable …``.
+
+Exit codes: 0 fine, 1 a check failed or stored data is damaged, 2 the caller's mistake. Errors are one line on
+standard error. A reader that stops reading, as ``head`` does, ends a command quietly.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import typer
+from pktable_spec.errors import InvalidRequestError, PkTableError
+
+from pktable.cli import checks  # noqa: F401  (its commands join the others)
+from pktable.cli.commands import app
+
+FINE, FAILED, MISTAKEN = 0, 1, 2
+UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all complaints about arguments
+
+
+def main() -> None:
+    """Run the command that the process was started with, and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code. Raises nothing that a user can cause."""
+    try:
+        code = app(args=list(arguments), prog_name="pktable", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or FINE)
+    except InvalidRequestError as error:
+        return _complain(str(error), MISTAKEN)
+    except PkTableError as error:
+        return _complain(str(error), FAILED)
+    except UsageProblem as problem:
+        return _complain(f"{getattr(problem, 'message', problem)} (see pktable --help)", MISTAKEN)
+    except BrokenPipeError:
+        # Python flushes once more at exit, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", 128 + signal.SIGINT)
+    except OSError as error:
+        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", MISTAKEN)
+    except Exception as bug:  # ours, not the caller's: still one line, unless asked for more
+        if os.environ.get("PKTABLE_TRACEBACK"):
+            raise
+        return _complain(
+            f"internal error ({type(bug).__name__}, PKTABLE_TRACEBACK=1 shows where): {bug}", FAILED
+        )
+
+
+def _complain(message: str, code: int) -> int:
+    print("pktable:", " ".join(message.split()), file=sys.stderr)
+    return code

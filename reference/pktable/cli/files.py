@@ -1,0 +1,86 @@
+"""Files of rows to write into a table: Parquet, CSV, JSON lines.
+
+In CSV a field that is not there at all is null and ``""`` is the empty string. Values are spelled as in
+`pktable.cli.values`; a column named by ``--row-kind`` holds +I, -U, +U, -D or 0..3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.cli.values import as_column, from_json, from_text
+from pktable.format.types import DataType, Field
+
+KIND: Final = DataType("STRING")
+
+
+def read_rows(path: Path, fields: Sequence[Field], row_kind: str | None) -> pa.Table:
+    """Return the rows of a file, text converted to the types of ``fields``. Raises InvalidRequestError."""
+    readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidRequestError(
+            f"{path}: expected a file named {', '.join(readers)}, found {path.suffix or 'none'}"
+        )
+    known = {field.name: field for field in fields}
+    if row_kind is not None:
+        known[row_kind] = Field(-1, row_kind, KIND)
+    try:
+        return reader(path, known)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise InvalidRequestError(f"{path}: {error}") from None
+
+
+def _parquet(path: Path, known: Mapping[str, Field]) -> pa.Table:
+    return pq.read_table(path)
+
+
+def _csv(path: Path, known: Mapping[str, Field]) -> pa.Table:
+    with path.open("rb") as file:
+        names = pc.open_csv(file).schema.names
+    convert = pc.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    table = pc.read_csv(path, convert_options=convert, parse_options=pc.ParseOptions(newlines_in_values=True))
+    columns = {name: table.column(name).to_pylist() for name in _expected(path, table.column_names, known)}
+    return pa.table({name: as_column(values, known[name], from_text) for name, values in columns.items()})
+
+
+def _jsonl(path: Path, known: Mapping[str, Field]) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line, parse_float=Decimal)
+            except ValueError as error:
+                raise InvalidRequestError(f"{path}, line {number}: expected a JSON object: {error}") from None
+            if not isinstance(row, dict):
+                raise InvalidRequestError(
+                    f"{path}, line {number}: expected a JSON object, found {line.strip()[:40]!r}"
+                )
+            rows.append(row)
+    names = _expected(path, list(dict.fromkeys(name for row in rows for name in row)) or list(known), known)
+    return pa.table(
+        {name: as_column([row.get(name) for row in rows], known[name], from_json) for name in names}
+    )
+
+
+def _expected(path: Path, names: Sequence[str], known: Mapping[str, Field]) -> Sequence[str]:
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidRequestError(f"{path}: expected columns {', '.join(known)}, found {unknown[0]}")
+    return names
