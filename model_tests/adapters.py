@@ -12,6 +12,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,9 +29,12 @@ from pktable_spec.interface import (
     SnapshotInfo,
     StoredRecord,
     VectorInfo,
+    Wanted,
 )
 from pktable_spec.model.table import ModelTable
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
+
+from model_tests.sparks import spark_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +46,7 @@ class PaimonTable:
     """`pktable.Table` as a `TableUnderTest`. ``spark``: a session, or None for the local runner."""
 
     can_stage_writes = True
+    _threads = ThreadPoolExecutor(3)
 
     def __init__(self, shape: Shape, options: Mapping[str, str], path: Path, spark: Any = None) -> None:
         from pktable import Table
@@ -85,6 +90,11 @@ class PaimonTable:
             limit=query.limit,
         )
         return [tuple(row.values()) for row in found.to_pylist()]
+
+    def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        # A small read on Spark is mostly waiting; three at a time keep two cores busy.
+        do = self._threads.map if self._spark is not None else map
+        return list(do(lambda one: self.read(snapshot=one.snapshot, fresh=one.fresh, query=one.query), wanted))
 
     def reopen(self) -> None:
         from pktable import Table
@@ -235,17 +245,30 @@ def local_backend(spark: Any = None) -> Iterator[OpenTable]:
         yield open_table
 
 
+# What a small query spends its time on. Histories do without; every other test on Spark keeps Spark's defaults.
+FOR_SMALL_QUERIES = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.files.minPartitionNum": "1",
+}
+
+
 @contextlib.contextmanager
 def spark_backend() -> Iterator[OpenTable]:
-    """Tables of a local Spark session in a temporary directory; the session ends with the context."""
-    from pktable.spark.session import local_session
-
-    session = local_session(cores="2")
+    """Tables of the test process's Spark session in a temporary directory."""
+    session = spark_session()
+    before = {name: session.conf.get(name, None) for name in FOR_SMALL_QUERIES}
     try:
+        for name, value in FOR_SMALL_QUERIES.items():
+            session.conf.set(name, value)
         with local_backend(session) as open_table:
             yield open_table
     finally:
-        session.stop()
+        for name, found in before.items():
+            if found is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, found)
 
 
 BACKENDS: Mapping[str, Callable[[], AbstractContextManager[OpenTable]]] = {

@@ -122,7 +122,9 @@ def substring(text: str, start: int, length: int) -> str:
 def binary(name: str, function: Callable[..., Any], operands: Texts, others: Texts | None = None) -> Texts:
     """Two operands and the sign between them."""
     return st.builds(
-        lambda a, b: Text(f"({a.sql} {name} {b.sql})", lifted(function, a, b)), operands, others or operands
+        lambda a, b: Text(f"({a.sql} {name} {b.sql})", lifted(function, a, b)),
+        operands,
+        operands if others is None else others,
     )
 
 

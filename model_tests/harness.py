@@ -100,6 +100,6 @@ def _settings(profile: Profile) -> settings:
         derandomize=False,
         print_blob=False,
         report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink) if profile.shrink else (Phase.generate,) if profile.shrinks else (Phase.generate,),
+        phases=(Phase.generate, Phase.shrink) if profile.shrinks else (Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )

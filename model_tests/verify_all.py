@@ -16,6 +16,7 @@ from typing import Final
 from pktable.cli.progress import Reporter
 from pktable.git_history import GitHistory
 from pktable.replay import History, StoredStream, Summary, create_table, replay
+from pktable.spark.session import local_session
 from pktable_spec.errors import InvalidRequestError
 from rich.console import Console
 from rich.table import Table as TextTable
@@ -26,7 +27,6 @@ from model_tests.checked import replay as replay_history
 from model_tests.harness import run_histories
 from model_tests.profiles import PROFILES, Profile
 from model_tests.shared import ROOT as SHARED
-from model_tests.sparks import spark_session
 from model_tests.watched import Stats
 
 CHECKOUT: Final = Path(__file__).parents[1]
@@ -118,7 +118,7 @@ def stored_stream(show: Reporter) -> History | None:
 def real_input(what: str, history: History, show: Reporter) -> Result:
     """Replay real input on Spark into a table of its own, and compare by time travel."""
     with tempfile.TemporaryDirectory(prefix="pktable-verify-") as place:
-        table = create_table(f"{place}/table", spark=spark_session())
+        table = create_table(f"{place}/table", spark=local_session(cores="2"))
         found: Summary = replay(
             history, table, progress=lambda doing, done, total: show(f"{what}: {doing}", done, total)
         )

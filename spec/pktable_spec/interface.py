@@ -107,6 +107,14 @@ class Query:
 EVERYTHING = Query()
 
 
+class Wanted(NamedTuple):
+    """The arguments of one read."""
+
+    snapshot: int | None = None
+    fresh: bool = False
+    query: Query = EVERYTHING
+
+
 class SnapshotInfo(NamedTuple):
     """A retained snapshot: its id, from 1, and what made it, APPEND or COMPACT."""
 
@@ -170,6 +178,10 @@ class TableUnderTest(Protocol):
 
         Without deletion vectors both kinds of read merge every run.
         """
+        ...
+
+    def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        """Return the answers of several reads, in order; they may be done side by side."""
         ...
 
     def snapshots(self) -> Sequence[SnapshotInfo]:

@@ -65,6 +65,7 @@ class TableOptions:
     manifest_merge_min_count: int = 30
     manifest_full_compaction_bytes: int = 16 << 20
     read_merges_level_zero: bool = False
+    partition_legacy_names: bool = True
     unwritable: tuple[UnsupportedOptionError, ...] = ()
     unmergeable: tuple[UnsupportedOptionError, ...] = ()
 
@@ -165,6 +166,7 @@ PARSERS = {
     "deletion-vectors.enabled": ("deletion_vectors_enabled", _boolean),
     "deletion-vectors.bitmap64": ("deletion_vectors_bitmap64", _boolean),
     "deletion-vectors.merge-on-read": ("read_merges_level_zero", _boolean),
+    "partition.legacy-name": ("partition_legacy_names", _boolean),
     "write-only": ("write_only", _boolean),
     "num-sorted-run.compaction-trigger": ("compaction_trigger", _positive),
     "num-levels": ("levels", _positive),

@@ -20,7 +20,7 @@ from pktable.bucket.table_files import NewFiles, Place, TableFiles
 from pktable.format.binary_row import encode_row
 from pktable.format.data_file import PARQUET_WRITE_OPTIONS, file_schema
 from pktable.format.manifest import DataFileMeta
-from pktable.format.stats import SimpleStats, collect_stats, merge_stats
+from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
@@ -105,7 +105,7 @@ class _OpenFile:
         self._first = self._first or self._key(table.slice(0, 1))
         self._last = self._key(table.slice(table.num_rows - 1, 1))
         self._rows += table.num_rows
-        self._key_stats.append(collect_stats(table, self._files.stored_key_fields, truncate=None))
+        self._key_stats.append(collect_stats(table, self._files.stored_key_fields, truncate=KEY_CODE_POINTS))
         fields = stats_fields(self._files)
         self._value_stats.append(collect_stats(table, fields, truncate=self._files.options.stats_truncate))
 

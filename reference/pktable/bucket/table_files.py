@@ -24,6 +24,7 @@ from pktable.format.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.schema import TableSchema
 from pktable.format.types import DataType, Field
 from pktable.lsm.runs import KeyOrder
+from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
 REMEMBERED_INDEXES = 64
@@ -86,7 +87,7 @@ class TableFiles:
     ) -> None:
         self.store, self.root, self.schema, self.options = store, root, schema, options
         self.schemas = schemas
-        self._vectors: dict[str, dict[str, DeletionVector]] = {}
+        self._vectors = Cache(REMEMBERED_INDEXES)
 
     def __getstate__(self) -> tuple[object, ...]:
         return self.store, self.root, self.schema, self.options, dict(self.schemas)
@@ -121,7 +122,7 @@ class TableFiles:
         directory = self.root
         if fields:
             values = decode_row(partition, [f.type for f in fields], at=self.root)
-            directory += "/" + partition_path(values, fields)
+            directory += "/" + partition_path(values, fields, legacy_names=self.options.partition_legacy_names)
         return Place(partition, bucket, f"{directory}/bucket-{bucket}")
 
     def data_path(self, place: Place, file: DataFileMeta) -> str:
@@ -137,12 +138,8 @@ class TableFiles:
         """
         if state.index is None:
             return {}
-        path = self.index_path(state.index)
-        found = self._vectors.get(path)
-        if found is None:
-            if len(self._vectors) >= REMEMBERED_INDEXES:
-                self._vectors.pop(next(iter(self._vectors)))
-            found = self._vectors[path] = self._read_index(path, state.index)
+        entry, path = state.index, self.index_path(state.index)
+        found = self._vectors.get(path, lambda: self._read_index(path, entry))
         for file in state.files:
             vector = found.get(file.file_name)
             if vector is not None and vector.max_position >= file.row_count:

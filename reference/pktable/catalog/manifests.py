@@ -8,9 +8,7 @@ Clauses: CMT-4, CMT-5, META-3, META-12.
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
 
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import TableOptions
@@ -29,34 +27,10 @@ from pktable.format.manifest import (
 )
 from pktable.format.schema import TableSchema
 from pktable.format.stats import SimpleStats
+from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
 ADD, DELETE = 0, 1
-Value = TypeVar("Value")
-
-
-class Cache:
-    """The most recently used values under names that never change their meaning."""
-
-    def __init__(self, entries: int) -> None:
-        self._entries = entries
-        self._values: OrderedDict[Any, Any] = OrderedDict()
-
-    def get(self, name: Any, load: Callable[[], Value]) -> Value:
-        if name in self._values:
-            self._values.move_to_end(name)
-        else:
-            self.put(name, load())
-        value: Value = self._values[name]
-        return value
-
-    def put(self, name: Any, value: object) -> None:
-        self._values[name] = value
-        while len(self._values) > self._entries:
-            self._values.popitem(last=False)
-
-    def peek(self, name: Any) -> Any:
-        return self._values.get(name)
 
 
 class Manifests:

@@ -12,9 +12,10 @@ from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.bucket.table_files import BucketState, TableFiles
-from pktable.catalog.manifests import ADD, Cache, Manifests
+from pktable.catalog.manifests import ADD, Manifests
 from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from pktable.format.snapshot import Snapshot
+from pktable.store.cache import Cache
 
 Identity = tuple[bytes, int]
 

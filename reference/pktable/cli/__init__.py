@@ -10,15 +10,17 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 from pktable_spec.errors import InvalidRequestError, PkTableError
 
 from pktable.cli import checks  # noqa: F401  (its commands join the others)
 from pktable.cli.commands import app
+from pktable.cli.output import ReaderGoneError
 
 FINE, FAILED, MISTAKEN = 0, 1, 2
-UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all complaints about arguments
+UsageProblem: Any = typer.BadParameter.__mro__[2]  # the base of all complaints about arguments
 
 
 def main() -> None:
@@ -37,8 +39,8 @@ def run(arguments: Sequence[str]) -> int:
     except PkTableError as error:
         return _complain(str(error), FAILED)
     except UsageProblem as problem:
-        return _complain(f"{getattr(problem, 'message', problem)} (see pktable --help)", MISTAKEN)
-    except BrokenPipeError:
+        return _complain(f"{problem.format_message()} (see pktable --help)", MISTAKEN)
+    except (ReaderGoneError, BrokenPipeError):
         # Python flushes once more at exit, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE

@@ -24,7 +24,9 @@ def verify(
     """Check every promise: drawn histories, stored histories, and real input, on Spark."""
     if profile not in ("quick", "deep"):
         raise InvalidRequestError(f"profile: expected quick or deep, found {profile!r}")
-    spark_session()  # without Java nothing should have begun
+    from pktable.spark.session import require_java
+
+    require_java()  # before anything has begun
     raise typer.Exit(_checks().main(profile))
 
 
@@ -73,6 +75,7 @@ def told(summary: Summary) -> str:
     """Return a summary in one paragraph."""
     text = (
         f"{summary.commits} commits, {summary.changes} changes; {summary.snapshots_compared} snapshots "
-        f"compared, {summary.rows_compared} rows read, {summary.rows} at the end; {summary.mismatches} mismatches"
+        f"compared, {summary.rows_compared} rows read, {summary.rows} at the end; "
+        f"{summary.mismatches} mismatches"
     )
     return text if summary.first is None else f"{text}\nfirst mismatch: {summary.first}"

@@ -53,7 +53,9 @@ def _csv(path: Path, known: Mapping[str, Field]) -> pa.Table:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    table = pc.read_csv(path, convert_options=convert, parse_options=pc.ParseOptions(newlines_in_values=True))
+    # With one column an empty line is a row that holds null.
+    parse = pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1)
+    table = pc.read_csv(path, convert_options=convert, parse_options=parse)
     columns = {name: table.column(name).to_pylist() for name in _expected(path, table.column_names, known)}
     return pa.table({name: as_column(values, known[name], from_text) for name, values in columns.items()})
 

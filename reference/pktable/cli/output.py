@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from enum import Enum
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,21 +29,17 @@ class Format(str, Enum):
     CSV = "csv"
 
 
+class ReaderGoneError(Exception):
+    """Nobody reads standard output any more. Not a BrokenPipeError, of which typer makes exit code 1."""
+
+
 def print_rows(rows: pa.Table, output: Format) -> None:
-    """Print ``rows``. Raises BrokenPipeError when nobody reads any more."""
-    if output is Format.TABLE:
-        _print_table(rows)
-        return
-    names = rows.column_names
-    if output is Format.CSV:
-        sys.stdout.write(",".join(map(to_text, names)) + "\n")
-    for values in json_rows(rows):
-        if output is Format.CSV:
-            # A row that is nothing but one null would be an empty line, which is no row.
-            line = ",".join(map(to_text, values)) or ("," if len(names) > 1 else "")
-        else:
-            line = json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
-        sys.stdout.write(line + "\n")
+    """Print ``rows``. Raises ReaderGoneError."""
+    try:
+        PRINTERS[output](rows)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderGoneError from None
 
 
 def json_rows(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -56,23 +53,35 @@ def json_rows(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
         yield from zip(*columns, strict=True)
 
 
+def _print_jsonl(rows: pa.Table) -> None:
+    for values in json_rows(rows):
+        row = dict(zip(rows.column_names, values, strict=True))
+        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _print_csv(rows: pa.Table) -> None:
+    for values in chain([rows.column_names], json_rows(rows)):
+        sys.stdout.write(",".join(map(to_text, values)) + "\n")
+
+
 def _print_table(rows: pa.Table) -> None:
     console = Console(width=None if sys.stdout.isatty() else 10_000)
     table = Table()
     for field in rows.schema:
-        numeric = (
-            pa.types.is_integer(field.type)
-            or pa.types.is_decimal(field.type)
-            or pa.types.is_floating(field.type)
-        )
+        numeric = any(test(field.type) for test in NUMERIC)
         table.add_column(Text(field.name), justify="right" if numeric else "left", overflow="fold")
     for values in json_rows(rows.slice(0, MOST_ROWS)):
-        table.add_row(
-            *(
-                Text("NULL", "dim") if v is None else Text(v if isinstance(v, str) else json.dumps(v))
-                for v in values
-            )
-        )
+        table.add_row(*map(_cell, values))
     console.print(table)
     if rows.num_rows > MOST_ROWS:
         console.print(f"{MOST_ROWS} of {rows.num_rows} rows; jsonl and csv print them all")
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("NULL", "dim")
+    return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+PRINTERS: Final = {Format.TABLE: _print_table, Format.JSONL: _print_jsonl, Format.CSV: _print_csv}
+NUMERIC: Final = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_floating)

@@ -20,6 +20,7 @@ from pktable_spec.interface import (
     SnapshotInfo,
     StoredRecord,
     VectorInfo,
+    Wanted,
 )
 from pktable_spec.model import buckets
 from pktable_spec.model.levels import KeyedChange
@@ -137,6 +138,9 @@ class ModelTable:
         states = self._history[snapshot - 1].states if snapshot else {}
         rows = [record.row for state in states.values() for record in read(state)]
         return rows if query is EVERYTHING else query.over(self.shape, rows)[: query.limit]
+
+    def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        return [self.read(snapshot=one.snapshot, fresh=one.fresh, query=one.query) for one in wanted]
 
     def snapshots(self) -> Sequence[SnapshotInfo]:
         return [SnapshotInfo(id, snapshot.kind) for id, snapshot in enumerate(self._history, 1)]
