@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from pktable import Table
 
 ROWS = 2_000_000
@@ -44,7 +43,9 @@ def test_write_with_lookup_compaction(benchmark: Any, tmp_path: Path) -> None:
 
     def fresh() -> tuple[tuple[Table], dict[str, Any]]:
         path = tmp_path / str(next(numbers))
-        table = Table.create(path, "k BIGINT, a BIGINT, b DOUBLE, s STRING", primary_key=["k"], options=OPTIONS)
+        table = Table.create(
+            path, "k BIGINT, a BIGINT, b DOUBLE, s STRING", primary_key=["k"], options=OPTIONS
+        )
         table.upsert(rows(np.arange(ROWS), 1))
         return (table,), {}
 
@@ -60,7 +61,9 @@ def test_full_compaction(benchmark: Any, tmp_path: Path) -> None:
     def fresh() -> tuple[tuple[Table], dict[str, Any]]:
         path = tmp_path / str(next(numbers))
         options = {**OPTIONS, "write-only": "true"}
-        table = Table.create(path, "k BIGINT, a BIGINT, b DOUBLE, s STRING", primary_key=["k"], options=options)
+        table = Table.create(
+            path, "k BIGINT, a BIGINT, b DOUBLE, s STRING", primary_key=["k"], options=options
+        )
         table.upsert(rows(np.arange(ROWS), 1))
         table.upsert(rows(np.arange(0, ROWS, 5), 2))
         return (table,), {}

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pktable import Table
 
 from model_tests.harness import run_histories
 from model_tests.profiles import Profile
-from pktable import Table
 
 STEPS = 100
 
@@ -30,7 +30,9 @@ def test_local_steps(benchmark: Any, tmp_path: Path) -> None:
 
     def new_table() -> tuple[tuple[Table], dict[str, Any]]:
         path = tmp_path / str(next(numbers))
-        table = Table.create(path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"})
+        table = Table.create(
+            path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"}
+        )
         return (table,), {}
 
     def steps(table: Table) -> None:
@@ -49,4 +51,6 @@ def test_model_steps(benchmark: Any, backend: str) -> None:
     reports = []
     benchmark.pedantic(lambda: reports.append(run_histories(backend, profile)), rounds=3)
     assert not any(report.mismatches for report in reports)
-    benchmark.extra_info["steps per second"] = round(reports[-1].stats.steps / benchmark.stats.stats.median, 1)
+    benchmark.extra_info["steps per second"] = round(
+        reports[-1].stats.steps / benchmark.stats.stats.median, 1
+    )

@@ -94,7 +94,9 @@ class PaimonTable:
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         # A small read on Spark is mostly waiting; three at a time keep two cores busy.
         do = self._threads.map if self._spark is not None else map
-        return list(do(lambda one: self.read(snapshot=one.snapshot, fresh=one.fresh, query=one.query), wanted))
+        return list(
+            do(lambda one: self.read(snapshot=one.snapshot, fresh=one.fresh, query=one.query), wanted)
+        )
 
     def reopen(self) -> None:
         from pktable import Table

@@ -37,11 +37,11 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
             Profile("deep", histories=20_000, steps=30),
         ),
         "local": (
-            Profile("quick", histories=30, steps=10, seed=SEED),
+            Profile("quick", histories=250, steps=12, seed=SEED),
             Profile("deep", histories=1_500, steps=20),
         ),
         "spark": (
-            Profile("quick", histories=2, steps=6, reread_limit=2, seed=SEED),
+            Profile("quick", histories=12, steps=8, reread_limit=1, seed=SEED),
             Profile("deep", histories=60, steps=12, reread_limit=4),
         ),
     }.items()

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pktable import Table
 from pktable_spec.covers import covers
 
 from model_tests.shared import PAIMON, needs_shared
 from model_tests.sparks import spark_session
-from pktable import Table
 
 CPP = (
     "pk_table_scan_and_read_dv.db",
@@ -49,8 +49,14 @@ def expected(table: Path) -> dict[int, tuple[int, Rows]]:
     """Return per snapshot the number of rows and the rows, of which a long listing has only the first."""
     if "jvm-0.9" in table.parts:
         listing = json.loads((table.parents[1] / "expected" / f"{table.name}.json").read_text())
-        return {int(s): (found["n"], [row[1:] for row in found["rows"]]) for s, found in listing["snapshots"].items()}
-    listings = [json.loads((table.parent / f"{table.name}.{reader}.json").read_text()) for reader in ("rust", "pypaimon")]
+        return {
+            int(s): (found["n"], [row[1:] for row in found["rows"]])
+            for s, found in listing["snapshots"].items()
+        }
+    listings = [
+        json.loads((table.parent / f"{table.name}.{reader}.json").read_text())
+        for reader in ("rust", "pypaimon")
+    ]
     usable = next(one for one in listings if all("rows" in found for found in one["snapshots"].values()))
     return {int(s): (found["n"], found["rows"]) for s, found in usable["snapshots"].items()}
 
@@ -59,7 +65,9 @@ def expect_every_snapshot(table: Table, path: Path) -> None:
     listed = expected(path)
     assert [snapshot.id for snapshot in table.snapshots()] == sorted(listed)
     for snapshot, (count, rows) in listed.items():
-        found = [[plain(value) for value in row.values()] for row in table.to_arrow(snapshot=snapshot).to_pylist()]
+        found = [
+            [plain(value) for value in row.values()] for row in table.to_arrow(snapshot=snapshot).to_pylist()
+        ]
         assert len(found) == count == table.count(snapshot=snapshot)
         if len(rows) == count:
             assert sorted(found, key=repr) == sorted(rows, key=repr)

@@ -31,6 +31,7 @@ from model_tests.watched import Stats
 
 CHECKOUT: Final = Path(__file__).parents[1]
 STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
+WIDTH: Final = 110  # of the summary where there is no terminal to ask
 CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=2)
 
 
@@ -46,10 +47,19 @@ class Result:
     mismatches: int = 0
     real_rows: int = 0
 
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, None if nothing; a check that compared nothing has not passed."""
+        if self.mismatches:
+            return f"{self.mismatches} mismatches"
+        return None if self.snapshots and self.reads else "compared nothing"
+
 
 def main(profile: str) -> int:
     """Check everything as a profile says, and return the exit code: 0 fine, 1 a check failed."""
     console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH
     results: list[Result] = []
     with Reporter() as show:
         for backend in ("model", "local", "spark"):
@@ -60,8 +70,8 @@ def main(profile: str) -> int:
             if history is not None:
                 results.append(real_input(what, history, show))
     console.print(summary(results))
-    failed = [result.what for result in results if result.mismatches]
-    console.print(f"FAILED: {', '.join(failed)}" if failed else "all checks passed", highlight=False)
+    failed = [f"{result.what}: {problem}" for result in results if (problem := result.problem)]
+    console.print("\n".join(f"FAILED {one}" for one in failed) or "all checks passed", highlight=False)
     return 1 if failed else 0
 
 
@@ -71,7 +81,9 @@ def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
     seed = "drawn anew" if chosen.seed is None else f"seed {chosen.seed}"
     show.say(f"{backend}: {chosen.histories} histories of up to {chosen.steps} steps, {seed}")
     what = f"histories on {backend}"
-    report = run_histories(backend, chosen, lambda stats: show(what, stats.histories, chosen.histories))
+    report = run_histories(
+        backend, chosen, lambda stats: show(what, stats.histories, max(stats.histories, chosen.histories))
+    )
     if report.mismatches:
         show.say(f"{what}: {report.message}\n{report.falsifying_history}")
     return counted(what, report.stats, report.mismatches)

@@ -10,6 +10,7 @@ snapshot it was planned on, its effect by the snapshot before its commit.
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -442,4 +443,4 @@ def sorted_runs(files: Iterable[PickFile], layout: Layout) -> list[list[PickFile
 
 def _difference(found: Counter[Row], expected: Counter[Row]) -> str:
     missing, surplus = list((expected - found).elements()), list((found - expected).elements())
-    return f"missing {missing}, surplus {surplus}"
+    return f"missing {reprlib.repr(missing)}, surplus {reprlib.repr(surplus)}"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from pktable import changing
-from pktable.bucket import compact, data_reader, merge, read
+from pktable import changing, local
+from pktable.bucket import compact, merge, read
 from pktable.catalog import commit
 from pktable.lsm import universal, vectors
 
@@ -57,7 +57,9 @@ def _oldest_wins(original: Any) -> Any:
 
 
 def _inputs_without_vectors(original: Any) -> Any:
-    return lambda files, place, runs, found, columns, **rest: original(files, place, runs, {}, columns, **rest)
+    return lambda files, place, runs, found, columns, **rest: original(
+        files, place, runs, {}, columns, **rest
+    )
 
 
 def _lookup_only_below_adds(original: Any) -> Any:
@@ -102,9 +104,13 @@ def _level_forgotten(original: Any) -> Any:
     def after(state: Any, snapshot: Any, manifests: Any, delta: Any) -> Any:
         deleted = {entry.file.file_name for entry in delta.entries if entry.kind == 1}
         return original(
-            state, snapshot, manifests, replace(delta, entries=tuple(
-                e for e in delta.entries if e.kind == 1 or e.file.file_name not in deleted
-            ))
+            state,
+            snapshot,
+            manifests,
+            replace(
+                delta,
+                entries=tuple(e for e in delta.entries if e.kind == 1 or e.file.file_name not in deleted),
+            ),
         )
 
     return after
@@ -115,30 +121,78 @@ def _sequence_restarts(original: Any) -> Any:
 
 
 def _limit_before_vectors(original: Any) -> Any:
-    """Let a limit count records: read at most two of each file before applying its vector."""
+    """Let a limit count the records of a file before its vector is applied."""
 
-    def unmerged(files: Any, state: Any, columns: Any, predicate: Any) -> Any:
-        for file in state.files:
-            reader = data_reader.DataReader(files, state.place, file)
-            for position, table in reader.read(columns):
-                cut = table.slice(0, max(1, table.num_rows - 1)) if table.num_rows > 1 else table
-                yield data_reader.without_marked(cut, position, files.vectors(state).get(file.file_name))
+    def limited(self: Any, files: Any, parts: Any, columns: Any, predicate: Any, limit: int | None) -> Any:
+        if limit is None:
+            return original(self, files, parts, columns, predicate, limit)
+        unmarked = read.without_marked
+        with mock.patch.object(read, "without_marked", lambda t, p, v: unmarked(t.slice(0, limit), p, v)):
+            return original(self, files, parts, columns, predicate, limit)
 
-    return unmerged
+    return limited
 
 
 MUTANTS = (
-    Mutant("a replaced row is not marked", _patched(vectors.VectorMaintainer, "mark", _no_mark), "rows|record"),
-    Mutant("a delete is dropped too early", _patched(compact, "plan", _deletes_dropped_early), "rows|record"),
-    Mutant("the vector of a rewritten file is kept", _patched(vectors.VectorMaintainer, "forget", _keeps_vectors), "vector"),
-    Mutant("the oldest record wins", _patched(merge, "_grouped", _oldest_wins), "rows|record"),
-    Mutant("inputs are read without their vectors", _patched(compact, "merge", _inputs_without_vectors), "rows|record|vector"),
-    Mutant("a deleted key is not looked up", _patched(compact._Compaction, "_mark_replaced", _lookup_only_below_adds), "rows|record"),
-    Mutant("one level-0 run is picked alone", _patched(universal, "_extend", _one_level_zero_run), "level|inputs|rows|compact"),
-    Mutant("positions are off after the first row group", _patched(read, "without_marked", _positions_of_a_filtered_read), "rows"),
-    Mutant("a commit checks nothing", _patched(commit, "conflict", _no_conflict), "inputs|vector|twice|rows|committed|KeyError"),
-    Mutant("an append forgets the vectors", _patched(commit.Committer, "_next", _append_forgets_vectors), "vector|rows"),
-    Mutant("an upgrade cancels itself", _patched(commit, "_after", _level_forgotten), "inputs|rows|level|upgrade|compact"),
-    Mutant("sequence numbers restart", _patched(changing, "next_sequences", _sequence_restarts), "sequence|number"),
-    Mutant("a limit is applied before the vectors", _patched(read, "_unmerged", _limit_before_vectors), "rows"),
+    Mutant(
+        "a replaced row is not marked",
+        _patched(vectors.VectorMaintainer, "mark", _no_mark),
+        "read of|read:|record",
+    ),
+    Mutant(
+        "a delete is dropped too early",
+        _patched(compact, "plan", _deletes_dropped_early),
+        "read of|read:|record",
+    ),
+    Mutant(
+        "the vector of a rewritten file is kept",
+        _patched(vectors.VectorMaintainer, "forget", _keeps_vectors),
+        "vector",
+    ),
+    Mutant("the oldest record wins", _patched(merge, "_grouped", _oldest_wins), "read of|read:|record"),
+    Mutant(
+        "inputs are read without their vectors",
+        _patched(compact, "merge", _inputs_without_vectors),
+        "read of|read:|record|vector",
+    ),
+    Mutant(
+        "a deleted key is not looked up",
+        _patched(compact._Compaction, "_mark_replaced", _lookup_only_below_adds),
+        "read of|read:|record",
+    ),
+    Mutant(
+        "one level-0 run is picked alone",
+        _patched(universal, "_extend", _one_level_zero_run),
+        "level|inputs|read|compact",
+    ),
+    Mutant(
+        "positions are off after the first row group",
+        _patched(read, "without_marked", _positions_of_a_filtered_read),
+        "read",
+    ),
+    Mutant(
+        "a commit checks nothing",
+        _patched(commit, "conflict", _no_conflict),
+        "inputs|vector|twice|read|committed",
+    ),
+    Mutant(
+        "an append forgets the vectors",
+        _patched(commit.Committer, "_next", _append_forgets_vectors),
+        "vector|read",
+    ),
+    Mutant(
+        "an upgrade cancels itself",
+        _patched(commit, "_after", _level_forgotten),
+        "inputs|read|level|upgrade|compact",
+    ),
+    Mutant(
+        "sequence numbers restart",
+        _patched(changing, "next_sequences", _sequence_restarts),
+        "sequence|number",
+    ),
+    Mutant(
+        "a limit is applied before the vectors",
+        _patched(local.LocalRunner, "read", _limit_before_vectors),
+        "rows, found",
+    ),
 )

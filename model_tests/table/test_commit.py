@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable_spec.covers import covers
-from pktable_spec.vocabulary import RowKind
-
 from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
 from pktable.format.snapshot import encode_snapshot
 from pktable.rows import ChangeKind
 from pktable.store.file_io import LocalFileIO
+from pktable_spec.covers import covers
+from pktable_spec.vocabulary import RowKind
 
 DV = {"deletion-vectors.enabled": "true"}
 INSERT = ChangeKind(RowKind.INSERT)
@@ -41,9 +40,12 @@ def test_a_write_is_an_append_and_a_compact_and_counts_records(table: Table) -> 
     table.upsert(rows((1, "c")))
     kinds = [(s.id, s.commit_kind, s.total_record_count, s.delta_record_count) for s in table.snapshots()]
     # The second write marks a record of the level below and does not rewrite it: three records are stored.
-    assert kinds == [(1, "APPEND", 2, 2), (2, "COMPACT", 2, 0), (3, "APPEND", 3, 1), (4, "COMPACT", 3, 0)] or kinds[
-        :3
-    ] == [(1, "APPEND", 2, 2), (2, "COMPACT", 2, 0), (3, "APPEND", 3, 1)]
+    assert kinds == [
+        (1, "APPEND", 2, 2),
+        (2, "COMPACT", 2, 0),
+        (3, "APPEND", 3, 1),
+        (4, "COMPACT", 3, 0),
+    ] or kinds[:3] == [(1, "APPEND", 2, 2), (2, "COMPACT", 2, 0), (3, "APPEND", 3, 1)]
     assert table.snapshots()[3].total_record_count == sum(table.files().column("row_count").to_pylist())
     assert table.upsert(rows()) is None
     assert len(table.snapshots()) == 4
@@ -66,7 +68,10 @@ def test_base_and_delta_lists_of_a_snapshot_hold_all_manifests_before_it(table: 
         table.upsert(rows((i, "a")))
     manifests = table._committer._manifests
     for before, after in zip(table.snapshots(), table.snapshots()[1:], strict=False):
-        all_before = [*manifests.read_list(before.base_manifest_list), *manifests.read_list(before.delta_manifest_list)]
+        all_before = [
+            *manifests.read_list(before.base_manifest_list),
+            *manifests.read_list(before.delta_manifest_list),
+        ]
         assert list(manifests.read_list(after.base_manifest_list)) == all_before
 
 
@@ -103,7 +108,10 @@ def test_the_hints_may_lie(table: Table, hint: bytes | None) -> None:
 def test_a_write_that_lost_its_sequence_numbers_is_numbered_anew(table: Table) -> None:
     table.upsert(rows((1, "a")))
     other = Table.open(table.path)
-    mine, theirs = table.prepare_write(rows((1, "mine")), INSERT), other.prepare_write(rows((1, "theirs")), INSERT)
+    mine, theirs = (
+        table.prepare_write(rows((1, "mine")), INSERT),
+        other.prepare_write(rows((1, "theirs")), INSERT),
+    )
     assert mine is not None
     assert theirs is not None
     theirs.commit("them")
@@ -169,7 +177,9 @@ def referenced(table: Table) -> Iterator[str]:
 
 @covers("CMT-12", "CMT-15")
 @pytest.mark.parametrize("after", [False, True])
-def test_a_write_that_fails_anywhere_changes_no_read_and_leaves_no_data_file(tmp_path: Path, after: bool) -> None:
+def test_a_write_that_fails_anywhere_changes_no_read_and_leaves_no_data_file(
+    tmp_path: Path, after: bool
+) -> None:
     for countdown in range(1, 40):
         path = tmp_path / str(countdown)
         table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=DV)
@@ -206,7 +216,7 @@ def test_a_delete_without_its_add_is_damage(table: Table) -> None:
     manifests = table._committer._manifests
     last = table.snapshots()[-1]
     writer = manifests.writer()
-    base, size = writer.list(())
+    base, size = writer.manifest_list(())
     path = Path(table.path, "snapshot", f"snapshot-{last.id}")
     path.write_bytes(encode_snapshot(replace(last, base_manifest_list=base, base_manifest_list_size=size)))
     with pytest.raises(CorruptFileError, match="DELETE"):
@@ -216,7 +226,9 @@ def test_a_delete_without_its_add_is_damage(table: Table) -> None:
 @covers("RD-10")
 def test_a_snapshot_that_does_not_exist_is_refused(table: Table) -> None:
     table.upsert(rows((1, "a")))
-    with pytest.raises(SnapshotNotFoundError, match="snapshot 7 does not exist or has expired; retained: 1 to 2"):
+    with pytest.raises(
+        SnapshotNotFoundError, match="snapshot 7 does not exist or has expired; retained: 1 to 2"
+    ):
         table.read(snapshot=7)
     with pytest.raises(SnapshotNotFoundError):
         table.read(timestamp=0)
@@ -247,7 +259,9 @@ def test_a_change_that_would_overlap_in_a_level_is_refused(tmp_path: Path) -> No
     table.upsert(rows((2, "c")))
     (second,) = table.prepare_compaction().changes
     wrong = replace(second, added=tuple(replace(f, level=5) for f in second.added), index=second.base_index)
-    _, refused = table._committer.compact([replace(wrong, removed=tuple(f for f in wrong.removed if f.level == 0))], "x")
+    _, refused = table._committer.compact(
+        [replace(wrong, removed=tuple(f for f in wrong.removed if f.level == 0))], "x"
+    )
     assert list(refused.values())
     assert "overlap" in next(iter(refused.values())) or "no longer" in next(iter(refused.values()))
     assert change.removed

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable_spec.covers import covers
-
 from pktable import CorruptFileError, PkTableError, Table
+from pktable_spec.covers import covers
 
 Rows = list[dict[str, Any]]
 
@@ -21,10 +20,14 @@ Rows = list[dict[str, Any]]
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("damaged")
     options = {"deletion-vectors.enabled": "true", "bucket": "2", "parquet.block.row.count.limit": "4"}
-    table = Table.create(path, "p STRING, k INT, v STRING", primary_key=["p", "k"], partition_by=["p"], options=options)
+    table = Table.create(
+        path, "p STRING, k INT, v STRING", primary_key=["p", "k"], partition_by=["p"], options=options
+    )
     for step in range(3):
         keys = [i % 7 for i in range(step, step + 9)]
-        table.upsert(pa.table({"p": [f"p{k % 2}" for k in keys], "k": keys, "v": [f"{step} {k}" for k in keys]}))
+        table.upsert(
+            pa.table({"p": [f"p{k % 2}" for k in keys], "k": keys, "v": [f"{step} {k}" for k in keys]})
+        )
     table.delete(pa.table({"p": ["p1"], "k": [3]}))
     return path
 
@@ -44,7 +47,15 @@ def undamaged(path: Path) -> dict[tuple[int, bool], Rows]:
     return reads(path)
 
 
-KINDS = ("snapshot/snapshot-*", "manifest/manifest-list-*", "manifest/manifest-*-*-*-*-*-*", "manifest/index-*", "index/*", "p=*/*/data-*", "schema/*")
+KINDS = (
+    "snapshot/snapshot-*",
+    "manifest/manifest-list-*",
+    "manifest/manifest-*-*-*-*-*-*",
+    "manifest/index-*",
+    "index/*",
+    "p=*/*/data-*",
+    "schema/*",
+)
 
 
 @covers("RD-11", "META-10")
@@ -100,7 +111,9 @@ def test_a_missing_file_raises_and_is_named(place: Path, kind: str) -> None:
 
 @covers("RD-11", "CMT-12")
 def test_a_write_over_a_damaged_file_raises_and_commits_nothing(tmp_path: Path) -> None:
-    table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"})
+    table = Table.create(
+        tmp_path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"}
+    )
     table.upsert(pa.table({"k": range(50), "v": ["x" * i for i in range(50)]}))
     (path,) = tmp_path.glob("bucket-0/data-*")
     table.upsert(pa.table({"k": [7], "v": ["y"]}))

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pktable_spec.covers import covers
-
 from pktable import InvalidRequestError, NotATableError, Table, UnsupportedOptionError
+from pktable_spec.covers import covers
 
 
 def files_under(path: Path) -> set[str]:
@@ -51,7 +50,9 @@ def test_a_definition_that_breaks_a_rule_is_refused(
         ("bucket-function.type", "mod"),
     ],
 )
-def test_an_option_that_is_not_implemented_is_refused_by_name(tmp_path: Path, option: str, value: str) -> None:
+def test_an_option_that_is_not_implemented_is_refused_by_name(
+    tmp_path: Path, option: str, value: str
+) -> None:
     with pytest.raises(UnsupportedOptionError, match=option.replace(".", r"\.")) as caught:
         Table.create(tmp_path / "t", "k INT, v INT", primary_key=["k"], options={option: value})
     assert (caught.value.option, caught.value.value) == (option, value)
@@ -59,7 +60,9 @@ def test_an_option_that_is_not_implemented_is_refused_by_name(tmp_path: Path, op
 
 
 @covers("TBL-9")
-@pytest.mark.parametrize(("option", "value"), [("bucket", "two"), ("write-only", "yes"), ("target-file-size", "big")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("bucket", "two"), ("write-only", "yes"), ("target-file-size", "big")]
+)
 def test_a_malformed_option_is_refused(tmp_path: Path, option: str, value: str) -> None:
     with pytest.raises(InvalidRequestError, match=option):
         Table.create(tmp_path / "t", "k INT", primary_key=["k"], options={option: value})
@@ -84,7 +87,6 @@ def test_a_path_that_is_no_table_is_refused(tmp_path: Path) -> None:
         Table.open(tmp_path / "absent")
 
 
-
 @covers("TBL-2", "TBL-8", "TBL-4")
 @pytest.mark.parametrize(
     ("rows", "message"),
@@ -98,7 +100,9 @@ def test_a_path_that_is_no_table_is_refused(tmp_path: Path) -> None:
         (pa.table({"k": [1], "v": [b"a"]}), "column v"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(tmp_path: Path, rows: pa.Table, message: str) -> None:
+def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(
+    tmp_path: Path, rows: pa.Table, message: str
+) -> None:
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"])
     before = files_under(tmp_path)
     with pytest.raises(InvalidRequestError, match=message):

@@ -12,15 +12,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable_spec.covers import covers
-from pktable_spec.vocabulary import RowKind
-
 from pktable import Table
 from pktable.bucket.table_files import BucketChange
 from pktable.catalog.scan import plan_read
 from pktable.format.schema import encode_schema
 from pktable.predicate import parse
 from pktable.rows import ChangeKind
+from pktable_spec.covers import covers
+from pktable_spec.vocabulary import RowKind
 
 DV = {"deletion-vectors.enabled": "true"}
 
@@ -33,7 +32,11 @@ KEY_VALUES: dict[str, list[Any]] = {
     "FLOAT": [float("-inf"), -1.5, 0.25, float("inf")],
     "DOUBLE": [float("-inf"), -1.5, 0.1, 1e300, float("inf")],
     "DECIMAL(9, 2)": [Decimal("-1.50"), Decimal("0.00"), Decimal("12.34")],
-    "DECIMAL(38, 10)": [Decimal("-9999999999999999999999999999.0000000001"), Decimal("0E-10"), Decimal("1.0000000001")],
+    "DECIMAL(38, 10)": [
+        Decimal("-9999999999999999999999999999.0000000001"),
+        Decimal("0E-10"),
+        Decimal("1.0000000001"),
+    ],
     "CHAR(3)": ["a", "ab", "abc"],
     "VARCHAR(20)": ["", "a", "ab", "zz"],
     "STRING": ["", "a", "a\0", "ab", "\uffee", "\U0001f600", "x" * 200],
@@ -66,9 +69,16 @@ def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
     expected = {value: 100 + i for i, value in enumerate(values[1:])}
     for fresh in (False, True):
         found = Table.open(tmp_path).to_arrow(fresh=fresh)
-        assert dict(zip(found.column("k").to_pylist(), found.column("n").to_pylist(), strict=True)) == expected
+        assert (
+            dict(zip(found.column("k").to_pylist(), found.column("n").to_pylist(), strict=True)) == expected
+        )
     for bucket in {0, 1}:
-        stored = [f for identity, files in table._committer.latest().files.items() for f in files if identity[1] == bucket]
+        stored = [
+            f
+            for identity, files in table._committer.latest().files.items()
+            for f in files
+            if identity[1] == bucket
+        ]
         assert all(table._files.order.smallest(f) <= table._files.order.greatest(f) for f in stored)
 
 
@@ -90,7 +100,9 @@ def test_both_zeros_and_every_nan_are_keys_of_their_own(tmp_path: Path, kind: st
 @given(
     batches=st.lists(
         st.lists(
-            st.tuples(st.integers(-2, 2), st.text("ab\0", max_size=3), st.sampled_from([b"", b"\0", b"x" * 110])),
+            st.tuples(
+                st.integers(-2, 2), st.text("ab\0", max_size=3), st.sampled_from([b"", b"\0", b"x" * 110])
+            ),
             min_size=1,
             max_size=6,
         ),
@@ -98,9 +110,14 @@ def test_both_zeros_and_every_nan_are_keys_of_their_own(tmp_path: Path, kind: st
         max_size=3,
     )
 )
-def test_composite_keys_come_back_in_order(tmp_path_factory: pytest.TempPathFactory, batches: list[list[Any]]) -> None:
+def test_composite_keys_come_back_in_order(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Any]]
+) -> None:
     table = Table.create(
-        tmp_path_factory.mktemp("t"), "a INT, b STRING, c BYTES, n INT", primary_key=["a", "b", "c"], options=DV
+        tmp_path_factory.mktemp("t"),
+        "a INT, b STRING, c BYTES, n INT",
+        primary_key=["a", "b", "c"],
+        options=DV,
     )
     expected: dict[Any, int] = {}
     number = 0
@@ -112,7 +129,9 @@ def test_composite_keys_come_back_in_order(tmp_path_factory: pytest.TempPathFact
             part.append((*key, number))
         columns = list(zip(*part, strict=True))
         schema = table.schema.arrow_schema
-        table.upsert(pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], names=schema.names))
+        table.upsert(
+            pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], names=schema.names)
+        )
     table.compact(full=True)
     found = [tuple(row.values()) for row in table.to_arrow().to_pylist()]
     assert found == [(*key, expected[key]) for key in sorted(expected)]
@@ -120,7 +139,9 @@ def test_composite_keys_come_back_in_order(tmp_path_factory: pytest.TempPathFact
 
 def tombstones_above_level_zero(path: Path) -> Table:
     """A table whose levels >= 1 hold a retraction: written without vectors, then declared to have them."""
-    plain = Table.create(path, "k INT, v STRING", primary_key=["k"], options={"num-sorted-run.compaction-trigger": "3"})
+    plain = Table.create(
+        path, "k INT, v STRING", primary_key=["k"], options={"num-sorted-run.compaction-trigger": "3"}
+    )
     big = pa.table({"k": pa.array(range(200), pa.int32()), "v": [f"long value {i}" for i in range(200)]})
     plain.upsert(big)
     plain.compact(full=True)
@@ -145,7 +166,11 @@ def test_retractions_above_level_zero_are_merged_by_a_plain_read(tmp_path: Path)
     assert table.count() == 198
     table.upsert(pa.table({"k": pa.array([2, 500], pa.int32()), "v": ["again", "new"]}))
     expected = {0, 2, *range(3, 200), 500}
-    assert set(table.to_arrow().column("k").to_pylist()) == expected == set(table.to_arrow(fresh=True).column("k").to_pylist())
+    assert (
+        set(table.to_arrow().column("k").to_pylist())
+        == expected
+        == set(table.to_arrow(fresh=True).column("k").to_pylist())
+    )
     assert table.to_arrow().num_rows == len(expected)
 
 
@@ -167,7 +192,9 @@ def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) ->
         found = {r["k"]: r for r in table.to_arrow(where=where).to_pylist()}
         assert found == {k: r for k, r in everything.items() if holds(r)}, where
     predicate = parse("v > 125", table.schema.fields)
-    parts = plan_read(table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate)
+    parts = plan_read(
+        table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate
+    )
     assert sum(len(part.state.files) for part in parts) < table.files().num_rows
 
 
@@ -225,7 +252,10 @@ def test_nested_columns_and_nulls_survive_compaction(tmp_path: Path) -> None:
     columns = "k INT, a ARRAY<INT>, m MAP<STRING, INT>, r ROW<x INT, y STRING>"
     table = Table.create(tmp_path, columns, primary_key=["k"], options=DV)
     schema = table.schema.arrow_schema
-    first = [{"k": 1, "a": [1, None], "m": [("x", 1)], "r": {"x": 1, "y": None}}, {"k": 2, "a": None, "m": None, "r": None}]
+    first = [
+        {"k": 1, "a": [1, None], "m": [("x", 1)], "r": {"x": 1, "y": None}},
+        {"k": 2, "a": None, "m": None, "r": None},
+    ]
     table.upsert(pa.Table.from_pylist(first, schema=schema))
     second = [{"k": 2, "a": [], "m": [], "r": {"x": None, "y": "z"}}]
     table.upsert(pa.Table.from_pylist(second, schema=schema))
@@ -238,4 +268,10 @@ def test_rows_are_deleted_by_condition_on_the_freshest_rows(tmp_path: Path) -> N
     table.upsert(pa.table({"k": range(6), "v": range(6)}))
     table.delete(where="v >= 3")
     assert sorted(table.to_arrow(fresh=True).column("k").to_pylist()) == [0, 1, 2]
-    assert table.prepare_write(pa.table({"k": pa.array([], pa.int32()), "v": pa.array([], pa.int32())}), ChangeKind(RowKind.INSERT)) is None
+    assert (
+        table.prepare_write(
+            pa.table({"k": pa.array([], pa.int32()), "v": pa.array([], pa.int32())}),
+            ChangeKind(RowKind.INSERT),
+        )
+        is None
+    )

@@ -89,14 +89,18 @@ class Changer:
         """Do the data work of compacting some buckets of ``state``."""
         return PreparedCompaction(self, self._changes(state, identities, full=full), full)
 
-    def _changes(self, state: TableState, identities: Iterable[Identity], *, full: bool) -> list[BucketChange]:
+    def _changes(
+        self, state: TableState, identities: Iterable[Identity], *, full: bool
+    ) -> list[BucketChange]:
         tasks = []
         for identity in identities:
             bucket = self.states.bucket(state, identity)
             chosen = choose(self.files, bucket, full=full)
             if chosen is not None:
                 tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock()))
-        return [change for change in self.runner.compact(self.files, tasks) if not change.empty] if tasks else []
+        return (
+            [change for change in self.runner.compact(self.files, tasks) if not change.empty] if tasks else []
+        )
 
     def _expect_bucket_count(self, state: TableState) -> None:
         if state.bucket_counts - {self.files.options.bucket}:
@@ -223,7 +227,8 @@ class PreparedCompaction:
 def next_sequences(state: TableState) -> dict[Identity, int]:
     """Return per bucket the first sequence number above all of its live files. Clauses: LSM-5."""
     return {
-        identity: max(file.max_sequence_number for file in files) + 1 for identity, files in state.files.items()
+        identity: max(file.max_sequence_number for file in files) + 1
+        for identity, files in state.files.items()
     }
 
 

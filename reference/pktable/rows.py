@@ -43,7 +43,9 @@ class ChangeKind:
     keys_only: bool = False
 
 
-def as_changes(rows: pa.Table, schema: TableSchema, change: ChangeKind) -> tuple[pa.Table, npt.NDArray[np.int8]]:
+def as_changes(
+    rows: pa.Table, schema: TableSchema, change: ChangeKind
+) -> tuple[pa.Table, npt.NDArray[np.int8]]:
     """Return ``rows`` in the table's columns and types, and their row kinds (0..3), row for row.
 
     Raises InvalidRequestError. Clauses: TBL-2, TBL-4, TBL-8.
@@ -86,17 +88,22 @@ def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.i
     Raises InvalidRequestError for an unknown kind. Clauses: TBL-4.
     """
     if column not in rows.column_names:
-        raise InvalidRequestError(f"row kinds: expected a column {column!r}, found {', '.join(rows.column_names)}")
+        raise InvalidRequestError(
+            f"row kinds: expected a column {column!r}, found {', '.join(rows.column_names)}"
+        )
     values = rows.column(column)
     symbols = pt.is_string(values.type) or pt.is_large_string(values.type)
     if not symbols and not pt.is_integer(values.type):
-        raise InvalidRequestError(f"row kinds in {column!r}: expected strings or integers, found {values.type}")
+        raise InvalidRequestError(
+            f"row kinds in {column!r}: expected strings or integers, found {values.type}"
+        )
     known = pa.array(ROW_KIND_SYMBOLS) if symbols else pa.array([int(kind) for kind in RowKind])
     found = pc.index_in(values.cast(known.type), value_set=known)
     if found.null_count:
         row = pc.index(pc.is_null(found), True).as_py()
         raise InvalidRequestError(
-            f"row kind of row {row}: expected one of {', '.join(ROW_KIND_SYMBOLS)} or 0..3, found {values[row].as_py()!r}"
+            f"row kind of row {row}: expected one of {', '.join(ROW_KIND_SYMBOLS)} or 0..3, "
+            f"found {values[row].as_py()!r}"
         )
     return rows.drop_columns([column]), found.to_numpy().astype(np.int8)
 
@@ -111,7 +118,9 @@ def _column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     if values.type != wanted:
         values = _converted(values, field, wanted)
     if not field.type.nullable and values.null_count:
-        raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {values.null_count} nulls")
+        raise InvalidRequestError(
+            f"column {field.name}: expected {field.type}, found {values.null_count} nulls"
+        )
     return values
 
 
@@ -125,7 +134,9 @@ def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa
     try:
         cast = values.cast(wanted)
     except pa.ArrowInvalid as error:
-        raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}: {error}") from None
+        raise InvalidRequestError(
+            f"column {field.name}: expected {field.type}, found {found}: {error}"
+        ) from None
     if pt.is_floating(found) and found.bit_width > getattr(wanted, "bit_width", 64):
         _expect_same(values, cast.cast(found), field)
     return cast
@@ -136,7 +147,9 @@ def _expect_same(before: pa.ChunkedArray, after: pa.ChunkedArray, field: Field) 
     left: Any = before.to_numpy()
     right: Any = after.to_numpy()
     if not np.array_equal(left, right, equal_nan=True):
-        raise InvalidRequestError(f"column {field.name}: expected {field.type}, found values of more precision")
+        raise InvalidRequestError(
+            f"column {field.name}: expected {field.type}, found values of more precision"
+        )
 
 
 def _empty(field: Field, count: int) -> pa.Array:

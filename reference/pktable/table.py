@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
 from pktable.bucket.read import live_record_count
@@ -33,7 +34,6 @@ from pktable.local import LocalRunner
 from pktable.predicate import parse
 from pktable.rows import ChangeKind
 from pktable.store.file_io import FileIO, open_store
-from pktable_spec.options import parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,9 @@ class Table:
         Clauses: TBL-1, TBL-9, META-1.
         """
         store, root = open_store(path)
-        create_schema(store, root, columns, primary_key, partition_by, dict(options or {}), comment, now_millis())
+        create_schema(
+            store, root, columns, primary_key, partition_by, dict(options or {}), comment, now_millis()
+        )
         return cls.open(path, spark=spark)
 
     @classmethod
@@ -87,7 +89,9 @@ class Table:
         store, root = open_store(path)
         schemas = load_schemas(store, root)
         if not schemas:
-            raise NotATableError(os.fspath(path), "a directory without one" if store.exists(root) else "nothing")
+            raise NotATableError(
+                os.fspath(path), "a directory without one" if store.exists(root) else "nothing"
+            )
         return cls(store, root, schemas, _runner(spark))
 
     @property
@@ -131,7 +135,9 @@ class Table:
         state = self.prepare_compaction(full=full).commit(str(uuid.uuid4()))
         return state.id if state else None
 
-    def prepare_write(self, rows: Any, change: ChangeKind, *, write_only: bool | None = None) -> PreparedWrite | None:
+    def prepare_write(
+        self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
+    ) -> PreparedWrite | None:
         """Do the data work of a write without committing it. Clauses: CMT-12."""
         self._files.options.require_writable()
         only = self._files.options.write_only if write_only is None else write_only
@@ -189,7 +195,9 @@ class Table:
         if not merged:
             return counted
         keys = list(self.schema.primary_keys)[:1]
-        return counted + int(self._runner.to_arrow(self._runner.read(self._files, merged, keys, None, None)).num_rows)
+        return counted + int(
+            self._runner.to_arrow(self._runner.read(self._files, merged, keys, None, None)).num_rows
+        )
 
     def snapshots(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first."""
@@ -202,10 +210,18 @@ class Table:
     def _fresh(self, fresh: bool) -> bool:
         return fresh or self._files.options.read_merges_level_zero
 
-    def _state(self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None) -> TableState:
-        given = [name for name, value in (("snapshot", snapshot), ("tag", tag), ("timestamp", timestamp)) if value is not None]
+    def _state(
+        self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None
+    ) -> TableState:
+        given = [
+            name
+            for name, value in (("snapshot", snapshot), ("tag", tag), ("timestamp", timestamp))
+            if value is not None
+        ]
         if len(given) > 1:
-            raise InvalidRequestError(f"read: expected one of snapshot, tag, timestamp, found {' and '.join(given)}")
+            raise InvalidRequestError(
+                f"read: expected one of snapshot, tag, timestamp, found {' and '.join(given)}"
+            )
         if snapshot is not None:
             return self._states.at(self._snapshots.read(snapshot))
         if tag is not None:
@@ -220,7 +236,9 @@ class Table:
             return names
         unknown = [column for column in columns if column not in names]
         if unknown or not columns or len(set(columns)) != len(columns):
-            raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {', '.join(columns) or 'none'}")
+            raise InvalidRequestError(
+                f"columns: expected some of {', '.join(names)}, each once, found {', '.join(columns) or 'none'}"
+            )
         return list(columns)
 
 
@@ -229,7 +247,9 @@ def _millis(timestamp: int | str | datetime) -> int:
         try:
             timestamp = datetime.fromisoformat(timestamp)
         except ValueError:
-            raise InvalidRequestError(f"timestamp: expected ISO text such as 2024-05-01T12:00:00, found {timestamp!r}") from None
+            raise InvalidRequestError(
+                f"timestamp: expected ISO text such as 2024-05-01T12:00:00, found {timestamp!r}"
+            ) from None
     if isinstance(timestamp, datetime):
         aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)
         return int(aware.timestamp() * 1000)
@@ -242,5 +262,3 @@ def _runner(spark: SparkSession | None) -> Runner:
     from pktable.spark.runner import SparkRunner
 
     return SparkRunner(spark)
-
-

@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
 SIZE = re.compile(r"^\s*(\d+)\s*([a-z]*)\s*$", re.I)
-UNITS = {"": 1, "b": 1, "bytes": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+UNITS = {
+    "": 1,
+    "b": 1,
+    "bytes": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "g": 1 << 30,
+    "gb": 1 << 30,
+}
 
 # Options that name where a table lies or describe it; they change nothing that is written or read.
 HARMLESS = frozenset({"path", "type", "owner", "comment", "metadata.iceberg.storage"})

@@ -34,7 +34,9 @@ class DataReader:
         self.path = files.data_path(place, meta)
         self._files = files
         if not self.path.endswith(".parquet"):
-            raise CorruptFileError("file format", at=self.path, expected=".parquet", found=self.path.rpartition(".")[2])
+            raise CorruptFileError(
+                "file format", at=self.path, expected=".parquet", found=self.path.rpartition(".")[2]
+            )
         try:
             source = files.store.open(self.path)
         except FileNotFoundError:
@@ -43,7 +45,9 @@ class DataReader:
         if size != meta.file_size:
             raise CorruptFileError("file size", at=self.path, expected=meta.file_size, found=size)
         self.parquet = self._guarded(
-            lambda: pq.ParquetFile(source, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False)
+            lambda: pq.ParquetFile(
+                source, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
+            )
         )
         if self.parquet.metadata.num_rows != meta.row_count:
             raise CorruptFileError(
@@ -52,15 +56,22 @@ class DataReader:
         self._physical = set(self.parquet.schema_arrow.names)
 
     def read(
-        self, columns: Sequence[str], *, row_groups: Collection[int] | None = None, batch_rows: int = BATCH_ROWS
+        self,
+        columns: Sequence[str],
+        *,
+        row_groups: Collection[int] | None = None,
+        batch_rows: int = BATCH_ROWS,
     ) -> Iterator[tuple[int, pa.Table]]:
         """Yield (position of the first row, rows) with exactly ``columns``, in file order."""
         names = [self._physical_name(column) for column in columns]
         wanted = sorted({name for name in names if name is not None})
         for position, table in self._batches(wanted, row_groups, batch_rows):
-            yield position, pa.table(
-                [self._column(table, name, column) for name, column in zip(names, columns, strict=True)],
-                names=list(columns),
+            yield (
+                position,
+                pa.table(
+                    [self._column(table, name, column) for name, column in zip(names, columns, strict=True)],
+                    names=list(columns),
+                ),
             )
 
     def live(
@@ -91,7 +102,9 @@ class DataReader:
             yield position, table
             return
         batches = self._guarded(
-            lambda: self.parquet.iter_batches(batch_rows, row_groups=[group], columns=wanted, use_threads=False)
+            lambda: self.parquet.iter_batches(
+                batch_rows, row_groups=[group], columns=wanted, use_threads=False
+            )
         )
         seen = 0
         while (batch := self._guarded(lambda: next(batches, None))) is not None:
@@ -142,7 +155,9 @@ class DataReader:
             return work()
         except (pa.ArrowException, OSError, ValueError, KeyError, IndexError) as error:
             first_line = str(error).strip().partition("\n")[0]
-            raise CorruptFileError("Parquet data", at=self.path, expected="a readable file", found=first_line) from error
+            raise CorruptFileError(
+                "Parquet data", at=self.path, expected="a readable file", found=first_line
+            ) from error
 
 
 def without_marked(table: pa.Table, position: int, vector: DeletionVector | None) -> pa.Table:

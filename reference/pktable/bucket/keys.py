@@ -25,7 +25,13 @@ Columns = Sequence[pa.ChunkedArray]
 Encoded = npt.NDArray[Any]
 
 WIDEST_STRING = 96  # bytes per row; longer strings are compared by rank
-INTEGERS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(), "DATE": pa.int32()}
+INTEGERS = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DATE": pa.int32(),
+}
 STRINGS = {"CHAR", "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES"}
 
 
@@ -54,15 +60,20 @@ def _integer_like(kind: DataType) -> bool:
 def _integers(column: pa.ChunkedArray, kind: DataType) -> Encoded:
     """Return a column of one of the integer-like types as integers in key order."""
     if kind.root == "BOOLEAN":
-        return column.cast(pa.uint8()).to_numpy()
+        return _numpy(column.cast(pa.uint8()))
     if kind.root in ("FLOAT", "DOUBLE"):
         values = column.to_numpy()
         bits = values.view(np.int32 if kind.root == "FLOAT" else np.int64)
         limit = np.iinfo(bits.dtype).max
         return np.where(np.isnan(values), limit, np.where(bits < 0, bits ^ limit, bits))
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        return column.cast(pa.int64()).to_numpy()
-    return column.cast(INTEGERS[kind.root]).to_numpy() if kind.root == "DATE" else column.to_numpy()
+        return _numpy(column.cast(pa.int64()))
+    return _numpy(column.cast(INTEGERS[kind.root]))
+
+
+def _numpy(column: pa.ChunkedArray) -> Encoded:
+    found: Encoded = column.to_numpy()
+    return found
 
 
 def _bytes_of(columns: Sequence[pa.ChunkedArray], kind: DataType) -> list[npt.NDArray[np.uint8]]:
@@ -72,7 +83,9 @@ def _bytes_of(columns: Sequence[pa.ChunkedArray], kind: DataType) -> list[npt.ND
     if kind.root == "DECIMAL":
         return [_decimals(column) for column in columns]
     assert kind.root in STRINGS, f"{kind.root} is no key type"
-    width = max((pc.max(pc.binary_length(column)).as_py() or 0 for column in columns if len(column)), default=0)
+    width = max(
+        (pc.max(pc.binary_length(column)).as_py() or 0 for column in columns if len(column)), default=0
+    )
     if width > WIDEST_STRING:
         return _ranks(columns)
     return [_padded(column, width) for column in columns]
@@ -85,14 +98,17 @@ def _big_endian(values: Encoded) -> npt.NDArray[np.uint8]:
         size = values.dtype.itemsize
         unsigned = values.view(f"u{size}") ^ np.array(1 << (8 * size - 1), dtype=f"u{size}")
     swapped = np.ascontiguousarray(unsigned.astype(unsigned.dtype.newbyteorder(">")))
-    return swapped.view(np.uint8).reshape(len(values), unsigned.dtype.itemsize)
+    matrix: npt.NDArray[np.uint8] = swapped.view(np.uint8).reshape(len(values), unsigned.dtype.itemsize)
+    return matrix
 
 
 def _decimals(column: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
     """128-bit two's complement, turned big-endian with the sign flipped."""
     array = _one_array(column.cast(pa.decimal128(38, column.type.scale)))
     data = np.frombuffer(array.buffers()[1], dtype=np.uint8) if len(array) else np.empty(0, np.uint8)
-    matrix = data[array.offset * 16 : (array.offset + len(array)) * 16].reshape(len(array), 16)[:, ::-1].copy()
+    matrix = (
+        data[array.offset * 16 : (array.offset + len(array)) * 16].reshape(len(array), 16)[:, ::-1].copy()
+    )
     matrix[:, 0] ^= 0x80
     return matrix
 
@@ -102,7 +118,9 @@ def _padded(column: pa.ChunkedArray, width: int) -> npt.NDArray[np.uint8]:
     array = _one_array(column.cast(pa.binary()))
     matrix = np.zeros((len(array), width + 1), dtype=np.uint8)
     if len(array):
-        offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+        offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[
+            array.offset : array.offset + len(array) + 1
+        ]
         lengths = np.diff(offsets)
         matrix[:, width] = lengths
         if width:
@@ -113,17 +131,23 @@ def _padded(column: pa.ChunkedArray, width: int) -> npt.NDArray[np.uint8]:
 
 def _ranks(columns: Sequence[pa.ChunkedArray]) -> list[npt.NDArray[np.uint8]]:
     """Dense ranks over all columns together, as 8 big-endian bytes."""
-    together = pa.chunked_array([chunk.cast(pa.binary()) for column in columns for chunk in column.chunks], pa.binary())
+    together = pa.chunked_array(
+        [chunk.cast(pa.binary()) for column in columns for chunk in column.chunks], pa.binary()
+    )
     distinct = together.unique()
     order = pc.sort_indices(distinct)
     places = np.empty(len(distinct), dtype=np.uint64)
     places[order.to_numpy()] = np.arange(len(distinct), dtype=np.uint64)
     ranks = places[pc.index_in(together, value_set=distinct).to_numpy()]
-    return [_big_endian(part) for part in np.split(ranks, np.cumsum([len(column) for column in columns])[:-1])]
+    return [
+        _big_endian(part) for part in np.split(ranks, np.cumsum([len(column) for column in columns])[:-1])
+    ]
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     combined = column.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) and combined.num_chunks == 1 else (
-        pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+    return (
+        combined.chunk(0)
+        if isinstance(combined, pa.ChunkedArray) and combined.num_chunks == 1
+        else (pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined)
     )

@@ -113,5 +113,8 @@ class _Cursor:
     def _expect_ascending(self, stored: Encoded) -> None:
         if not bool(np.all(stored[1:] > stored[:-1])):
             raise CorruptFileError(
-                "key order", at=self._reader.path, expected="strictly ascending keys", found="a key not above the one before"
+                "key order",
+                at=self._reader.path,
+                expected="strictly ascending keys",
+                found="a key not above the one before",
             )

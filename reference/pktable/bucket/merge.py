@@ -54,18 +54,21 @@ class Window:
 
     def any_of_key(self, flags: Flags) -> Flags:
         """Return per key whether ``flags`` (one per record) holds for any record of it."""
-        return np.logical_or.reduceat(flags[self.order], self.starts) if len(self.starts) else np.zeros(0, bool)
+        if not len(self.starts):
+            return np.zeros(0, dtype=bool)
+        found: Flags = np.logical_or.reduceat(flags[self.order], self.starts)
+        return found
 
     def adds(self) -> Flags:
         """Return per record whether it leaves a row (+I, +U)."""
-        return (self.records.column(VALUE_KIND).to_numpy() & 1) == 0
+        found: Flags = (self.records.column(VALUE_KIND).to_numpy() & 1) == 0
+        return found
 
     def winning_rows(self, chosen: Flags | None = None) -> pa.Table:
         """Return the winning records, or those of the keys that ``chosen`` names."""
         indices = self.winners if chosen is None else self.winners[chosen]
-        if len(indices) == self.records.num_rows:
-            if len(indices) < 2 or bool(np.all(indices[1:] > indices[:-1])):
-                return self.records
+        if len(indices) == self.records.num_rows and bool(np.all(indices[1:] > indices[:-1])):
+            return self.records
         return self.records.take(pa.array(indices))
 
 
@@ -102,7 +105,9 @@ def merge(
 
 
 def _window(buffers: Sequence[_Buffer], files: TableFiles) -> Window:
-    keys = encode_keys([[b.table.column(name) for name in files.key_columns] for b in buffers], files.key_types)
+    keys = encode_keys(
+        [[b.table.column(name) for name in files.key_columns] for b in buffers], files.key_types
+    )
     for buffer, encoded in zip(buffers, keys, strict=True):
         buffer.expect_ascending(encoded)
     bounds = [encoded[-1] for buffer, encoded in zip(buffers, keys, strict=True) if buffer.more]
@@ -162,7 +167,9 @@ class _Buffer:
                 if keep(file):
                     self._path = files.data_path(place, file)
                     reader = DataReader(files, place, file)
-                    yield from reader.live(columns, vectors.get(file.file_name), batch_rows=min(share, 1 << 17))
+                    yield from reader.live(
+                        columns, vectors.get(file.file_name), batch_rows=min(share, 1 << 17)
+                    )
 
         self._tables = tables()
 
@@ -194,5 +201,8 @@ class _Buffer:
         wrong = np.flatnonzero(~(keys[1:] > keys[:-1]))
         if len(wrong):
             raise CorruptFileError(
-                "key order", at=self._path, expected="strictly ascending keys", found=f"{keys[wrong[0]]!r} before {keys[wrong[0] + 1]!r}"
+                "key order",
+                at=self._path,
+                expected="strictly ascending keys",
+                found=f"{keys[wrong[0]]!r} before {keys[wrong[0] + 1]!r}",
             )

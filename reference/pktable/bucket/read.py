@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from pktable.bucket.data_reader import DataReader, without_marked
 from pktable.bucket.merge import merge
+from pktable.bucket.row_groups import row_groups_that_may_match
 from pktable.bucket.table_files import BucketState, TableFiles
 from pktable.lsm.runs import sorted_runs
 from pktable.predicate import Predicate
-from pktable.bucket.row_groups import row_groups_that_may_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,12 @@ def read_bucket(
 
     Raises CorruptFileError. Clauses: RD-1, RD-3, RD-4, RD-5, RD-6.
     """
-    needed = [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
-    tables = _merged(files, part.state, needed) if part.merges else _unmerged(files, part.state, needed, predicate)
+    needed = (
+        [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
+    )
+    tables = (
+        _merged(files, part.state, needed) if part.merges else _unmerged(files, part.state, needed, predicate)
+    )
     for table in tables:
         found = predicate.filter(table) if predicate else table
         if found.num_rows:
@@ -60,7 +64,9 @@ def _unmerged(
 
 def _merged(files: TableFiles, state: BucketState, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the winning rows of all runs, retractions dropped. Clauses: RD-3, RD-4, RD-5, MRG-3."""
-    for window in merge(files, state.place, sorted_runs(state.files, files.order), files.vectors(state), columns):
+    for window in merge(
+        files, state.place, sorted_runs(state.files, files.order), files.vectors(state), columns
+    ):
         yield window.winning_rows(window.adds()[window.winners]).select(list(columns))
 
 

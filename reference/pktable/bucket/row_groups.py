@@ -12,7 +12,9 @@ from pktable.predicate import ColumnRange, Predicate, may_match
 PLAIN = {"TINYINT", "SMALLINT", "INT", "BIGINT"}  # types whose Parquet statistics are our internal values
 
 
-def row_groups_that_may_match(reader: DataReader, schema: TableSchema, predicate: Predicate) -> list[int] | None:
+def row_groups_that_may_match(
+    reader: DataReader, schema: TableSchema, predicate: Predicate
+) -> list[int] | None:
     """Return the row groups worth reading, or None for all."""
     metadata = reader.parquet.metadata
     if metadata.num_row_groups < 2 or reader.meta.schema_id != schema.id:

@@ -135,7 +135,9 @@ class _OpenFile:
 
     def _key(self, row: pa.Table) -> bytes:
         columns = zip(self._files.key_columns, self._files.key_types, strict=True)
-        return encode_row([values_of(row.column(name), kind)[0] for name, kind in columns], self._files.key_types)
+        return encode_row(
+            [values_of(row.column(name), kind)[0] for name, kind in columns], self._files.key_types
+        )
 
 
 def stats_fields(files: TableFiles) -> Sequence[Field]:

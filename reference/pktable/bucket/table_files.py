@@ -122,7 +122,9 @@ class TableFiles:
         directory = self.root
         if fields:
             values = decode_row(partition, [f.type for f in fields], at=self.root)
-            directory += "/" + partition_path(values, fields, legacy_names=self.options.partition_legacy_names)
+            directory += "/" + partition_path(
+                values, fields, legacy_names=self.options.partition_legacy_names
+            )
         return Place(partition, bucket, f"{directory}/bucket-{bucket}")
 
     def data_path(self, place: Place, file: DataFileMeta) -> str:

@@ -133,4 +133,3 @@ def renumber(
             writer.abort()
             raise
     return BucketAppend(append.place, tuple(done))
-

@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pktable_spec.errors import CommitConflictError
 from pktable_spec.vocabulary import APPEND, COMPACT
@@ -52,7 +53,12 @@ class Committer:
     """Commits to one table. ``clock`` gives milliseconds since the epoch."""
 
     def __init__(
-        self, files: TableFiles, snapshots: Snapshots, manifests: Manifests, states: States, clock: Callable[[], int]
+        self,
+        files: TableFiles,
+        snapshots: Snapshots,
+        manifests: Manifests,
+        states: States,
+        clock: Callable[[], int],
     ) -> None:
         self._files, self._snapshots, self._manifests, self._states = files, snapshots, manifests, states
         self._clock = clock
@@ -69,7 +75,11 @@ class Committer:
         """
 
         def delta(state: TableState) -> _Delta:
-            stale = [a.place.identity for a in appends if not _newer(a.files, state.files.get(a.place.identity, ()))]
+            stale = [
+                a.place.identity
+                for a in appends
+                if not _newer(a.files, state.files.get(a.place.identity, ()))
+            ]
             if stale:
                 raise StaleSequenceError(stale, state)
             entries = [self._entry(ADD, a.place.identity, file) for a in appends for file in a.files]
@@ -142,8 +152,8 @@ class Committer:
         """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, META-11."""
         base = writer.merged(state.manifests)
         new = writer.entries(delta.entries) if delta.entries else []
-        base_name, base_size = writer.list(base)
-        delta_name, delta_size = writer.list(new)
+        base_name, base_size = writer.manifest_list(base)
+        delta_name, delta_size = writer.manifest_list(new)
         all_indexes = (*delta.indexes.values(), *state.other_indexes)
         if delta.indexes == state.indexes:
             index_name = state.snapshot.index_manifest if state.snapshot else None
@@ -193,7 +203,7 @@ def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | 
             return f"{vector.data_file}, which a vector names, is no longer live"
     for level in {file.level for file in change.added if file.level > 0}:
         run = level_run(after, level, order)
-        for left, right in zip(run, run[1:], strict=False):
+        for left, right in pairwise(run):
             if order.greatest(left) >= order.smallest(right):
                 return f"{left.file_name} and {right.file_name} overlap at level {level}"
     return None

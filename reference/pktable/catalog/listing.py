@@ -47,7 +47,9 @@ def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table
             vector = vectors.get(file.file_name)
             rows.append(
                 {
-                    "partition": partition_path(values, fields, legacy_names=files.options.partition_legacy_names),
+                    "partition": partition_path(
+                        values, fields, legacy_names=files.options.partition_legacy_names
+                    ),
                     "bucket": identity[1],
                     "level": file.level,
                     "file_name": file.file_name,

@@ -77,8 +77,10 @@ class Manifests:
                 known = adds if entry.kind == ADD else deletes
                 if entry.identity in known:
                     raise CorruptFileError(
-                        "manifest entry", at=f"{self._directory}/{meta.file_name}",
-                        expected="each file added and deleted once", found=f"{entry.file.file_name} twice",
+                        "manifest entry",
+                        at=f"{self._directory}/{meta.file_name}",
+                        expected="each file added and deleted once",
+                        found=f"{entry.file.file_name} twice",
                     )
                 known[entry.identity] = entry
         for identity in [identity for identity in deletes if identity in adds]:
@@ -120,7 +122,7 @@ class ManifestWriter:
             )
         ]
 
-    def list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+    def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list and return its name and size in bytes."""
         data = encode_manifest_list(metas)
         name = self._write("manifest-list", data)
@@ -167,8 +169,8 @@ class ManifestWriter:
         columns = [[row[i] for row in rows] for i in range(len(types))]
         present = [[value for value in column if value is not None] for column in columns]
         return SimpleStats(
-            encode_row([min(values, default=None) for values in present], types),  # type: ignore[type-var]
-            encode_row([max(values, default=None) for values in present], types),  # type: ignore[type-var]
+            encode_row([min(values, default=None) for values in present], types),
+            encode_row([max(values, default=None) for values in present], types),
             tuple(
                 sum(decode_row(entry.partition, types, at="")[i] is None for entry in entries)
                 for i in range(len(types))

@@ -41,12 +41,16 @@ def plan_read(
         if predicate is not None and not may_match(predicate, partition):
             continue
         live = state.files[identity]
-        wanted = live if fresh or not files.options.deletion_vectors_enabled else [f for f in live if f.level > 0]
+        wanted = (
+            live if fresh or not files.options.deletion_vectors_enabled else [f for f in live if f.level > 0]
+        )
         merges = needs_merge(files, wanted)
         if merges:
             files.options.require_mergeable()
         if predicate is not None:
-            wanted = [f for f in wanted if may_match(predicate, partition | _ranges(files, f, values=not merges))]
+            wanted = [
+                f for f in wanted if may_match(predicate, partition | _ranges(files, f, values=not merges))
+            ]
         if wanted:
             bucket = states.bucket(state, identity)
             parts.append(BucketRead(replace(bucket, files=tuple(wanted)), merges))

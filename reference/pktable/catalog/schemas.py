@@ -75,14 +75,29 @@ def _check(schema: TableSchema) -> None:
     options.require_writable()
     _expect("columns", bool(names) and len(set(names)) == len(names), "unique names", names)
     reserved = [n for n in names if n.startswith(KEY_PREFIX) or n in (SEQUENCE_NUMBER, VALUE_KIND)]
-    _expect("columns", not reserved, f"no name beginning with {KEY_PREFIX}, nor {SEQUENCE_NUMBER}, {VALUE_KIND}", reserved)
+    _expect(
+        "columns",
+        not reserved,
+        f"no name beginning with {KEY_PREFIX}, nor {SEQUENCE_NUMBER}, {VALUE_KIND}",
+        reserved,
+    )
     keys = schema.primary_keys
-    _expect("primary key", bool(keys) and len(set(keys)) == len(keys) and set(keys) <= set(names), f"some of {', '.join(names)}", keys)
+    _expect(
+        "primary key",
+        bool(keys) and len(set(keys)) == len(keys) and set(keys) <= set(names),
+        f"some of {', '.join(names)}",
+        keys,
+    )
     for name in keys:
         field = schema.field(name)
         _expect(f"primary key column {name}", is_atomic(field.type), "an atomic type", [str(field.type)])
     partition = schema.partition_keys
-    _expect("partition keys", set(partition) < set(keys) and len(set(partition)) == len(partition), f"some but not all of the primary key {', '.join(keys)}", partition)
+    _expect(
+        "partition keys",
+        set(partition) < set(keys) and len(set(partition)) == len(partition),
+        f"some but not all of the primary key {', '.join(keys)}",
+        partition,
+    )
     buckets = options.bucket_key
     trimmed = [name for name in keys if name not in partition]
     _expect("option bucket-key", set(buckets) <= set(trimmed), f"some of {', '.join(trimmed)}", buckets)

@@ -24,16 +24,26 @@ class Snapshots:
     def ids(self) -> list[int]:
         """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1."""
         names = self._store.list_names(f"{self._root}/snapshot")
-        found = sorted(int(name[len(PREFIX) :]) for name in names if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit())
+        found = sorted(
+            int(name[len(PREFIX) :])
+            for name in names
+            if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit()
+        )
         if found and found[-1] - found[0] + 1 != len(found):
             missing = next(i for i in range(found[0], found[-1]) if i not in set(found))
-            raise CorruptFileError("snapshots", at=f"{self._root}/snapshot", expected=f"{PREFIX}{missing}", found="none")
+            raise CorruptFileError(
+                "snapshots", at=f"{self._root}/snapshot", expected=f"{PREFIX}{missing}", found="none"
+            )
         return found
 
     def latest_id(self) -> int | None:
         """Return the greatest snapshot id, or None for a table nothing was written to. Clauses: CMT-13."""
         hint = self._hint("LATEST")
-        if hint is not None and self._store.exists(self.path(hint)) and not self._store.exists(self.path(hint + 1)):
+        if (
+            hint is not None
+            and self._store.exists(self.path(hint))
+            and not self._store.exists(self.path(hint + 1))
+        ):
             return hint
         return max(self.ids(), default=None)
 
@@ -91,5 +101,3 @@ class Snapshots:
     def _retained(self) -> str:
         ids = self.ids()
         return f"{ids[0]} to {ids[-1]}" if ids else "none"
-
-

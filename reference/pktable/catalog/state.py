@@ -66,8 +66,10 @@ class States:
         for entry in entries:
             if entry.kind != ADD:
                 raise CorruptFileError(
-                    "manifest entry", at=f"{self._files.root}/snapshot/snapshot-{snapshot.id}",
-                    expected="an ADD before each DELETE", found=f"DELETE of {entry.file.file_name} alone",
+                    "manifest entry",
+                    at=f"{self._files.root}/snapshot/snapshot-{snapshot.id}",
+                    expected="an ADD before each DELETE",
+                    found=f"DELETE of {entry.file.file_name} alone",
                 )
         indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
         return make_state(snapshot, metas, entries, indexes, at=self._files.root)
@@ -100,7 +102,9 @@ def make_state(
             others.append(index)
         elif vectors.setdefault((index.partition, index.bucket), index) is not index:
             raise CorruptFileError(
-                "index manifest", at=at, expected="one index of vectors per bucket",
+                "index manifest",
+                at=at,
+                expected="one index of vectors per bucket",
                 found=f"{vectors[index.partition, index.bucket].file_name} and {index.file_name}",
             )
     return TableState(

@@ -37,7 +37,9 @@ class CompactionPlan:
     drop_deletes: bool
 
 
-def plan(chosen: Pick, files: Sequence[DataFileMeta], options: TableOptions, order: KeyOrder) -> CompactionPlan:
+def plan(
+    chosen: Pick, files: Sequence[DataFileMeta], options: TableOptions, order: KeyOrder
+) -> CompactionPlan:
     """Return the plan for ``chosen``; ``files`` are all live files of the bucket.
 
     Clauses: CMP-9, CMP-13.

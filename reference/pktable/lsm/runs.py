@@ -33,7 +33,7 @@ class KeyOrder:
         if key is None:
             values = list(decode_row(row, self._types, at=at))
             for i in self._floats:
-                values[i] = total_order(float(values[i]))  # type: ignore[arg-type]
+                values[i] = total_order(float(values[i]))
             if len(self._decoded) > 100_000:
                 self._decoded.clear()
             key = self._decoded[row] = tuple(values)

@@ -33,8 +33,12 @@ class VectorMaintainer:
         if not len(positions):
             return 0
         before = self._vectors.get(file)
-        after = before.union(positions) if before else DeletionVector.from_positions(positions, bits=self._bits)
-        assert after.cardinality == len(positions) + (before.cardinality if before else 0), "lookup found a marked row"
+        after = (
+            before.union(positions) if before else DeletionVector.from_positions(positions, bits=self._bits)
+        )
+        assert after.cardinality == len(positions) + (before.cardinality if before else 0), (
+            "lookup found a marked row"
+        )
         self._vectors[file] = after
         self.modified = True
         return len(positions)

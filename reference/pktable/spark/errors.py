@@ -41,5 +41,7 @@ def translated(message: str) -> PkTableError | None:
     if unreadable:
         causes = CAUSE.findall(message)
         found_text = causes[0] if causes else "one it cannot read"
-        return CorruptFileError("Parquet data", at=unreadable[1].rstrip("."), expected="a readable file", found=found_text)
+        return CorruptFileError(
+            "Parquet data", at=unreadable[1].rstrip("."), expected="a readable file", found=found_text
+        )
     return None

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -47,7 +48,11 @@ def native_scan(
             else:
                 marked[path] = (file.file_size, vector)
     schema = spark_schema([files.schema.field(name) for name in columns])
-    if marked and len(marked) <= FEW_VECTORS and sum(v.max_position for _, v in marked.values()) <= FEW_POSITIONS:
+    if (
+        marked
+        and len(marked) <= FEW_VECTORS
+        and sum(v.max_position for _, v in marked.values()) <= FEW_POSITIONS
+    ):
         return _small_filter(_scan(session, [*plain, *marked], schema), marked)
     scans = []
     if plain:
@@ -105,7 +110,7 @@ def _unmarked() -> Column:
     return F.coalesce(bit, F.lit(0).cast("tinyint")) == F.lit(0).cast("tinyint")
 
 
-def _words(vector: DeletionVector) -> np.ndarray:  # type: ignore[type-arg]
+def _words(vector: DeletionVector) -> npt.NDArray[np.int64]:
     """Return the vector as little-endian words, as long as its last marked position needs."""
     mask = vector.mask(vector.max_position + 1)
     packed = np.packbits(mask, bitorder="little")

@@ -100,7 +100,9 @@ class SparkRunner:
         limit: int | None,
     ) -> DataFrame:
         """Return a lazy DataFrame of the rows of ``parts``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
-        needed = [*columns, *(n for n in predicate.columns() if n not in columns)] if predicate else list(columns)
+        needed = (
+            [*columns, *(n for n in predicate.columns() if n not in columns)] if predicate else list(columns)
+        )
         unmerged = [part for part in parts if not part.merges]
         merged = [part for part in parts if part.merges]
         frames = []
@@ -127,7 +129,9 @@ class SparkRunner:
             return None
         order = "__pktable_order"
         with raised_here():
-            head = rows.withColumn(order, F.monotonically_increasing_id()).limit(self.driver_rows + 1).toArrow()
+            head = (
+                rows.withColumn(order, F.monotonically_increasing_id()).limit(self.driver_rows + 1).toArrow()
+            )
         if head.num_rows > self.driver_rows or head.nbytes > self.driver_bytes:
             return None
         return head.sort_by(order).drop_columns([order])
@@ -135,7 +139,9 @@ class SparkRunner:
     def _merged(self, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
         """Merge on the executors, one bucket after the other in a task; a tiny merge here and now."""
         if sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes:
-            return self.session.createDataFrame(for_spark(LocalRunner().read(files, parts, columns, None, None)))
+            return self.session.createDataFrame(
+                for_spark(LocalRunner().read(files, parts, columns, None, None))
+            )
         schema = spark_schema([files.schema.field(name) for name in columns])
 
         def rows(batches: Blobs) -> Iterator[pa.RecordBatch]:
@@ -145,7 +151,9 @@ class SparkRunner:
 
         return self._blob_frame([pickle.dumps(part) for part in parts]).mapInArrow(rows, schema)
 
-    def _on_executors(self, bins: Sequence[object], work: Callable[[Blobs], Iterator[pa.RecordBatch]]) -> list[Any]:
+    def _on_executors(
+        self, bins: Sequence[object], work: Callable[[Blobs], Iterator[pa.RecordBatch]]
+    ) -> list[Any]:
         frame = self._blob_frame([pickle.dumps(one) for one in bins])
         with raised_here():
             return [pickle.loads(row.blob) for row in frame.mapInArrow(work, RESULT).collect()]
@@ -204,6 +212,8 @@ def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
         grouped.setdefault(append.place.identity, []).append(append)
     result = []
     for same in grouped.values():
-        files = sorted((file for append in same for file in append.files), key=lambda f: f.min_sequence_number)
+        files = sorted(
+            (file for append in same for file in append.files), key=lambda f: f.min_sequence_number
+        )
         result.append(BucketAppend(same[0].place, tuple(files)))
     return result

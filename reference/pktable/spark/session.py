@@ -45,9 +45,13 @@ def require_java() -> None:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not java or not os.path.exists(java):
         where = f"JAVA_HOME={home}" if home else "PATH"
-        raise InvalidRequestError(f"Spark: expected Java {JAVA_NEEDED} or newer, found none on {where}; {HOW_TO_GET_JAVA}")
+        raise InvalidRequestError(
+            f"Spark: expected Java {JAVA_NEEDED} or newer, found none on {where}; {HOW_TO_GET_JAVA}"
+        )
     text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(\d+)', text)
     if not found or int(found[1]) < JAVA_NEEDED:
         first = text.strip().partition("\n")[0] or "no version"
-        raise InvalidRequestError(f"Spark: expected Java {JAVA_NEEDED} or newer, found {first}; {HOW_TO_GET_JAVA}")
+        raise InvalidRequestError(
+            f"Spark: expected Java {JAVA_NEEDED} or newer, found {first}; {HOW_TO_GET_JAVA}"
+        )

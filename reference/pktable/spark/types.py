@@ -38,7 +38,9 @@ PLAIN: dict[str, st.DataType] = {
 
 def spark_schema(fields: Sequence[Field]) -> st.StructType:
     """Return ``fields`` as a Spark schema. Raises InvalidRequestError for TIMESTAMP(7..9)."""
-    return st.StructType([st.StructField(f.name, spark_type(f.type, f.name), f.type.nullable) for f in fields])
+    return st.StructType(
+        [st.StructField(f.name, spark_type(f.type, f.name), f.type.nullable) for f in fields]
+    )
 
 
 def spark_type(kind: DataType, column: str) -> st.DataType:
@@ -47,7 +49,8 @@ def spark_type(kind: DataType, column: str) -> st.DataType:
             f"column {column}: Spark holds microseconds, {kind} has more; leave the column out or read without Spark"
         )
     if kind.root == "DECIMAL":
-        assert kind.precision is not None and kind.scale is not None
+        assert kind.precision is not None
+        assert kind.scale is not None
         return st.DecimalType(kind.precision, kind.scale)
     if kind.root == "ARRAY":
         element = kind.children[0].type
@@ -67,7 +70,9 @@ def in_spark_units(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(in_spark_units(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(in_spark_units(kind.key_type), kind.item_field.with_type(in_spark_units(kind.item_type)))
+        return pa.map_(
+            in_spark_units(kind.key_type), kind.item_field.with_type(in_spark_units(kind.item_type))
+        )
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(in_spark_units(field.type)) for field in kind])
     return kind

@@ -33,7 +33,11 @@ ORDER, KIND, BUCKET = "__pktable_order", "__pktable_kind", "__pktable_bucket"
 
 
 def write_frame(
-    frame: DataFrame, files: TableFiles, change: ChangeKind, next_sequence: Mapping[Identity, int], now_millis: int
+    frame: DataFrame,
+    files: TableFiles,
+    change: ChangeKind,
+    next_sequence: Mapping[Identity, int],
+    now_millis: int,
 ) -> list[Any]:
     """Write ``frame`` on the executors; return per flush (BucketAppend, paths made) or an error of ours."""
     fields = files.schema.fields
@@ -74,7 +78,10 @@ def _prepared(rows: pa.Table, files: TableFiles, change: ChangeKind) -> pa.Table
 
 
 def _written(
-    batches: Iterator[pa.RecordBatch], files: TableFiles, next_sequence: Mapping[Identity, int], now_millis: int
+    batches: Iterator[pa.RecordBatch],
+    files: TableFiles,
+    next_sequence: Mapping[Identity, int],
+    now_millis: int,
 ) -> Iterator[tuple[BucketAppend, list[str]] | PkTableError]:
     """Gather the rows of a bucket up to the size of the write buffer, write them, go on. Clauses: LSM-5."""
     new = NewFiles(token=str(uuid.uuid4()))

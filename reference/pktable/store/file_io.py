@@ -177,5 +177,3 @@ def open_store(location: str | os.PathLike[str]) -> tuple[FileIO, str]:
         return ArrowFileIO(text), path
     except (pa.ArrowInvalid, OSError) as error:
         raise InvalidRequestError(f"{text}: expected a path or a URI of a known store ({error})") from None
-
-
