@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from pktable import changing, local
-from pktable.bucket import compact, merge, read
+from pktable.bucket import compact, data_reader, merge, read
 from pktable.catalog import commit
 from pktable.lsm import universal, vectors
 
@@ -126,7 +126,7 @@ def _limit_before_vectors(original: Any) -> Any:
     def limited(self: Any, files: Any, parts: Any, columns: Any, predicate: Any, limit: int | None) -> Any:
         if limit is None:
             return original(self, files, parts, columns, predicate, limit)
-        unmarked = read.without_marked
+        unmarked = data_reader.without_marked
         with mock.patch.object(read, "without_marked", lambda t, p, v: unmarked(t.slice(0, limit), p, v)):
             return original(self, files, parts, columns, predicate, limit)
 

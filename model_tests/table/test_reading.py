@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -182,13 +183,14 @@ def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) ->
     table.upsert(pa.table({"k": [5, 14], "v": [7, 8], "s": ["x", "y"]}))
     table.delete(pa.table({"k": [6]}))
     everything = {r["k"]: r for r in table.to_arrow().to_pylist()}
-    for where, holds in {
+    conditions: dict[str, Callable[[dict[str, Any]], bool]] = {
         "v > 125": lambda r: r["v"] > 125,
         "k = 5": lambda r: r["k"] == 5,
         "k between 4 and 7": lambda r: 4 <= r["k"] <= 7,
         "s = 's10' or v = 8": lambda r: r["s"] == "s10" or r["v"] == 8,
         "v = 105": lambda r: r["v"] == 105,
-    }.items():
+    }
+    for where, holds in conditions.items():
         found = {r["k"]: r for r in table.to_arrow(where=where).to_pylist()}
         assert found == {k: r for k, r in everything.items() if holds(r)}, where
     predicate = parse("v > 125", table.schema.fields)

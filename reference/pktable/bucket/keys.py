@@ -106,9 +106,8 @@ def _decimals(column: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
     """128-bit two's complement, turned big-endian with the sign flipped."""
     array = _one_array(column.cast(pa.decimal128(38, column.type.scale)))
     data = np.frombuffer(array.buffers()[1], dtype=np.uint8) if len(array) else np.empty(0, np.uint8)
-    matrix = (
-        data[array.offset * 16 : (array.offset + len(array)) * 16].reshape(len(array), 16)[:, ::-1].copy()
-    )
+    rows = data[array.offset * 16 : (array.offset + len(array)) * 16].reshape(len(array), 16)
+    matrix: npt.NDArray[np.uint8] = rows[:, ::-1].copy()
     matrix[:, 0] ^= 0x80
     return matrix
 
@@ -146,8 +145,4 @@ def _ranks(columns: Sequence[pa.ChunkedArray]) -> list[npt.NDArray[np.uint8]]:
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     combined = column.combine_chunks()
-    return (
-        combined.chunk(0)
-        if isinstance(combined, pa.ChunkedArray) and combined.num_chunks == 1
-        else (pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined)
-    )
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

@@ -203,7 +203,7 @@ def _require_unique_names(fields: Sequence[Field]) -> None:
 
 
 def _from_parsed(parsed: type_text.ParsedType, ids: Iterator[int]) -> DataType:
-    if parsed.root == "ROW":
+    if parsed.root == "ROW":  # noqa: SIM108
         numbers = [next(ids) for _ in parsed.children]
     else:
         numbers = list(range(len(parsed.children)))
