@@ -58,7 +58,7 @@ KINDS = (
 )
 
 
-@covers("RD-11", "META-10")
+@covers("RD-11", "META-10", "META-14")
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

@@ -20,6 +20,7 @@ class Reporter:
         self._console = Console(stderr=True)
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._finished: set[str] = set()
         self._told = 0.0
 
     def __enter__(self) -> Reporter:
@@ -46,9 +47,14 @@ class Reporter:
             if what not in self._tasks:
                 self._tasks[what] = self._bars.add_task(what, total=total)
             self._bars.update(self._tasks[what], completed=done, total=total)
-        elif done >= total or time.monotonic() - self._told > SECONDS_BETWEEN_LINES:
+        elif what not in self._finished and (done >= total or self._line_is_due()):
             self._told = time.monotonic()
+            if done >= total:
+                self._finished.add(what)
             print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
+
+    def _line_is_due(self) -> bool:
+        return time.monotonic() - self._told > SECONDS_BETWEEN_LINES
 
     def say(self, message: str) -> None:
         """Print a line among the progress."""

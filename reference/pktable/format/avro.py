@@ -7,7 +7,7 @@ What we write has one block, and a sync marker that is the digest of everything 
 wants sixteen bytes that do not occur in the data, no more; a metadata entry tells our reader to check
 them. A file of others has no such digest: there the caller's file size shows a missing block.
 
-Clauses: META-3, META-13, RD-11.
+Clauses: META-3, META-13, META-14, RD-11.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ What we write ends in a field with the CRC-32 of the bytes before it. Readers th
 it; ours refuses a file whose CRC differs. A file without one, written by others, is checked as far as
 JSON can be: its syntax, and the presence and type of each field.
 
-Clauses: META-1, META-2, META-13, RD-11.
+Clauses: META-1, META-2, META-13, META-14, RD-11.
 """
 
 from __future__ import annotations

@@ -32,6 +32,11 @@ Marked = tuple[int, DeletionVector]
 WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
 
 
+def is_native(files: TableFiles, part: BucketRead) -> bool:
+    """Whether Spark's scan reads ``part`` as it is: nothing to merge, and columns under today's names and types."""
+    return not part.merges and all(file.schema_id == files.schema.id for file in part.state.files)
+
+
 def native_scan(
     session: SparkSession, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]
 ) -> DataFrame:

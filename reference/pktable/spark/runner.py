@@ -28,7 +28,7 @@ from pktable.local import CompactionTask, LocalRunner, run_task
 from pktable.predicate import Predicate
 from pktable.rows import ChangeKind, as_changes
 from pktable.spark.errors import raised_here
-from pktable.spark.native import native_scan
+from pktable.spark.native import is_native, native_scan
 from pktable.spark.types import for_spark, spark_schema
 from pktable.spark.write import write_frame
 
@@ -103,13 +103,13 @@ class SparkRunner:
         needed = (
             [*columns, *(n for n in predicate.columns() if n not in columns)] if predicate else list(columns)
         )
-        unmerged = [part for part in parts if not part.merges]
-        merged = [part for part in parts if part.merges]
+        native = [part for part in parts if is_native(files, part)]
+        others = [part for part in parts if not is_native(files, part)]
         frames = []
-        if unmerged:
-            frames.append(native_scan(self.session, files, unmerged, needed))
-        if merged:
-            frames.append(self._merged(files, merged, needed))
+        if native:
+            frames.append(native_scan(self.session, files, native, needed))
+        if others:
+            frames.append(self._by_kernel(files, others, needed))
         schema = spark_schema([files.schema.field(name) for name in needed])
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
         if predicate is not None:
@@ -136,8 +136,8 @@ class SparkRunner:
             return None
         return head.sort_by(order).drop_columns([order])
 
-    def _merged(self, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
-        """Merge on the executors, one bucket after the other in a task; a tiny merge here and now."""
+    def _by_kernel(self, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
+        """Read with the kernel on the executors, one bucket after the other in a task; what is tiny, here and now."""
         if sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes:
             return self.session.createDataFrame(
                 for_spark(LocalRunner().read(files, parts, columns, None, None))
