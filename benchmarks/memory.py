@@ -14,7 +14,6 @@ import time
 
 import numpy as np
 import pyarrow as pa
-
 from pktable import Table
 
 PIECE = 2_000_000

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pktable_spec.covers import covers
-from pktable_spec.vocabulary import APPEND, RowKind
-
 from pktable import CommitConflictError, Table
 from pktable.rows import ChangeKind
+from pktable_spec.covers import covers
+from pktable_spec.vocabulary import APPEND, RowKind
 
 WRITERS, WRITES = 4, 12
 Batch = list[tuple[str, int, str]]
