@@ -41,7 +41,7 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
             Profile("deep", histories=1_500, steps=20),
         ),
         "spark": (
-            Profile("quick", histories=12, steps=8, reread_limit=1, seed=SEED),
+            Profile("quick", histories=12, steps=8, reread_limit=1, seed=SEED, shrinks=False),
             Profile("deep", histories=60, steps=12, reread_limit=4),
         ),
     }.items()

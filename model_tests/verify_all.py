@@ -81,9 +81,7 @@ def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
     seed = "drawn anew" if chosen.seed is None else f"seed {chosen.seed}"
     show.say(f"{backend}: {chosen.histories} histories of up to {chosen.steps} steps, {seed}")
     what = f"histories on {backend}"
-    report = run_histories(
-        backend, chosen, lambda stats: show(what, stats.histories, chosen.histories)
-    )
+    report = run_histories(backend, chosen, lambda stats: show(what, stats.histories, chosen.histories))
     if report.mismatches:
         show.say(f"{what}: {report.message}\n{report.falsifying_history}")
     return counted(what, report.stats, report.mismatches)
