@@ -13,7 +13,7 @@ from pktable_spec.interface import OpenTable
 
 from model_tests import strategies
 from model_tests.checked import Checked
-from model_tests.history import History, Operation
+from model_tests.history import BULK, History, Operation
 from model_tests.profiles import Profile
 from model_tests.strategies import BATCHES, DELETES, QUERY_NUMBERS, UPSERTS, Drawn
 from model_tests.watched import Stats
@@ -30,9 +30,14 @@ class TableMachine(RuleBasedStateMachine):
         super().__init__()
         self._open_table, self._profile, self._stats = open_table, profile, stats
 
-    @initialize(table=strategies.tables())
-    def create(self, table: History) -> None:
+    @initialize(table=strategies.tables(), loaded=st.booleans())
+    def create(self, table: History, loaded: bool) -> None:
         self.checked = Checked(self._open_table, table, self._profile, self._stats)
+        if loaded:
+            # A large run at the bottom: what is written over it meets it by lookup, not by merge.
+            everything = tuple(("+I", (*key, BULK)) for key in strategies.KEYS[table.shape.name])
+            self.checked.do(Operation("write", changes=everything, write_only=True))
+            self.checked.do(Operation("compact", full=True))
 
     def teardown(self) -> None:
         if hasattr(self, "checked"):

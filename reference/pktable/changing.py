@@ -23,7 +23,7 @@ from pktable.bucket.compact import choose
 from pktable.bucket.read import BucketRead
 from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_quietly
 from pktable.bucket.write import BucketAppend, renumber
-from pktable.catalog.commit import Committer, StaleSequenceError
+from pktable.catalog.commit import CommittedError, Committer, StaleSequenceError
 from pktable.catalog.state import Identity, States, TableState
 from pktable.local import CompactionTask
 from pktable.predicate import Predicate
@@ -92,6 +92,7 @@ class Changer:
     def _changes(
         self, state: TableState, identities: Iterable[Identity], *, full: bool
     ) -> list[BucketChange]:
+        self._expect_bucket_count(state)
         tasks = []
         for identity in identities:
             bucket = self.states.bucket(state, identity)
@@ -130,6 +131,9 @@ class PreparedWrite:
         """Make the write visible; return the state after it. Clauses: CMT-2, CMT-10."""
         try:
             state = self._append(user)
+        except CommittedError:
+            self._discard_changes()
+            raise
         except BaseException:
             self.discard()
             raise
@@ -162,13 +166,14 @@ class PreparedWrite:
         """Give the rows sequence numbers above those of ``state``, and plan the compaction on it. Clauses: CMT-10."""
         files, again = self.changer.files, next_sequences(state)
         self._discard_changes()
-        old, self.new.paths = self.new.paths, []
+        old = list(self.new.paths)
         now = self.changer.clock()
         self.appends = [
             renumber(files, append, again.get(append.place.identity, 0), self.new, now_millis=now)
             for append in self.appends
         ]
         remove_quietly(files.store, old)
+        self.new.paths = [path for path in self.new.paths if path not in old]
         self.plan(state)
 
     def _discard_changes(self) -> None:
@@ -197,6 +202,8 @@ class PreparedCompaction:
                 return committed
             try:
                 state, refused = self.changer.committer.compact(self.changes, user)
+            except CommittedError:
+                raise
             except BaseException:
                 self.discard()
                 raise

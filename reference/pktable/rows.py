@@ -6,6 +6,7 @@ Clauses: TBL-2, TBL-4, TBL-8.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
 from pktable.format.schema import TableSchema
-from pktable.format.types import Field, to_arrow
+from pktable.format.types import FLOATS, Field, to_arrow
 
 # A type converts to a type of the same family if every value does; nothing is parsed or rounded.
 FAMILIES = (
@@ -50,6 +51,10 @@ def as_changes(
 
     Raises InvalidRequestError. Clauses: TBL-2, TBL-4, TBL-8.
     """
+    if not isinstance(rows, pa.Table):
+        raise InvalidRequestError(
+            f"rows: expected a pyarrow.Table or a Spark DataFrame, found {type(rows).__name__}"
+        )
     if change.column is not None:
         rows, kinds = split_kinds(rows, change.column)
     else:
@@ -64,7 +69,9 @@ def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """
     names = [field.name for field in schema.fields]
     _expect_names(rows.column_names, names)
-    return pa.table([_column(rows.column(f.name), f) for f in schema.fields], names=names)
+    keys = schema.primary_keys
+    columns = [(_key_column if f.name in keys else _column)(rows.column(f.name), f) for f in schema.fields]
+    return pa.table(columns, names=names)
 
 
 def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
@@ -76,7 +83,7 @@ def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
     columns = []
     for field in schema.fields:
         if field.name in schema.primary_keys:
-            columns.append(_column(rows.column(field.name), field))
+            columns.append(_key_column(rows.column(field.name), field))
         else:
             columns.append(pa.chunked_array([_empty(field, rows.num_rows)]))
     return pa.table(columns, names=[field.name for field in schema.fields])
@@ -92,13 +99,18 @@ def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.i
             f"row kinds: expected a column {column!r}, found {', '.join(rows.column_names)}"
         )
     values = rows.column(column)
+    if pt.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
     symbols = pt.is_string(values.type) or pt.is_large_string(values.type)
     if not symbols and not pt.is_integer(values.type):
         raise InvalidRequestError(
             f"row kinds in {column!r}: expected strings or integers, found {values.type}"
         )
     known = pa.array(ROW_KIND_SYMBOLS) if symbols else pa.array([int(kind) for kind in RowKind])
-    found = pc.index_in(values.cast(known.type), value_set=known)
+    # An integer that does not fit is no row kind either.
+    found = pc.index_in(
+        values.cast(known.type, safe=False) if symbols else values, value_set=known.cast(values.type)
+    )
     if found.null_count:
         row = pc.index(pc.is_null(found), True).as_py()
         raise InvalidRequestError(
@@ -124,32 +136,62 @@ def _column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     return values
 
 
+def _key_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    """Return a column of the primary key, every NaN as the one NaN: they are one key, in one bucket. Clauses: MRG-5."""
+    column = _column(values, field)
+    if field.type.root not in FLOATS:
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
+
+
 def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa.ChunkedArray:
     found = values.type
     if pt.is_dictionary(found):
         return _converted(values.cast(found.value_type), field, wanted)
-    related = pt.is_null(found) or any(family(found) and family(wanted) for family in FAMILIES)
-    if not related:
+    if not related(found, wanted):
         raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}")
     try:
         cast = values.cast(wanted)
-    except pa.ArrowInvalid as error:
+        # Arrow rounds floats, also inside of lists and structs: what does not come back was not the same.
+        same = not _rounds(found) or cast.cast(found).equals(values) or _equal_but_for_nan(values, cast)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequestError(
             f"column {field.name}: expected {field.type}, found {found}: {error}"
         ) from None
-    if pt.is_floating(found) and found.bit_width > getattr(wanted, "bit_width", 64):
-        _expect_same(values, cast.cast(found), field)
-    return cast
-
-
-def _expect_same(before: pa.ChunkedArray, after: pa.ChunkedArray, field: Field) -> None:
-    """Refuse a narrower float that is not the same number."""
-    left: Any = before.to_numpy()
-    right: Any = after.to_numpy()
-    if not np.array_equal(left, right, equal_nan=True):
+    if not same:
         raise InvalidRequestError(
             f"column {field.name}: expected {field.type}, found values of more precision"
         )
+    return cast
+
+
+def related(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of ``found`` may be taken as ``wanted``: of one family, in all their parts."""
+    if pt.is_null(found):
+        return True
+    if not any(family(found) and family(wanted) for family in FAMILIES):
+        return False
+    if pt.is_map(wanted):
+        return related(found.key_type, wanted.key_type) and related(found.item_type, wanted.item_type)
+    if pt.is_list(wanted):
+        return related(found.value_type, wanted.value_type)
+    if pt.is_struct(wanted):
+        return [part.name for part in found] == [part.name for part in wanted] and all(
+            related(left.type, right.type) for left, right in zip(found, wanted, strict=True)
+        )
+    return True
+
+
+def _rounds(kind: pa.DataType) -> bool:
+    return pt.is_floating(kind) or any(_rounds(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _equal_but_for_nan(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
+    if not pt.is_floating(before.type):
+        return False
+    left: Any = before.to_numpy()
+    right: Any = after.cast(before.type).to_numpy()
+    return bool(np.array_equal(left, right, equal_nan=True))
 
 
 def _empty(field: Field, count: int) -> pa.Array:
@@ -164,4 +206,7 @@ def _empty(field: Field, count: int) -> pa.Array:
         return pa.StructArray.from_arrays(children, fields=list(kind))
     if pt.is_string(kind) or pt.is_binary(kind):
         return pa.array([""] * count).cast(kind)
-    return pa.array([0] * count, pa.int32()).cast(kind)
+    if pt.is_decimal(kind):
+        return pa.array([Decimal(0)] * count, kind)
+    whole = pa.array([0] * count, pa.int64() if pt.is_timestamp(kind) else pa.int32())
+    return whole.cast(kind)

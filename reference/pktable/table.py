@@ -139,15 +139,24 @@ class Table:
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
     ) -> PreparedWrite | None:
         """Do the data work of a write without committing it. Clauses: CMT-12."""
-        self._files.options.require_writable()
+        self._require_writable()
         only = self._files.options.write_only if write_only is None else write_only
         return self._changer.write(rows, change, write_only=only)
 
     def prepare_compaction(self, *, full: bool = False) -> PreparedCompaction:
         """Do the data work of a compaction without committing it. Clauses: CMT-12."""
-        self._files.options.require_writable()
+        self._require_writable()
         state = self._committer.latest()
         return self._changer.compact(state, list(state.files), full=full)
+
+    def _require_writable(self) -> None:
+        """Raise InvalidRequestError if an option stands against writing, or the schema has changed since opening."""
+        self._files.options.require_writable()
+        newer = f"{self.path}/schema/schema-{self.schema.id + 1}"
+        if self._files.store.exists(newer):
+            raise InvalidRequestError(
+                f"{self.path}: expected schema {self.schema.id} to be the latest, found {newer}"
+            )
 
     def _write(self, rows: Any, change: ChangeKind) -> int | None:
         prepared = self.prepare_write(rows, change)
@@ -174,8 +183,8 @@ class Table:
         """
         state = self._state(snapshot, tag, timestamp)
         names = self._columns(columns)
-        if limit is not None and limit < 0:
-            raise InvalidRequestError(f"limit: expected 0 or more, found {limit}")
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
         predicate = parse(where, self.schema.fields) if where is not None else None
         parts = plan_read(self._files, self._states, state, fresh=self._fresh(fresh), predicate=predicate)
         return self._runner.read(self._files, parts, names, predicate, limit)
@@ -236,9 +245,8 @@ class Table:
             return names
         unknown = [column for column in columns if column not in names]
         if unknown or not columns or len(set(columns)) != len(columns):
-            raise InvalidRequestError(
-                f"columns: expected some of {', '.join(names)}, each once, found {', '.join(columns) or 'none'}"
-            )
+            found = ", ".join(map(str, columns)) or "none"
+            raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
         return list(columns)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pktable_spec.errors import CorruptFileError
+from pktable_spec.errors import CorruptFileError, UnsupportedOptionError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.table_files import Place, TableFiles
@@ -41,19 +41,27 @@ class DataReader:
             source = files.store.open(self.path)
         except FileNotFoundError:
             raise CorruptFileError("data file", at=self.path, expected="a file", found="none") from None
+        try:
+            self.parquet = self._opened(source)
+        except BaseException:
+            source.close()
+            raise
+        self._physical = set(self.parquet.schema_arrow.names)
+
+    def _opened(self, source: Any) -> Any:
+        """Return the file as Parquet, once size and row count are as the metadata says. Clauses: LSM-7."""
         size = source.size()
-        if size != meta.file_size:
-            raise CorruptFileError("file size", at=self.path, expected=meta.file_size, found=size)
-        self.parquet = self._guarded(
+        if size != self.meta.file_size:
+            raise CorruptFileError("file size", at=self.path, expected=self.meta.file_size, found=size)
+        parquet = self._guarded(
             lambda: pq.ParquetFile(
                 source, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
             )
         )
-        if self.parquet.metadata.num_rows != meta.row_count:
-            raise CorruptFileError(
-                "row count", at=self.path, expected=meta.row_count, found=self.parquet.metadata.num_rows
-            )
-        self._physical = set(self.parquet.schema_arrow.names)
+        rows = parquet.metadata.num_rows
+        if rows != self.meta.row_count:
+            raise CorruptFileError("row count", at=self.path, expected=self.meta.row_count, found=rows)
+        return parquet
 
     def read(
         self,
@@ -125,9 +133,16 @@ class DataReader:
             return column
         is_key = column.startswith(KEY_PREFIX) and column in self._files.key_columns
         logical = column[len(KEY_PREFIX) :] if is_key else column
-        written = self._files.schemas.get(self.meta.schema_id, self._files.schema)
         field = self._files.schema.field(logical)
-        name = next((f.name for f in written.fields if f.id == field.id), None)
+        before = next(
+            (f for f in self._files.schema_of(self.meta.schema_id).fields if f.id == field.id), None
+        )
+        # Parts of a nested column have ids too, but Arrow converts them by name: refuse what that could mix up.
+        if before is not None and before.type.children and before.type.children != field.type.children:
+            raise UnsupportedOptionError(
+                f"type of column {logical}", str(field.type), f"{before.type}, as written"
+            )
+        name = before.name if before is not None else None
         if is_key and name is not None and KEY_PREFIX + name in self._physical:
             return KEY_PREFIX + name
         if name is not None and name not in self._physical:

@@ -19,7 +19,9 @@ def row_groups_that_may_match(
     metadata = reader.parquet.metadata
     if metadata.num_row_groups < 2 or reader.meta.schema_id != schema.id:
         return None
-    places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    # A part of a nested column may spell its path as a plain column with a dot in its name does.
+    plain = (i for i in range(metadata.num_columns) if metadata.schema.column(i).max_definition_level <= 1)
+    places = {metadata.schema.column(i).path: i for i in plain}
     usable = {f.name: places[f.name] for f in schema.fields if f.name in places and f.type.root in PLAIN}
     chosen = []
     for group in range(metadata.num_row_groups):

@@ -21,7 +21,7 @@ from pktable.format.data_file import partition_path
 from pktable.format.deletion_vector import DeletionVector
 from pktable.format.dv_index import decode_index
 from pktable.format.manifest import DataFileMeta, IndexManifestEntry
-from pktable.format.schema import TableSchema
+from pktable.format.schema import TableSchema, decode_schema
 from pktable.format.types import DataType, Field
 from pktable.lsm.runs import KeyOrder
 from pktable.store.cache import Cache
@@ -88,6 +88,22 @@ class TableFiles:
         self.store, self.root, self.schema, self.options = store, root, schema, options
         self.schemas = schemas
         self._vectors = Cache(REMEMBERED_INDEXES)
+
+    def schema_of(self, schema_id: int) -> TableSchema:
+        """Return the schema a file was written under, also one that is newer than this object.
+
+        Raises CorruptFileError if there is none of that id. Clauses: META-1.
+        """
+        known = self.schemas.get(schema_id)
+        if known is None:
+            path = f"{self.root}/schema/schema-{schema_id}"
+            try:
+                data = self.store.read(path)
+            except FileNotFoundError:
+                raise CorruptFileError("schema", at=path, expected="a file", found="none") from None
+            known = decode_schema(data, at=path)
+            self.schemas = {**self.schemas, schema_id: known}
+        return known
 
     def __getstate__(self) -> tuple[object, ...]:
         return self.store, self.root, self.schema, self.options, dict(self.schemas)

@@ -40,6 +40,14 @@ class StaleSequenceError(CommitConflictError):
         self.buckets, self.state = buckets, state
 
 
+class CommittedError(KeyboardInterrupt):
+    """Interrupted after the snapshot file was there: the commit has happened, nothing of it may be removed."""
+
+    def __init__(self, snapshot: int) -> None:
+        super().__init__(f"interrupted after snapshot {snapshot} was committed")
+        self.snapshot = snapshot
+
+
 @dataclass(frozen=True, slots=True)
 class _Delta:
     """Entries of one commit and the indexes of vectors after it."""
@@ -131,11 +139,14 @@ class Committer:
                 if self._snapshots.put(snapshot):
                     self._states.remember(after)
                     return after
-            except BaseException:
-                # Interrupted: if the snapshot is there after all, its metadata must stay.
+            except BaseException as error:
+                # If the snapshot is there after all, the commit has happened, whatever failed then: its files stay.
                 if not self._is_committed(state.id + 1, writer):
                     remove_quietly(self._files.store, writer.paths)
-                raise
+                    raise
+                if not isinstance(error, Exception):
+                    raise CommittedError(state.id + 1) from error
+                return self.latest()
             remove_quietly(self._files.store, writer.paths)
         raise CommitConflictError(f"{ATTEMPTS} attempts to commit lost the race", self.latest().id)
 

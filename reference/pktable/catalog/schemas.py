@@ -14,7 +14,15 @@ from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.format.schema import TableSchema, decode_schema, encode_schema
-from pktable.format.types import Field, from_arrow, highest_field_id, is_atomic, parse_columns
+from pktable.format.types import (
+    BINARIES,
+    FLOATS,
+    Field,
+    from_arrow,
+    highest_field_id,
+    is_atomic,
+    parse_columns,
+)
 from pktable.store.file_io import FileIO
 
 PREFIX = "schema-"
@@ -54,7 +62,7 @@ def create_schema(
     )
     schema = replace(schema, highest_field_id=highest_field_id(schema.fields))
     _check(schema)
-    if store.list_names(f"{root}/schema"):
+    if any(name.startswith(PREFIX) for name in store.list_names(f"{root}/schema")):
         raise InvalidRequestError(f"{root}: expected no table there, found one")
     if not store.put_if_absent(f"{root}/schema/{PREFIX}0", encode_schema(schema)):
         raise InvalidRequestError(f"{root}: expected no table there, found one")
@@ -92,6 +100,10 @@ def _check(schema: TableSchema) -> None:
         field = schema.field(name)
         _expect(f"primary key column {name}", is_atomic(field.type), "an atomic type", [str(field.type)])
     partition = schema.partition_keys
+    for name in partition:
+        kind = schema.field(name).type if name in names else None
+        spelled = kind is None or kind.root not in (*FLOATS, *BINARIES)
+        _expect(f"partition key {name}", spelled, "a type that spells a directory", [str(kind)])
     _expect(
         "partition keys",
         set(partition) < set(keys) and len(set(partition)) == len(partition),

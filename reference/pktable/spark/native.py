@@ -10,6 +10,7 @@ Clauses: RD-1, RD-6, RD-7, RD-11.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
@@ -23,11 +24,14 @@ from pyspark.sql.types import StructType
 from pktable.bucket.read import BucketRead
 from pktable.bucket.table_files import TableFiles
 from pktable.format.deletion_vector import DeletionVector
-from pktable.spark.types import spark_schema
+from pktable.spark.types import quoted, spark_schema
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256
 Marked = tuple[int, DeletionVector]
 """The size of a data file in bytes, and its vector."""
+
+GLOB = re.compile(r"[\[\]{}*?\\]")
+"""What a path must not say to Spark, which takes paths as patterns."""
 
 WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
 
@@ -73,7 +77,7 @@ def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> Da
         session.read.schema(schema)
         .option("recursiveFileLookup", "true")
         .option("parquet.page.verify-checksum.enabled", "true")
-        .parquet(*paths)
+        .parquet(*(GLOB.sub(r"\\\g<0>", path) for path in paths))
     )
 
 
@@ -106,7 +110,7 @@ def _without_marked(
     key = F.col("_metadata.file_size" if by_size else "_metadata.file_name")
     rows = scan.select("*", key.alias(FILE), F.col("_metadata.row_index").alias(POSITION))
     joined = rows.join(F.broadcast(words), FILE, "left")
-    return joined.where(_unmarked()).select(*schema.names)
+    return joined.where(_unmarked()).select(*map(quoted, schema.names))
 
 
 def _unmarked() -> Column:

@@ -29,7 +29,8 @@ from pktable.predicate import Predicate
 from pktable.rows import ChangeKind, as_changes
 from pktable.spark.errors import raised_here
 from pktable.spark.native import is_native, native_scan
-from pktable.spark.types import for_spark, spark_schema
+from pktable.spark.types import for_spark, quoted, spark_schema
+from pktable.spark.write import KIND_GIVEN as KIND
 from pktable.spark.write import write_frame
 
 RESULT = "blob binary"
@@ -61,7 +62,13 @@ class SparkRunner:
         small = self._small(rows)
         if small is not None:
             return LocalRunner().write(files, small, change, next_sequence, new, now_millis)
-        frame = self.session.createDataFrame(for_spark(rows)) if isinstance(rows, pa.Table) else rows
+        if isinstance(rows, pa.Table):
+            # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
+            rows, kinds = as_changes(rows, files.schema, change)
+            rows = rows.append_column(KIND, pa.array(kinds))
+            frame, change = self.session.createDataFrame(for_spark(rows)), ChangeKind(column=KIND)
+        else:
+            frame = rows
         # What the schema alone tells is told before a job starts.
         as_changes(frame.limit(0).toArrow(), files.schema, change)
         results = write_frame(frame, files, change, next_sequence, now_millis)
@@ -114,7 +121,7 @@ class SparkRunner:
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
         if predicate is not None:
             frame = frame.where(predicate.text)
-        frame = frame.select(*columns)
+        frame = frame.select(*map(quoted, columns))
         return frame if limit is None else frame.limit(limit)
 
     def to_arrow(self, frame: DataFrame) -> pa.Table:

@@ -38,9 +38,18 @@ PLAIN: dict[str, st.DataType] = {
 
 def spark_schema(fields: Sequence[Field]) -> st.StructType:
     """Return ``fields`` as a Spark schema. Raises InvalidRequestError for TIMESTAMP(7..9)."""
+    folded = [f.name.casefold() for f in fields]
+    twice = sorted({f.name for f in fields if folded.count(f.name.casefold()) > 1})
+    if twice:
+        raise InvalidRequestError(f"columns: Spark tells no upper case from lower, found {', '.join(twice)}")
     return st.StructType(
         [st.StructField(f.name, spark_type(f.type, f.name), f.type.nullable) for f in fields]
     )
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark takes it literally, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def spark_type(kind: DataType, column: str) -> st.DataType:

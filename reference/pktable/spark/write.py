@@ -27,7 +27,10 @@ from pktable.catalog.state import Identity
 from pktable.format.bucket import bucket_of
 from pktable.rows import ChangeKind, as_changes
 from pktable.spark.errors import raised_here
-from pktable.spark.types import for_spark, spark_schema
+from pktable.spark.types import for_spark, quoted, spark_schema
+
+KIND_GIVEN = "__pktable_row_kind"
+"""The column of row kinds in a frame that was made of checked rows."""
 
 ORDER, KIND, BUCKET = "__pktable_order", "__pktable_kind", "__pktable_bucket"
 
@@ -52,7 +55,7 @@ def write_frame(
         for result in _written(batches, files, next_sequence, now_millis):
             yield pa.record_batch({"blob": pa.array([pickle.dumps(result)], pa.binary())})
 
-    group = [*files.schema.partition_keys, BUCKET]
+    group = [*map(quoted, files.schema.partition_keys), BUCKET]
     written = (
         frame.withColumn(ORDER, F.monotonically_increasing_id())
         .mapInArrow(prepare, prepared)

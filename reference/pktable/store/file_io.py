@@ -10,6 +10,7 @@ Clauses: CMT-1.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from pathlib import Path
@@ -45,9 +46,6 @@ class FileIO(Protocol):
 class LocalFileIO:
     """A directory of this machine."""
 
-    def __init__(self) -> None:
-        self._made: set[str] = set()
-
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
@@ -56,25 +54,33 @@ class LocalFileIO:
         return pa.OSFile(path, "rb")
 
     def create(self, path: str) -> Any:
-        self._make_parent(path)
-        return pa.OSFile(path, "wb")
+        try:
+            return pa.OSFile(path, "wb")
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return pa.OSFile(path, "wb")
 
     def write(self, path: str, data: bytes) -> None:
-        self._make_parent(path)
-        with open(path, "wb") as file:
+        try:
+            file = open(path, "wb")  # noqa: SIM115 - closed below
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file = open(path, "wb")  # noqa: SIM115
+        with file:
             file.write(data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        self._make_parent(path)
         directory, name = os.path.split(path)
         temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
-        self.write(temporary, data)
         try:
+            self.write(temporary, data)
             os.link(temporary, path)
         except FileExistsError:
             return False
         finally:
-            os.unlink(temporary)
+            # Whether the file is there is decided by now; what becomes of the temporary one must not change it.
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
         return True
 
     def list_names(self, directory: str) -> list[str]:
@@ -91,15 +97,6 @@ class LocalFileIO:
             os.unlink(path)
         except FileNotFoundError:
             return
-
-    def _make_parent(self, path: str) -> None:
-        parent = os.path.dirname(path)
-        if parent not in self._made:
-            os.makedirs(parent, exist_ok=True)
-            self._made.add(parent)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"_made": set()}
 
 
 class ArrowFileIO:
@@ -132,15 +129,16 @@ class ArrowFileIO:
                 f"found {self._fs.type_name}; tables there can be read, not written"
             )
         temporary = f"{path}.{uuid.uuid4()}.tmp"
-        self.write(temporary, data)
         try:
+            self.write(temporary, data)
             self._fs.move(temporary, path)
         except OSError as error:
             if self.exists(path):
                 return False
             raise error
         finally:
-            self.delete(temporary)
+            with contextlib.suppress(OSError):
+                self.delete(temporary)
         return True
 
     def list_names(self, directory: str) -> list[str]:
