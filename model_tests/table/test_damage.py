@@ -83,7 +83,7 @@ def test_one_wrong_byte_raises_or_changes_nothing(place: Path, kind: str, data: 
 
 @covers("RD-11")
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_a_truncated_file_raises(place: Path, kind: str, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(place.glob(kind))))

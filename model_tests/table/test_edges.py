@@ -67,9 +67,10 @@ def test_a_table_whose_bucket_number_changed_is_neither_written_nor_compacted(tm
         table.upsert(pa.table({"k": range(20), "v": range(20)}))
     add_schema(tmp_path, lambda s: replace(s, options={**s.options, "bucket": "4"}))
     changed = Table.open(tmp_path)
-    for act in (lambda: changed.compact(full=True), lambda: changed.upsert(pa.table({"k": [1], "v": [1]}))):
-        with pytest.raises(InvalidRequestError, match="bucket"):
-            act()
+    with pytest.raises(InvalidRequestError, match="bucket"):
+        changed.compact(full=True)
+    with pytest.raises(InvalidRequestError, match="bucket"):
+        changed.upsert(pa.table({"k": [1], "v": [1]}))
     assert all(changed.to_arrow(fresh=True, where=f"k = {k}").num_rows == 1 for k in range(20))
 
 

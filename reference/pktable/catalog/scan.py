@@ -114,12 +114,12 @@ def _ranges(files: TableFiles, file: DataFileMeta, *, values: bool) -> Ranges:
         for field, (low, high, nulls) in zip(fields, stats, strict=True):
             ranges[field.name] = ColumnRange(low, high, nulls, file.row_count)
     first, last = files.order.smallest(file), files.order.greatest(file)
-    low = decode_row(file.min_key, files.key_types, at=file.file_name)
-    high = decode_row(file.max_key, files.key_types, at=file.file_name)
+    smallest = decode_row(file.min_key, files.key_types, at=file.file_name)
+    greatest = decode_row(file.max_key, files.key_types, at=file.file_name)
     # Only the first key column is ordered over the whole file; the others are while those before are equal. Equal
     # as keys are: the two zeros are not.
     for i, field in enumerate(files.schema.key_fields):
-        ranges[field.name] = ColumnRange(low[i], high[i], 0, file.row_count)
+        ranges[field.name] = ColumnRange(smallest[i], greatest[i], 0, file.row_count)
         if first[i] != last[i]:
             break
     return ranges
