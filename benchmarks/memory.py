@@ -53,7 +53,9 @@ def compact(path: str) -> None:
 def main(millions: int) -> None:
     with tempfile.TemporaryDirectory() as path:
         for step, size in (("fill", str(millions)), ("compact", "0")):
-            subprocess.run([sys.executable, "-m", "benchmarks.memory", size, step, f"{path}/table"], check=True)
+            subprocess.run(
+                [sys.executable, "-m", "benchmarks.memory", size, step, f"{path}/table"], check=True
+            )
 
 
 if __name__ == "__main__":

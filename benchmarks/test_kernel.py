@@ -82,8 +82,21 @@ def test_copy_floor_of_a_full_compaction(benchmark: Any, base: Table, tmp_path: 
     benchmark.pedantic(copy, rounds=3)
 
 
-@pytest.mark.parametrize("what", ["vectors", "fresh"])
-def test_local_read(benchmark: Any, base: Table, what: str) -> None:
-    """2,000,000 live rows, 20 % of the older file deleted: filtered by position, and merged."""
-    found = benchmark.pedantic(lambda: base.to_arrow(fresh=what == "fresh"), rounds=3)
-    assert found.num_rows == ROWS
+@pytest.fixture(scope="module")
+def unmerged(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    path = tmp_path_factory.mktemp("unmerged")
+    options = {**OPTIONS, "write-only": "true"}
+    table = Table.create(path, "k BIGINT, a BIGINT, b DOUBLE, s STRING", primary_key=["k"], options=options)
+    table.upsert(rows(np.arange(ROWS), 1))
+    table.upsert(rows(np.arange(0, ROWS, 5), 2))
+    return table
+
+
+def test_read_filtered_by_position(benchmark: Any, base: Table) -> None:
+    """2,000,000 live rows, 20 % of the older file marked."""
+    assert benchmark.pedantic(base.to_arrow, rounds=5).num_rows == ROWS
+
+
+def test_read_merged(benchmark: Any, unmerged: Table) -> None:
+    """The same rows, the two runs merged by the read."""
+    assert benchmark.pedantic(lambda: unmerged.to_arrow(fresh=True), rounds=5).num_rows == ROWS

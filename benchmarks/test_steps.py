@@ -1,12 +1,13 @@
 """How many tiny steps a second: what the model tests and small tables live on.
 
-A local step is one upsert of two rows with its APPEND and COMPACT snapshots. A model step is one operation
+A local step is one upsert of two rows, with or without the compaction after it. A model step is one operation
 of the state machine on Spark with all the checks that follow it.
 """
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from pktable import Table
 
 from model_tests.harness import run_histories
-from model_tests.profiles import Profile
+from model_tests.profiles import PROFILES
 
 STEPS = 100
 
@@ -24,8 +25,9 @@ def rows(number: int) -> pa.Table:
     return pa.table({"k": pa.array([number % 5, number % 3], pa.int32()), "v": ["x", "y"]})
 
 
-def test_local_steps(benchmark: Any, tmp_path: Path) -> None:
-    """100 upserts of two rows, each an APPEND and a COMPACT snapshot."""
+@pytest.mark.parametrize("write_only", [False, True])
+def test_local_steps(benchmark: Any, tmp_path: Path, write_only: bool) -> None:
+    """100 upserts of two rows: each an APPEND and a COMPACT snapshot, or write-only an APPEND."""
     numbers = itertools.count()
 
     def new_table() -> tuple[tuple[Table], dict[str, Any]]:
@@ -46,8 +48,8 @@ def test_local_steps(benchmark: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", ["model", "local", "spark"])
 def test_model_steps(benchmark: Any, backend: str) -> None:
     """Steps of the state machine with all checks; Spark's start-up is not counted."""
-    profile = Profile("bench", histories=3, steps=8, seed=7)
-    run_histories(backend, Profile("warm", histories=1, steps=2, seed=1))
+    profile = replace(PROFILES[backend, "quick"], histories=12, steps=8, seed=7)
+    run_histories(backend, replace(profile, histories=6))
     reports = []
     benchmark.pedantic(lambda: reports.append(run_histories(backend, profile)), rounds=3)
     assert not any(report.mismatches for report in reports)

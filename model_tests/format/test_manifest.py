@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable.format import manifest_schemas
-from pktable.format.avro import RecordSchema, encode_container, encode_long
+from pktable.format.avro import RecordSchema, encode_container, encode_long, encode_record
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.dv_index import VectorRange
 from pktable.format.manifest import (
@@ -254,7 +254,11 @@ def test_another_version_or_kind_is_refused(kinds: list[int]) -> None:
     for change, what in (({}, "_VERSION"), ({"_VERSION": 1, "_KIND": 2}, "_KIND")):
         with pytest.raises(CorruptFileError, match=what):
             decode_index_manifest(
-                encode_container(manifest_schemas.INDEX_MANIFEST, [record | change]), at="index"
+                encode_container(
+                    manifest_schemas.INDEX_MANIFEST,
+                    [encode_record(manifest_schemas.INDEX_MANIFEST, record | change)],
+                ),
+                at="index",
             )
 
 

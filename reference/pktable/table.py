@@ -246,7 +246,9 @@ class Table:
         unknown = [column for column in columns if column not in names]
         if unknown or not columns or len(set(columns)) != len(columns):
             found = ", ".join(map(str, columns)) or "none"
-            raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
+            raise InvalidRequestError(
+                f"columns: expected some of {', '.join(names)}, each once, found {found}"
+            )
         return list(columns)
 
 

@@ -114,7 +114,7 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
                 unmergeable.append(UnsupportedOptionError(name, value, "deduplicate"))
         elif name in OF_MERGE:
             if value != "false":
-                unmergeable.append(UnsupportedOptionError(name, value, "no such option"))
+                unmergeable.append(UnsupportedOptionError(name, value, "the option to be absent"))
         elif name in ONLY_VALUE:
             if value.lower() != ONLY_VALUE[name].lower():
                 unwritable.append(UnsupportedOptionError(name, value, ONLY_VALUE[name]))

@@ -18,7 +18,7 @@ from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.table_files import NewFiles, Place, TableFiles
 from pktable.format.binary_row import encode_row
-from pktable.format.data_file import PARQUET_WRITE_OPTIONS, file_schema
+from pktable.format.data_file import PARQUET_WRITE_OPTIONS
 from pktable.format.manifest import DataFileMeta
 from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
@@ -35,7 +35,7 @@ class RunWriter:
     ) -> None:
         self._files, self._place, self._new = files, place, new
         self._level, self._source, self._now = level, source, now_millis
-        self._schema = file_schema(files.schema)
+        self._schema = files.file_schema
         self._gathered: list[pa.Table] = []
         self._gathered_bytes = 0
         self._open: _OpenFile | None = None

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import TableOptions
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.format.binary_row import decode_row
-from pktable.format.data_file import partition_path
+from pktable.format.data_file import file_schema, partition_path
 from pktable.format.deletion_vector import DeletionVector
 from pktable.format.dv_index import decode_index
 from pktable.format.manifest import DataFileMeta, IndexManifestEntry
@@ -123,6 +124,11 @@ class TableFiles:
     def stored_key_fields(self) -> tuple[Field, ...]:
         """The key fields under the names their columns have in a data file."""
         return tuple(Field(f.id, KEY_PREFIX + f.name, f.type) for f in self.schema.key_fields)
+
+    @cached_property
+    def file_schema(self) -> pa.Schema:
+        """The Arrow schema of a data file. Clauses: META-7, META-8."""
+        return file_schema(self.schema)
 
     @cached_property
     def order(self) -> KeyOrder:

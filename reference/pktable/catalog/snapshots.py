@@ -10,6 +10,7 @@ from __future__ import annotations
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
 from pktable.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
 PREFIX = "snapshot-"
@@ -20,6 +21,8 @@ class Snapshots:
 
     def __init__(self, store: FileIO, root: str) -> None:
         self._store, self._root = store, root
+        # By their bytes: an id may be used again after a rollback.
+        self._decoded = Cache(256)
 
     def ids(self) -> list[int]:
         """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1."""
@@ -54,7 +57,7 @@ class Snapshots:
             data = self._store.read(path)
         except FileNotFoundError:
             raise SnapshotNotFoundError(f"snapshot {snapshot}", self._retained()) from None
-        found = decode_snapshot(data, at=path)
+        found = self._decoded.get(data, lambda: decode_snapshot(data, at=path))
         if found.id != snapshot:
             raise CorruptFileError("snapshot id", at=path, expected=snapshot, found=found.id)
         return found

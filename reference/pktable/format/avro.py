@@ -64,16 +64,20 @@ class RecordSchema:
         self.header = MAGIC + encode_long(3) + b"".join(entries) + SYNC_IS_DIGEST + encode_long(0)
 
 
-def encode_container(schema: RecordSchema, records: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return a container of ``records``. Clauses: META-3, META-13."""
-    block = io.BytesIO()
-    count = 0
-    for record in records:
-        fastavro.schemaless_writer(block, schema.parsed, record, disable_tuple_notation=True)
-        count += 1
+def encode_record(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
+    """Return one record as it lies in a block."""
+    encoded = io.BytesIO()
+    fastavro.schemaless_writer(encoded, schema.parsed, record, disable_tuple_notation=True)
+    return encoded.getvalue()
+
+
+def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
+    """Return a container of ``records``, each from `encode_record`. Clauses: META-3, META-13."""
+    encoded = list(records)
+    count = len(encoded)
     framed = b""
     if count:
-        packed = zstd.compress(block.getvalue())
+        packed = zstd.compress(b"".join(encoded))
         framed = encode_long(count) + encode_long(len(packed)) + packed
     sync = _digest(schema.header + framed)
     return schema.header + sync + framed + (sync if count else b"")

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format import manifest_schemas
-from pktable.format.avro import decode_container, encode_container
+from pktable.format.avro import decode_container, encode_container, encode_record
 from pktable.format.dv_index import VectorRange
 from pktable.format.stats import SimpleStats
 
@@ -124,14 +125,17 @@ def encode_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     return encode_container(
         manifest_schemas.MANIFEST,
         (
-            {
-                "_VERSION": ENTRY_VERSION,
-                "_KIND": entry.kind,
-                "_PARTITION": entry.partition,
-                "_BUCKET": entry.bucket,
-                "_TOTAL_BUCKETS": entry.total_buckets,
-                "_FILE": _file_record(entry.file),
-            }
+            encode_record(
+                manifest_schemas.MANIFEST,
+                {
+                    "_VERSION": ENTRY_VERSION,
+                    "_KIND": entry.kind,
+                    "_PARTITION": entry.partition,
+                    "_BUCKET": entry.bucket,
+                    "_TOTAL_BUCKETS": entry.total_buckets,
+                    "_FILE": _file_record(entry.file),
+                },
+            )
             for entry in entries
         ),
     )
@@ -156,26 +160,29 @@ def decode_manifest(data: bytes, at: str, *, size: int | None = None) -> list[Ma
 
 def encode_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     """Return a manifest list of ``metas``. Clauses: META-3, META-12."""
-    return encode_container(
+    return encode_container(manifest_schemas.MANIFEST_LIST, map(_encoded_meta, metas))
+
+
+@lru_cache(maxsize=4096)
+def _encoded_meta(meta: ManifestFileMeta) -> bytes:
+    """Return one record of a manifest list; a manifest stands in the lists of many snapshots."""
+    return encode_record(
         manifest_schemas.MANIFEST_LIST,
-        (
-            {
-                "_VERSION": ENTRY_VERSION,
-                "_FILE_NAME": meta.file_name,
-                "_FILE_SIZE": meta.file_size,
-                "_NUM_ADDED_FILES": meta.num_added_files,
-                "_NUM_DELETED_FILES": meta.num_deleted_files,
-                "_PARTITION_STATS": _stats_record(meta.partition_stats),
-                "_SCHEMA_ID": meta.schema_id,
-                "_MIN_BUCKET": meta.min_bucket,
-                "_MAX_BUCKET": meta.max_bucket,
-                "_MIN_LEVEL": meta.min_level,
-                "_MAX_LEVEL": meta.max_level,
-                "_MIN_ROW_ID": meta.min_row_id,
-                "_MAX_ROW_ID": meta.max_row_id,
-            }
-            for meta in metas
-        ),
+        {
+            "_VERSION": ENTRY_VERSION,
+            "_FILE_NAME": meta.file_name,
+            "_FILE_SIZE": meta.file_size,
+            "_NUM_ADDED_FILES": meta.num_added_files,
+            "_NUM_DELETED_FILES": meta.num_deleted_files,
+            "_PARTITION_STATS": _stats_record(meta.partition_stats),
+            "_SCHEMA_ID": meta.schema_id,
+            "_MIN_BUCKET": meta.min_bucket,
+            "_MAX_BUCKET": meta.max_bucket,
+            "_MIN_LEVEL": meta.min_level,
+            "_MAX_LEVEL": meta.max_level,
+            "_MIN_ROW_ID": meta.min_row_id,
+            "_MAX_ROW_ID": meta.max_row_id,
+        },
     )
 
 
@@ -208,29 +215,32 @@ def encode_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
     return encode_container(
         manifest_schemas.INDEX_MANIFEST,
         (
-            {
-                "_VERSION": INDEX_VERSION,
-                "_KIND": entry.kind,
-                "_PARTITION": entry.partition,
-                "_BUCKET": entry.bucket,
-                "_INDEX_TYPE": entry.index_type,
-                "_FILE_NAME": entry.file_name,
-                "_FILE_SIZE": entry.file_size,
-                "_ROW_COUNT": entry.row_count,
-                "_DELETIONS_VECTORS_RANGES": None
-                if entry.ranges is None
-                else [
-                    {
-                        "f0": r.data_file,
-                        "f1": r.offset_bytes,
-                        "f2": r.length_bytes,
-                        "_CARDINALITY": r.cardinality,
-                    }
-                    for r in entry.ranges
-                ],
-                "_EXTERNAL_PATH": entry.external_path,
-                "_GLOBAL_INDEX": None if entry.global_index is None else dict(entry.global_index),
-            }
+            encode_record(
+                manifest_schemas.INDEX_MANIFEST,
+                {
+                    "_VERSION": INDEX_VERSION,
+                    "_KIND": entry.kind,
+                    "_PARTITION": entry.partition,
+                    "_BUCKET": entry.bucket,
+                    "_INDEX_TYPE": entry.index_type,
+                    "_FILE_NAME": entry.file_name,
+                    "_FILE_SIZE": entry.file_size,
+                    "_ROW_COUNT": entry.row_count,
+                    "_DELETIONS_VECTORS_RANGES": None
+                    if entry.ranges is None
+                    else [
+                        {
+                            "f0": r.data_file,
+                            "f1": r.offset_bytes,
+                            "f2": r.length_bytes,
+                            "_CARDINALITY": r.cardinality,
+                        }
+                        for r in entry.ranges
+                    ],
+                    "_EXTERNAL_PATH": entry.external_path,
+                    "_GLOBAL_INDEX": None if entry.global_index is None else dict(entry.global_index),
+                },
+            )
             for entry in entries
         ),
     )
