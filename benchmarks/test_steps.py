@@ -32,9 +32,8 @@ def test_local_steps(benchmark: Any, tmp_path: Path, write_only: bool) -> None:
 
     def new_table() -> tuple[tuple[Table], dict[str, Any]]:
         path = tmp_path / str(next(numbers))
-        table = Table.create(
-            path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"}
-        )
+        options = {"deletion-vectors.enabled": "true", "write-only": str(write_only).lower()}
+        table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=options)
         return (table,), {}
 
     def steps(table: Table) -> None:

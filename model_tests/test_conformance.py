@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -38,11 +37,13 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, (Decimal, dt.date, dt.datetime)) else value
 
 
-def cases() -> Iterator[Any]:
-    for name in CPP:
-        yield pytest.param(Path("cpp/parquet") / name / name.removesuffix(".db"), id=name.removesuffix(".db"))
-    for name in JVM:
-        yield pytest.param(Path("jvm-0.9/c.db") / name, id=f"jvm-{name}")
+CASES = [
+    *(
+        pytest.param(Path("cpp/parquet") / name / name.removesuffix(".db"), id=name.removesuffix(".db"))
+        for name in CPP
+    ),
+    *(pytest.param(Path("jvm-0.9/c.db") / name, id=f"jvm-{name}") for name in JVM),
+]
 
 
 def expected(table: Path) -> dict[int, tuple[int, Rows]]:
@@ -77,7 +78,7 @@ def expect_every_snapshot(table: Table, path: Path) -> None:
 
 @needs_shared
 @covers("RD-1", "RD-4", "META-3", "DVF-4", "DVF-5", "CMT-4", "META-7")
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", CASES)
 def test_a_table_of_paimon_reads_here_as_it_does_there(name: Path) -> None:
     path = PAIMON / name
     expect_every_snapshot(Table.open(path), path)
@@ -86,7 +87,7 @@ def test_a_table_of_paimon_reads_here_as_it_does_there(name: Path) -> None:
 @needs_shared
 @pytest.mark.spark
 @covers("RD-1", "RD-4", "RD-12")
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", CASES)
 def test_a_table_of_paimon_reads_on_spark_as_it_does_there(name: Path) -> None:
     path = PAIMON / name
     expect_every_snapshot(Table.open(path, spark=spark_session()), path)

@@ -30,7 +30,7 @@ from pktable.format.deletion_vector import DeletionVector
 from pktable.format.manifest import DataFileMeta
 from pktable.lsm.runs import Run
 
-WINDOW_BYTES = 128 << 20  # of Arrow memory over all buffers of one merge
+WINDOW_BYTES = 64 << 20  # of Arrow memory over all buffers of one merge
 FEWEST_ROWS = 1 << 10  # in a buffer, however many runs there are
 
 Indices = npt.NDArray[np.int64]

@@ -1,0 +1,13 @@
+"""Hypothesis for all tests: a busy machine is no failure, and continuous integration draws the same each time."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+BUSY = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+settings.register_profile("here", deadline=None, suppress_health_check=BUSY)
+settings.register_profile("ci", deadline=None, suppress_health_check=BUSY, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
