@@ -1,0 +1,89 @@
+"""The work of executors: what the driver does itself when it is tiny is sent out here, however tiny."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import CorruptFileError, InvalidRequestError, Table
+from pktable.spark.runner import SparkRunner
+from pktable_spec.covers import covers
+
+from model_tests.sparks import spark_session
+
+OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2", "write-buffer-size": "1 kb"}
+
+pytestmark = pytest.mark.spark
+
+
+def sent_out(table: Table) -> Table:
+    table._runner = table._changer.runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    return table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    columns = "p STRING, k INT, v STRING"
+    spark = spark_session()
+    return sent_out(
+        Table.create(
+            tmp_path, columns, primary_key=["p", "k"], partition_by=["p"], options=OPTIONS, spark=spark
+        )
+    )
+
+
+def content(table: Table, **arguments: Any) -> dict[tuple[str, int], str]:
+    rows = table.to_arrow(**arguments).to_pylist()
+    found = {(row["p"], row["k"]): row["v"] for row in rows}
+    assert len(found) == len(rows), "two rows of one key"
+    return found
+
+
+@covers("TBL-6", "LSM-5", "DV-6", "RD-1", "RD-3", "RD-12")
+def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table) -> None:
+    drawn = random.Random(1)
+    expected: dict[tuple[str, int], str] = {}
+    for step in range(3):
+        keys = [drawn.randrange(60) for _ in range(150)]
+        columns = {
+            "p": [f"p{k % 2}" for k in keys],
+            "k": pa.array(keys, pa.int32()),
+            "v": [f"{step}-{i}" for i in range(150)],
+        }
+        rows = pa.table(columns)
+        expected.update(zip(zip(columns["p"], keys, strict=True), columns["v"], strict=True))
+        # Several partitions: the order of a frame is theirs, one after the other.
+        table.upsert(rows if step == 1 else spark_session().createDataFrame(rows).repartition(1))
+        assert content(table) == content(table, fresh=True) == content(Table.open(table.path)) == expected
+    table.delete(where="k < 10")
+    expected = {key: value for key, value in expected.items() if key[1] >= 10}
+    assert content(table) == content(table, fresh=True) == expected
+    assert sum(table.files().column("marked_count").to_pylist()) > 0
+    table.compact(full=True)
+    assert content(table, where="v LIKE '2-%'") == {k: v for k, v in expected.items() if v.startswith("2-")}
+    assert table.count() == len(expected)
+
+
+@covers("TBL-2", "TBL-8", "RD-11", "CMT-12")
+def test_what_fails_on_an_executor_is_raised_as_what_it_was(table: Table) -> None:
+    rows = pa.table({"p": ["a"] * 9, "k": pa.array(range(9), pa.int32()), "v": ["x" * 40] * 9})
+    table.upsert(rows)
+    root = Path(table.path)
+    before = {str(path) for path in root.rglob("data-*")}
+    frame = spark_session().createDataFrame(rows).selectExpr("p", "nullif(k, 3) AS k", "v")
+    with pytest.raises(InvalidRequestError, match="column k"):
+        table.upsert(frame)
+    assert {str(path) for path in root.rglob("data-*")} == before
+    table.upsert(rows.slice(0, 1))
+    marked = next(file["file_name"] for file in table.files().to_pylist() if file["marked_count"])
+    (victim,) = root.rglob(marked)
+    good = bytearray(victim.read_bytes())
+    good[len(good) // 4] ^= 0xFF
+    victim.write_bytes(good)
+    with pytest.raises(CorruptFileError, match=marked):
+        sent_out(Table.open(root, spark=spark_session())).to_arrow()
+    with pytest.raises(CorruptFileError, match=marked):
+        table.compact(full=True)
