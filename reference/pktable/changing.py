@@ -21,7 +21,7 @@ from pktable_spec.errors import CommitConflictError, InvalidRequestError
 
 from pktable.bucket.compact import choose
 from pktable.bucket.read import BucketRead
-from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_quietly
+from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_created, remove_quietly
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog.commit import CommittedError, Committer, StaleSequenceError
 from pktable.catalog.state import Identity, States, TableState
@@ -177,8 +177,7 @@ class PreparedWrite:
         self.plan(state)
 
     def _discard_changes(self) -> None:
-        for change in self.changes:
-            remove_quietly(self.changer.files.store, change.created)
+        remove_created(self.changer.files.store, self.changes)
         self.changes = []
 
 
@@ -226,8 +225,7 @@ class PreparedCompaction:
 
     def discard(self) -> None:
         """Remove the files made. Clauses: CMT-12."""
-        for change in self.changes:
-            remove_quietly(self.changer.files.store, change.created)
+        remove_created(self.changer.files.store, self.changes)
         self.changes = []
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pktable.bucket.compact import compact_bucket
 from pktable.bucket.read import BucketRead, read_bucket
-from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles, remove_quietly
+from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles, remove_created
 from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
@@ -71,8 +71,7 @@ class LocalRunner:
             for task in tasks:
                 changes.append(run_task(files, task))
         except BaseException:
-            for change in changes:
-                remove_quietly(files.store, change.created)
+            remove_created(files.store, changes)
             raise
         return changes
 

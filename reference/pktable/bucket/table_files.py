@@ -8,7 +8,7 @@ Clauses: META-7, META-9, CMT-12.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -207,6 +207,12 @@ class NewFiles:
         """Delete everything made, as far as the store lets us. Clauses: CMT-12."""
         remove_quietly(store, self.paths)
         self.paths.clear()
+
+
+def remove_created(store: FileIO, changes: Iterable[BucketChange]) -> None:
+    """Delete the files made for changes that are not committed. Clauses: CMT-12."""
+    for change in changes:
+        remove_quietly(store, change.created)
 
 
 def remove_quietly(store: FileIO, paths: list[str] | tuple[str, ...]) -> None:

@@ -9,8 +9,7 @@ Clauses: TBL-6, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -21,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pktable.bucket.read import BucketRead, read_bucket
-from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_quietly
+from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_created
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.state import Identity
 from pktable.local import CompactionTask, LocalRunner, run_task
@@ -30,15 +29,12 @@ from pktable.rows import ChangeKind, as_changes
 from pktable.spark.errors import raised_here
 from pktable.spark.native import is_native, native_scan
 from pktable.spark.types import for_spark, quoted, spark_schema
-from pktable.spark.write import KIND_GIVEN as KIND
-from pktable.spark.write import write_frame
+from pktable.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled
+from pktable.spark.write import KIND_GIVEN, ORDER, write_frame
 
-RESULT = "blob binary"
 DRIVER_BYTES = 4 << 20
 DRIVER_ROWS = 10_000
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
-
-Blobs = Iterator[pa.RecordBatch]
 
 
 @dataclass(slots=True)
@@ -65,12 +61,12 @@ class SparkRunner:
         if isinstance(rows, pa.Table):
             # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
             rows, kinds = as_changes(rows, files.schema, change)
-            rows = rows.append_column(KIND, pa.array(kinds))
-            frame, change = self.session.createDataFrame(for_spark(rows)), ChangeKind(column=KIND)
+            rows = rows.append_column(KIND_GIVEN, pa.array(kinds))
+            frame, change = self.session.createDataFrame(for_spark(rows)), ChangeKind(column=KIND_GIVEN)
         else:
             frame = rows
-        # What the schema alone tells is told before a job starts.
-        as_changes(frame.limit(0).toArrow(), files.schema, change)
+            # What the schema alone tells is told before the job starts.
+            as_changes(frame.limit(0).toArrow(), files.schema, change)
         results = write_frame(frame, files, change, next_sequence, now_millis)
         appends: list[BucketAppend] = []
         failed: PkTableError | None = None
@@ -89,12 +85,12 @@ class SparkRunner:
         """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
         if sum(map(_input_bytes, tasks)) <= self.driver_bytes:
             return LocalRunner().compact(files, tasks)
-        outcomes = self._on_executors(_bins(tasks), _compactor(files))
+        bins = self.session.createDataFrame(blob_table(_bins(tasks)))
+        outcomes = collected(bins.mapInArrow(_compactor(files), BLOBS))
         changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
         if failed:
-            for change in changes:
-                remove_quietly(files.store, change.created)
+            remove_created(files.store, changes)
             raise failed[0]
         return changes
 
@@ -134,14 +130,13 @@ class SparkRunner:
             return rows if rows.nbytes <= self.driver_bytes else None
         if not self.driver_rows:
             return None
-        order = "__pktable_order"
         with raised_here():
             head = (
-                rows.withColumn(order, F.monotonically_increasing_id()).limit(self.driver_rows + 1).toArrow()
+                rows.withColumn(ORDER, F.monotonically_increasing_id()).limit(self.driver_rows + 1).toArrow()
             )
         if head.num_rows > self.driver_rows or head.nbytes > self.driver_bytes:
             return None
-        return head.sort_by(order).drop_columns([order])
+        return head.sort_by(ORDER).drop_columns([ORDER])
 
     def _by_kernel(self, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
         """Read with the kernel on the executors, one bucket after the other in a task; what is tiny, here and now."""
@@ -151,28 +146,18 @@ class SparkRunner:
             )
         schema = spark_schema([files.schema.field(name) for name in columns])
 
-        def rows(batches: Blobs) -> Iterator[pa.RecordBatch]:
-            for blob in _blobs(batches):
-                for table in read_bucket(files, pickle.loads(blob), columns, None):
+        def rows(batches: Batches) -> Batches:
+            for part in unpickled(batches):
+                for table in read_bucket(files, part, columns, None):
                     yield from for_spark(table).to_batches()
 
-        return self._blob_frame([pickle.dumps(part) for part in parts]).mapInArrow(rows, schema)
-
-    def _on_executors(
-        self, bins: Sequence[object], work: Callable[[Blobs], Iterator[pa.RecordBatch]]
-    ) -> list[Any]:
-        frame = self._blob_frame([pickle.dumps(one) for one in bins])
-        with raised_here():
-            return [pickle.loads(row.blob) for row in frame.mapInArrow(work, RESULT).collect()]
-
-    def _blob_frame(self, blobs: Sequence[bytes]) -> DataFrame:
-        return self.session.createDataFrame(pa.table({"blob": pa.array(blobs, pa.binary())}))
+        return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(rows, schema)
 
 
-def _compactor(files: TableFiles) -> Callable[[Blobs], Iterator[pa.RecordBatch]]:
-    def compact(batches: Blobs) -> Iterator[pa.RecordBatch]:
-        for blob in _blobs(batches):
-            for task in pickle.loads(blob):
+def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:
+    def compact(batches: Batches) -> Batches:
+        for tasks in unpickled(batches):
+            for task in tasks:
                 yield result_batch(_outcome(files, task))
 
     return compact
@@ -183,16 +168,6 @@ def _outcome(files: TableFiles, task: CompactionTask) -> BucketChange | PkTableE
         return run_task(files, task)
     except PkTableError as error:
         return error
-
-
-def result_batch(result: object) -> pa.RecordBatch:
-    """Return one pickled result as the batch of a `RESULT` frame."""
-    return pa.record_batch({"blob": pa.array([pickle.dumps(result)], pa.binary())})
-
-
-def _blobs(batches: Blobs) -> Iterator[bytes]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
 
 
 def _input_bytes(task: CompactionTask) -> int:

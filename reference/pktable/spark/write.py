@@ -9,7 +9,6 @@ Clauses: TBL-5, TBL-6, LSM-5.
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,8 +25,8 @@ from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
 from pktable.catalog.state import Identity
 from pktable.format.bucket import bucket_of
 from pktable.rows import ChangeKind, as_changes
-from pktable.spark.errors import raised_here
 from pktable.spark.types import for_spark, quoted, spark_schema
+from pktable.spark.wire import BLOBS, collected, result_batch
 
 KIND_GIVEN = "__pktable_row_kind"
 """The column of row kinds in a frame that was made of checked rows."""
@@ -53,18 +52,16 @@ def write_frame(
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for result in _written(batches, files, next_sequence, now_millis):
-            yield pa.record_batch({"blob": pa.array([pickle.dumps(result)], pa.binary())})
+            yield result_batch(result)
 
     group = [*map(quoted, files.schema.partition_keys), BUCKET]
-    written = (
+    return collected(
         frame.withColumn(ORDER, F.monotonically_increasing_id())
         .mapInArrow(prepare, prepared)
         .repartition(*group)
         .sortWithinPartitions(*group, ORDER)
-        .mapInArrow(write, "blob binary")
+        .mapInArrow(write, BLOBS)
     )
-    with raised_here():
-        return [pickle.loads(row.blob) for row in written.collect()]
 
 
 def _prepared(rows: pa.Table, files: TableFiles, change: ChangeKind) -> pa.Table:
