@@ -7,16 +7,20 @@ itself given bad input.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
+from pktable_spec.model.invariants import broken
 from pktable_spec.model.mechanism import Mechanism
+from pktable_spec.model.options import ModelOptions
 
 from model_tests import faults
-from model_tests.tlc import checker, jar, models, state_graph, suite
+from model_tests.tlc import checker, counterexamples, jar, models, state_graph, suite
 from model_tests.tlc.__main__ import main
 from model_tests.tlc.checker import Outcome, check
 from model_tests.tlc.values import parse, spelled, variables
@@ -71,6 +75,60 @@ def test_a_fault_of_the_oracle_shows_in_its_graph(fault: type[Mechanism], scope:
 
 def test_a_comparison_of_nothing_has_not_passed() -> None:
     assert state_graph.Comparison(1, 0, frozenset(), frozenset()).problem == "compared nothing"
+
+
+CULPRITS: dict[str, type[Mechanism]] = {
+    "C2 two writers, numbers of their own": faults.NumbersWhenBegun,
+    "C3 two compactors, Paimon's rule": faults.ChecksInputsOnly,
+    "C3 dangling vector": faults.ChecksInputsOnly,
+    "C4 index unchanged is not enough": faults.ChecksBaseVectorsOnly,
+    "C9 retraction dropped without a mark": faults.MarksNoDeletes,
+    "C10 vector of a rewritten file kept": faults.KeepsVectorsOfRewrittenFiles,
+    "C10 vector for a row of the same compaction": faults.MarksInputs,
+    "C12 an upsert marks nothing": faults.ForgetsMarks,
+    "C14 commit against a stale snapshot": faults.CommitsBlindly,
+}
+
+
+def stored(name: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(counterexamples.path_of(MODELS[name]).read_text("utf-8"))
+    return told
+
+
+@covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "DV-4", "DV-6", "DV-10", "DV-12")
+@pytest.mark.parametrize("name", CULPRITS)
+def test_a_stored_counterexample_breaks_the_faulty_oracle_and_no_other(name: str) -> None:
+    told, culprit = stored(name), CULPRITS[name]
+    violated = re.sub("(?<!^)([A-Z])", r"_\1", told["violated"]).lower()
+    states = list(counterexamples.replay(told, culprit))
+    for step, state in zip(told["steps"], states, strict=True):
+        if "live" in step:
+            assert counterexamples.shown(state) == (step["live"], step["vectors"])
+    assert violated in broken(culprit(ModelOptions()), states[-1])
+    for state in counterexamples.replay(told, Mechanism):
+        assert broken(Mechanism(ModelOptions(num_levels=told["table"]["levels"])), state) == []
+
+
+def test_every_model_that_must_fail_has_a_stored_history_and_no_other_is_stored() -> None:
+    kept = {counterexamples.path_of(model) for model in MODELS.values() if counterexamples.is_kept(model)}
+    assert set(counterexamples.STORED.glob("*.json")) == kept
+
+
+def test_a_stored_history_that_is_not_the_trace_of_tlc_is_a_problem(tmp_path: Path) -> None:
+    model = MODELS["C12 an upsert marks nothing"]
+    found = check(model)
+    path = counterexamples.path_of(model, tmp_path)
+    assert counterexamples.problems([found], tmp_path) == [
+        f"{model.name}: expected a history {path.name}, found none"
+    ]
+    path.write_text(counterexamples.as_text(counterexamples.history(found)), "utf-8")
+    assert counterexamples.problems([found], tmp_path) == []
+    path.write_text(path.read_text("utf-8").replace('"c1"', '"c2"', 1), "utf-8")
+    assert counterexamples.problems([found], tmp_path) == [
+        f"{model.name}: expected the trace of TLC in {path.name}, found another"
+    ]
+    (tmp_path / "other.json").write_text("{}", "utf-8")
+    assert "other.json: no model has this history" in counterexamples.problems([found], tmp_path)
 
 
 def test_another_jar_is_refused_by_its_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from model_tests.tlc import state_graph
+from model_tests.tlc import counterexamples, state_graph
 from model_tests.tlc.checker import Outcome, run_models
+from model_tests.tlc.counterexamples import is_kept
 from model_tests.tlc.models import PASSES, Model, load
 
 Say: TypeAlias = Callable[[str], None]
@@ -51,7 +52,13 @@ def check_models(models: Sequence[Model], say: Say = lambda line: None) -> list[
     outcomes = run_models(models, progress)
     sound = [one for one in outcomes if one.model.expected.violated == PASSES]
     faulty = [one for one in outcomes if one.model.expected.violated != PASSES]
-    return [_told("models that hold", sound), _told("models that must fail", faulty)]
+    kept = [one for one in faulty if is_kept(one.model)]
+    wrong = tuple(counterexamples.problems(outcomes)) if len(models) == len(load()) else ()
+    return [
+        _told("models that hold", sound),
+        _told("models that must fail", faulty),
+        Result("stored counterexamples", models=len(kept), problems=wrong),
+    ]
 
 
 def _told(what: str, outcomes: Sequence[Outcome]) -> Result:

@@ -174,6 +174,7 @@ Expire ==
 
 \* Clauses: CMT-15.
 Tag(id) ==
+  /\ id \in DOMAIN snapshots
   /\ Cardinality(DOMAIN tags) < TagLimit /\ id \notin DOMAIN tags
   /\ tags' = [one \in DOMAIN tags \cup {id} |-> IF one = id THEN snapshots[id] ELSE tags[one]]
   /\ UNCHANGED <<files, snapshots, stored, pending, lock, log>>
@@ -188,7 +189,7 @@ Next ==
   \/ \E job \in Jobs : RetryCommit(job)
   \/ \E job \in Jobs : Crash(job)
   \/ Expire
-  \/ \E id \in DOMAIN snapshots : Tag(id)
+  \/ \E id \in 1..(WriteLimit + CompactionLimit) : Tag(id)
 
 Spec == Init /\ [][Next]_vars
 FairSpec == /\ Spec

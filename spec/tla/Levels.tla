@@ -75,9 +75,9 @@ Next == AnyWrite \/ SomeCompact \/ Purge
 Spec == Init /\ [][Next]_vars
 
 \* The same with the writes of a model.
-ModelNext == /\ snapshot < CommitLimit
-             /\ \/ \E n \in DOMAIN Batches : Write(Flush(Batches[n], NextSequence))
-                \/ SomeCompact
+BatchWrite(n) == snapshot < CommitLimit /\ Write(Flush(Batches[n], NextSequence))
+RunCompaction == snapshot < CommitLimit /\ SomeCompact
+ModelNext == (\E n \in DOMAIN Batches : BatchWrite(n)) \/ RunCompaction
 ModelSpec == Init /\ [][ModelNext]_vars
 
 ----------------------------------------------------------------------------
