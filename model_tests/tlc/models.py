@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -122,3 +122,33 @@ def _model(name: str, told: Mapping[str, Any], path: Path) -> Model:
             "properties": tuple(told.get("properties", ())),
         },
     )
+
+
+def as_markdown(models: Sequence[Model], *, hold: bool) -> str:
+    """Return the table of models that hold, or of those that must fail, as README.md has it."""
+    if hold:
+        lines = ["| model | says | scope | states |", "| --- | --- | --- | ---: |"]
+        lines += [
+            f"| {one.name} | {one.says} | {_scope(one)} | {one.expected.states:,} |"
+            for one in models
+            if one.expected.violated == PASSES
+        ]
+    else:
+        lines = ["| model | what is done wrong | violated | states |", "| --- | --- | --- | ---: |"]
+        lines += [
+            f"| {one.name} | {one.says} | {one.expected.violated} | {one.expected.states:,} |"
+            for one in models
+            if one.expected.violated != PASSES
+        ]
+    return "\n".join(lines)
+
+
+def _scope(model: Model) -> str:
+    constants = model.constants
+    keys = {int(change[1:]) for text in constants["Batches"] for change in text.split()}
+    told = [f"{len(keys)} keys" if len(keys) > 1 else "1 key", f"{constants['MaxLevel'] + 1} levels"]
+    if "CommitLimit" in constants:
+        return ", ".join([*told, f"{constants['CommitLimit']} commits"])
+    jobs = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "compactor")}
+    told += [f"{count} {name}{'s' if count > 1 else ''}" for name, count in jobs.items() if count]
+    return ", ".join([*told, f"w{constants['WriteLimit']} c{constants['CompactionLimit']}"])

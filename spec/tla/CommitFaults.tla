@@ -2,7 +2,7 @@
 (* Commit done wrong, one operator at a time; see Faults. *)
 EXTENDS Commit
 
-\* A commit is not asked: see C3 in Faults.
+\* A part of the commit rule is left out, as in Faults.  C3.
 Never(b, plan) == FALSE
 
 \* Retractions are dropped, and mark nothing.  C9.

@@ -6,8 +6,11 @@
    had; the ids C and B are those of the notes in README.md.               *)
 EXTENDS DeletionVectors
 
+\* A part of the commit rule is left out.  VectorsChanged and TargetGone replaced
+\* by this are Paimon's rule for tables with buckets: inputs live, levels
+\* disjoint (C3).  TargetGone alone leaves "index unchanged" (C4).
 Never(b, plan) == FALSE
-Always(b) == TRUE
+
 ----------------------- (* what a compaction picks *) -----------------------
 \* The oldest level-0 run may be left behind: only a prefix of level 0.  C13.
 PicksSomeOfLevelZero(b) ==
@@ -97,15 +100,8 @@ KeepsTheName(b, plan) ==
 \* Nothing is looked for: a plan is committed whatever came between.  C14.
 NoConflict(b, plan) == ""
 
-\* Paimon's rule for tables with buckets: inputs live, levels disjoint.  C3.
-\* It is VectorsChanged <- Never and TargetGone <- Never.  With
-\* TargetGone <- Never alone it is "index unchanged".  C4.
-
 \* A write keeps the number it was begun with.  C2.
 KeepsItsNumber(b, staged) == staged.first
-
-\* Sequence numbers start from 0 with every writer.
-StartsFromZero(b) == 0
 
 \* A crash leaves the index it had already overwritten.
 LeavesTheIndex(b, work) == IF work.kind = "compaction" THEN [b EXCEPT !.vectors = work.vectors] ELSE b
