@@ -51,6 +51,7 @@ class Table:
         options = parse_options(schema.options)
         self.path = root
         self._files = TableFiles(store, root, schema, options, schemas)
+        self._former: dict[int, TableFiles] = {}
         self._snapshots = Snapshots(store, root)
         manifests = Manifests(store, root, schema, options)
         self._states = States(self._files, manifests)
@@ -178,34 +179,59 @@ class Table:
         """Return rows: a DataFrame with Spark, a pyarrow.Table without. Starts no job with Spark.
 
         With deletion vectors a plain read sees what compaction has absorbed, ``fresh`` merges level 0 in.
+        A read of an older snapshot has the columns that the table had then.
         ``timestamp``: milliseconds since the epoch, a datetime, or ISO text (UTC unless it says otherwise).
-        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-12.
+        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-14.
         """
-        state = self._state(snapshot, tag, timestamp)
-        names = self._columns(columns)
+        return self._read(snapshot, tag, timestamp, fresh, where, columns, limit)[0]
+
+    def to_arrow(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | str | datetime | None = None,
+        fresh: bool = False,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Return the rows of `read` with the same arguments as a pyarrow.Table."""
+        frame, schema = self._read(snapshot, tag, timestamp, fresh, where, columns, limit)
+        return self._runner.to_arrow(frame).cast(schema)
+
+    def _read(
+        self,
+        snapshot: int | None,
+        tag: str | None,
+        timestamp: int | str | datetime | None,
+        fresh: bool,
+        where: str | None,
+        columns: Sequence[str] | None,
+        limit: int | None,
+    ) -> tuple[Any, pa.Schema]:
+        """Return what the runner reads, and the columns that are in it."""
+        state, files = self._state(snapshot, tag, timestamp)
+        names = _columns(columns, files.schema)
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
-        predicate = parse(where, self.schema.fields) if where is not None else None
-        parts = plan_read(self._files, self._states, state, fresh=self._fresh(fresh), predicate=predicate)
-        return self._runner.read(self._files, parts, names, predicate, limit)
-
-    def to_arrow(self, **arguments: Any) -> pa.Table:
-        """Return the rows of `read` with the same arguments as a pyarrow.Table."""
-        found = self._runner.to_arrow(self.read(**arguments))
-        schema = self.schema.arrow_schema
-        return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
+        predicate = parse(where, files.schema.fields) if where is not None else None
+        parts = plan_read(files, self._states, state, fresh=self._fresh(fresh), predicate=predicate)
+        schema = files.schema.arrow_schema
+        found = self._runner.read(files, parts, names, predicate, limit)
+        return found, pa.schema([schema.field(name) for name in names])
 
     def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
         """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
-        state = self._state(snapshot, None, None)
-        parts = plan_read(self._files, self._states, state, fresh=self._fresh(fresh), predicate=None)
-        counted = sum(live_record_count(self._files, part.state) for part in parts if not part.merges)
+        state, files = self._state(snapshot, None, None)
+        parts = plan_read(files, self._states, state, fresh=self._fresh(fresh), predicate=None)
+        counted = sum(live_record_count(files, part.state) for part in parts if not part.merges)
         merged = [part for part in parts if part.merges]
         if not merged:
             return counted
-        keys = list(self.schema.primary_keys)[:1]
+        keys = list(files.schema.primary_keys)[:1]
         return counted + int(
-            self._runner.to_arrow(self._runner.read(self._files, merged, keys, None, None)).num_rows
+            self._runner.to_arrow(self._runner.read(files, merged, keys, None, None)).num_rows
         )
 
     def snapshots(self) -> list[Snapshot]:
@@ -214,14 +240,16 @@ class Table:
 
     def files(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per live file: partition, bucket, level, name, counts, key and sequence ranges."""
-        return list_files(self._files, self._states, self._state(snapshot, None, None))
+        state, files = self._state(snapshot, None, None)
+        return list_files(files, self._states, state)
 
     def _fresh(self, fresh: bool) -> bool:
         return fresh or self._files.options.read_merges_level_zero
 
     def _state(
         self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None
-    ) -> TableState:
+    ) -> tuple[TableState, TableFiles]:
+        """Return the state to read and the files under the schema to read it with. Clauses: RD-10, RD-14."""
         given = [
             name
             for name, value in (("snapshot", snapshot), ("tag", tag), ("timestamp", timestamp))
@@ -232,24 +260,33 @@ class Table:
                 f"read: expected one of snapshot, tag, timestamp, found {' and '.join(given)}"
             )
         if snapshot is not None:
-            return self._states.at(self._snapshots.read(snapshot))
-        if tag is not None:
-            return self._states.at(self._snapshots.tagged(tag))
-        if timestamp is not None:
-            return self._states.at(self._snapshots.at(_millis(timestamp)))
-        return self._committer.latest()
+            found = self._snapshots.read(snapshot)
+        elif tag is not None:
+            found = self._snapshots.tagged(tag)
+        elif timestamp is not None:
+            found = self._snapshots.at(_millis(timestamp))
+        else:
+            return self._committer.latest(), self._files
+        return self._states.at(found), self._under(found.schema_id)
 
-    def _columns(self, columns: Sequence[str] | None) -> list[str]:
-        names = [field.name for field in self.schema.fields]
-        if columns is None:
-            return names
-        unknown = [column for column in columns if column not in names]
-        if unknown or not columns or len(set(columns)) != len(columns):
-            found = ", ".join(map(str, columns)) or "none"
-            raise InvalidRequestError(
-                f"columns: expected some of {', '.join(names)}, each once, found {found}"
-            )
-        return list(columns)
+    def _under(self, schema_id: int) -> TableFiles:
+        """Return the table's files as they are read under a schema of some time. Clauses: RD-14."""
+        if schema_id == self.schema.id:
+            return self._files
+        if schema_id not in self._former:
+            self._former[schema_id] = self._files.under(self._files.schema_of(schema_id))
+        return self._former[schema_id]
+
+
+def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
+    names = [field.name for field in schema.fields]
+    if columns is None:
+        return names
+    unknown = [column for column in columns if column not in names]
+    if unknown or not columns or len(set(columns)) != len(columns):
+        found = ", ".join(map(str, columns)) or "none"
+        raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
+    return list(columns)
 
 
 def _millis(timestamp: int | str | datetime) -> int:

@@ -48,7 +48,10 @@ def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table
             rows.append(
                 {
                     "partition": partition_path(
-                        values, fields, legacy_names=files.options.partition_legacy_names
+                        values,
+                        fields,
+                        legacy_names=files.options.partition_legacy_names,
+                        default_name=files.options.partition_default_name,
                     ),
                     "bucket": identity[1],
                     "level": file.level,

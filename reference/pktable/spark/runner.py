@@ -10,7 +10,7 @@ Clauses: TBL-6, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -106,8 +106,9 @@ class SparkRunner:
         needed = (
             [*columns, *(n for n in predicate.columns() if n not in columns)] if predicate else list(columns)
         )
-        native = [part for part in parts if is_native(files, part)]
-        others = [part for part in parts if not is_native(files, part)]
+        pieces = [piece for part in parts for piece in _by_file(part)]
+        native = [piece for piece in pieces if is_native(files, piece, needed)]
+        others = [piece for piece in pieces if not is_native(files, piece, needed)]
         frames = []
         if native:
             frames.append(native_scan(self.session, files, native, needed))
@@ -152,6 +153,13 @@ class SparkRunner:
                     yield from for_spark(table).to_batches()
 
         return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(rows, schema)
+
+
+def _by_file(part: BucketRead) -> list[BucketRead]:
+    """Return ``part`` file by file unless it is merged: files are read in different ways, and by several tasks."""
+    if part.merges:
+        return [part]
+    return [replace(part, state=replace(part.state, files=(file,))) for file in part.state.files]
 
 
 def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:
