@@ -237,7 +237,8 @@ def in_columns(kind: str, encoded: bytes) -> bytes:
     records = pa.Table.from_pylist(list(fastavro.reader(io.BytesIO(encoded))))
     sink = pa.BufferOutputStream()
     (po if kind == "orc" else pq).write_table(with_types(records), sink)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def with_types(records: pa.Table) -> pa.Table:

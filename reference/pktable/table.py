@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from pktable.catalog.state import States, TableState
 from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
 from pktable.format.schema import TableSchema
 from pktable.format.snapshot import Snapshot
-from pktable.local import LocalRunner
+from pktable.local import LocalRunner, Query
 from pktable.predicate import parse
 from pktable.rows import ChangeKind
 from pktable.store.file_io import FileIO, open_store
@@ -183,7 +184,8 @@ class Table:
         ``timestamp``: milliseconds since the epoch, a datetime, or ISO text (UTC unless it says otherwise).
         Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-14.
         """
-        return self._read(snapshot, tag, timestamp, fresh, where, columns, limit)[0]
+        state, files = self._state(snapshot, tag, timestamp)
+        return self._runner.read(files, self._query(state, files, fresh, where, columns, limit))
 
     def to_arrow(
         self,
@@ -197,42 +199,18 @@ class Table:
         limit: int | None = None,
     ) -> pa.Table:
         """Return the rows of `read` with the same arguments as a pyarrow.Table."""
-        frame, schema = self._read(snapshot, tag, timestamp, fresh, where, columns, limit)
-        return self._runner.to_arrow(frame).cast(schema)
-
-    def _read(
-        self,
-        snapshot: int | None,
-        tag: str | None,
-        timestamp: int | str | datetime | None,
-        fresh: bool,
-        where: str | None,
-        columns: Sequence[str] | None,
-        limit: int | None,
-    ) -> tuple[Any, pa.Schema]:
-        """Return what the runner reads, and the columns that are in it."""
         state, files = self._state(snapshot, tag, timestamp)
-        names = _columns(columns, files.schema)
-        if limit is not None and (not isinstance(limit, int) or limit < 0):
-            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
-        predicate = parse(where, files.schema.fields) if where is not None else None
-        parts = plan_read(files, self._states, state, fresh=self._fresh(fresh), predicate=predicate)
+        found = self._runner.to_arrow(files, self._query(state, files, fresh, where, columns, limit))
         schema = files.schema.arrow_schema
-        found = self._runner.read(files, parts, names, predicate, limit)
-        return found, pa.schema([schema.field(name) for name in names])
+        return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
 
     def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
         """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
         state, files = self._state(snapshot, None, None)
-        parts = plan_read(files, self._states, state, fresh=self._fresh(fresh), predicate=None)
-        counted = sum(live_record_count(files, part.state) for part in parts if not part.merges)
-        merged = [part for part in parts if part.merges]
-        if not merged:
-            return counted
-        keys = list(files.schema.primary_keys)[:1]
-        return counted + int(
-            self._runner.to_arrow(self._runner.read(files, merged, keys, None, None)).num_rows
-        )
+        query = self._query(state, files, fresh, None, files.schema.primary_keys[:1], None)
+        counted = sum(live_record_count(files, part.state) for part in query.parts if not part.merges)
+        merged = [part for part in query.parts if part.merges]
+        return counted + (self._runner.count(files, replace(query, parts=merged)) if merged else 0)
 
     def snapshots(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first."""
@@ -243,8 +221,22 @@ class Table:
         state, files = self._state(snapshot, None, None)
         return list_files(files, self._states, state)
 
-    def _fresh(self, fresh: bool) -> bool:
-        return fresh or self._files.options.read_merges_level_zero
+    def _query(
+        self,
+        state: TableState,
+        files: TableFiles,
+        fresh: bool,
+        where: str | None,
+        columns: Sequence[str] | None,
+        limit: int | None,
+    ) -> Query:
+        names = _columns(columns, files.schema)
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
+        predicate = parse(where, files.schema.fields) if where is not None else None
+        fresh = fresh or files.options.read_merges_level_zero
+        parts = plan_read(files, self._states, state, fresh=fresh, predicate=predicate)
+        return Query(parts, names, predicate, limit)
 
     def _state(
         self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None
