@@ -109,10 +109,13 @@ class Container:
         self._codec = metadata.get(b"avro.codec", b"null")
         text = metadata.get(b"avro.schema", b"")
         try:
-            self.schema: dict[str, Any] = json.loads(text)
+            schema = json.loads(text)
             self._parsed = _parse(text)
         except Exception as error:  # whatever the library raises on a damaged schema
             raise CorruptFileError("Avro schema", at=at, expected="a schema", found=_brief(error)) from None
+        # Paimon declares the rows of a data file nullable; none of them is null.
+        self._nullable = isinstance(schema, list) and len(schema) == 2 and schema[0] == "null"
+        self.schema: dict[str, Any] = schema[1] if self._nullable else schema
         if not isinstance(self.schema, dict) or self.schema.get("type") != "record":
             raise CorruptFileError("Avro schema", at=at, expected="a record", found=_brief(self.schema))
 
@@ -121,7 +124,8 @@ class Container:
         wanted = None
         if fields is not None:
             chosen = [field for field in self.schema["fields"] if field["name"] in fields]
-            wanted = _parse(json.dumps({**self.schema, "fields": chosen}).encode())
+            record: Any = {**self.schema, "fields": chosen}
+            wanted = _parse(json.dumps(["null", record] if self._nullable else record).encode())
         source = self._source
         while source.left:
             count, length = source.long("block count"), source.long("block length")

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
+from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.avro import Container
 from pktable.format.avro_values import arrow_columns
@@ -87,7 +88,7 @@ class OrcRows:
     """An ORC file, read by stripes. The format has no checksums."""
 
     def __init__(self, source: Any, at: str) -> None:
-        self._file = po.ORCFile(source)
+        self._file, self._at = po.ORCFile(source), at
         self.names = tuple(self._file.schema.names)
         self.row_count: int | None = self._file.nrows
 
@@ -97,7 +98,7 @@ class OrcRows:
         numbers = [i for i, name in enumerate(self.names) if name in columns]
         position = 0
         for stripe in range(self._file.nstripes):
-            batch = self._file.read_stripe(stripe, columns=numbers)
+            batch = self._read(stripe, numbers)
             table = pa.table(
                 {name: _unpadded(batch.column(name), columns[name]) for name in batch.schema.names}
             )
@@ -105,6 +106,17 @@ class OrcRows:
                 part = table.slice(start, batch_rows)
                 yield position, part
                 position += part.num_rows
+
+    def _read(self, stripe: int, numbers: list[int]) -> Any:
+        try:
+            return self._file.read_stripe(stripe, columns=numbers)
+        except pa.ArrowInvalid as error:
+            if "out of range for nanosecond" not in str(error):
+                raise
+            raise InvalidRequestError(
+                f"{self._at}: expected times from 1677 to 2262, as Arrow reads them from ORC, found {error}; "
+                "leave the column out"
+            ) from None
 
 
 def _unpadded(column: Any, kind: DataType) -> Any:
