@@ -34,9 +34,11 @@ LISTING = pa.schema(
 def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table:
     """Return one row per live file, by partition, bucket, level and smallest key.
 
-    ``marked_count``: positions that its deletion vector marks. Raises CorruptFileError.
+    ``marked_count``: positions that its deletion vector marks. Raises CorruptFileError, InvalidRequestError
+    if key types have changed.
     """
     rows = []
+    files.expect_keys(file for live in state.files.values() for file in live)
     fields = files.schema.partition_fields
     for identity in sorted(state.files):
         bucket = states.bucket(state, identity)

@@ -28,9 +28,10 @@ def plan_read(
     """Return the parts of a read of ``state``; together they hold every row it must return, and may hold more.
 
     Raises UnsupportedOptionError if a part needs a merge that is not implemented, or an option asks for other
-    rows, CorruptFileError. Clauses: RD-1, RD-3, RD-4, RD-5, RD-8, RD-13.
+    rows, InvalidRequestError if key types have changed, CorruptFileError. Clauses: RD-1, RD-3, RD-4, RD-5, RD-8, RD-13.
     """
     files.options.require_readable()
+    files.expect_keys(file for live in state.files.values() for file in live)
     parts = []
     buckets = _buckets(files, state, predicate)
     for identity in state.files:

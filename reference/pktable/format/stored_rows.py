@@ -13,6 +13,8 @@ import io
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
@@ -21,7 +23,8 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.avro import Container
 from pktable.format.avro_values import arrow_columns
-from pktable.format.types import DataType
+from pktable.format.parquet_times import has_nanoseconds
+from pktable.format.types import NANOS_PER, DataType
 
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
 READ_AHEAD_BYTES: Final = 1 << 20
@@ -55,6 +58,7 @@ class ParquetRows:
         self._file = pq.ParquetFile(
             source, page_checksum_verification=True, buffer_size=READ_AHEAD_BYTES, pre_buffer=False
         )
+        self._source, self._at = source, at
         self.metadata = self._file.metadata
         self.names = tuple(self._file.schema_arrow.names)
         self.row_count: int | None = self.metadata.num_rows
@@ -66,6 +70,7 @@ class ParquetRows:
         for group in range(self.metadata.num_row_groups):
             rows = self.metadata.row_group(group).num_rows
             if parts is None or group in parts:
+                self._expect_times_fit(group, columns)
                 seen = 0
                 for table in self._group(group, rows, list(columns), batch_rows):
                     yield position + seen, table
@@ -73,6 +78,26 @@ class ParquetRows:
                 if seen != rows:
                     raise ValueError(f"{seen} of {rows} rows in row group {group}")
             position += rows
+
+    def _expect_times_fit(self, group: int, columns: Columns) -> None:
+        """Raise InvalidRequestError if a time is beyond what Arrow counts in nanoseconds: there it wraps."""
+        schema = self._file.schema_arrow
+        fine = [name for name in columns if has_nanoseconds(pa.schema([schema.field(name)]))]
+        if not fine:
+            return
+        coarse = pq.ParquetFile(self._source, coerce_int96_timestamp_unit="ms")
+        for name in fine:
+            nanos, millis = (
+                [leaf for chunk in table.column(0).chunks for leaf in _times(chunk)]
+                for table in (file.read_row_group(group, columns=[name]) for file in (self._file, coarse))
+            )
+            for found, expected in zip(nanos, millis, strict=True):
+                scale = NANOS_PER[expected.type.unit] // NANOS_PER[found.type.unit]
+                if not np.array_equal(_counts(found) // scale, _counts(expected)):
+                    raise InvalidRequestError(
+                        f"{self._at}: column {name}: expected times from 1677 to 2262, which Arrow can count in "
+                        "nanoseconds, found another; leave the column out"
+                    )
 
     def _group(self, group: int, rows: int, names: list[str], batch_rows: int) -> Iterator[pa.Table]:
         if rows <= batch_rows:
@@ -82,6 +107,25 @@ class ParquetRows:
             batch_rows, row_groups=[group], columns=names, use_threads=False
         ):
             yield pa.Table.from_batches([batch])
+
+
+def _times(array: Any) -> Iterator[Any]:
+    """Yield all the times in an array, and in whatever it holds."""
+    if pa.types.is_timestamp(array.type):
+        yield array
+    elif pa.types.is_struct(array.type):
+        for i in range(array.type.num_fields):
+            yield from _times(array.field(i))
+    elif pa.types.is_map(array.type):
+        yield from _times(array.keys)
+        yield from _times(array.items)
+    elif pa.types.is_list(array.type):
+        yield from _times(array.values)
+
+
+def _counts(times: Any) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return found
 
 
 class OrcRows:
