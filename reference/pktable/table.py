@@ -22,6 +22,7 @@ from pktable_spec.vocabulary import RowKind
 from pktable.bucket.read import live_record_count
 from pktable.bucket.table_files import TableFiles
 from pktable.catalog.commit import Committer
+from pktable.catalog.expire import Expiry
 from pktable.catalog.listing import list_files
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.scan import plan_read
@@ -57,6 +58,7 @@ class Table:
         manifests = Manifests(store, root, schema, options)
         self._states = States(self._files, manifests)
         self._committer = Committer(self._files, self._snapshots, manifests, self._states, now_millis)
+        self._expiry = Expiry(self._files, self._snapshots, manifests, self._states)
         self._changer = Changer(self._files, self._states, self._committer, runner, now_millis)
         self._runner = runner
 
@@ -136,6 +138,39 @@ class Table:
         """
         state = self.prepare_compaction(full=full).commit(str(uuid.uuid4()))
         return state.id if state else None
+
+    # Keeping and letting go
+
+    def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
+        """Keep ``snapshot`` (None: the latest) under ``name``, also when it expires.
+
+        Raises InvalidRequestError if there is such a tag or nothing to tag, SnapshotNotFoundError.
+        Clauses: CMT-17.
+        """
+        found = self._snapshots.latest_id() if snapshot is None else snapshot
+        if found is None:
+            raise InvalidRequestError(f"tag {name!r}: expected a table with a snapshot, found none")
+        self._snapshots.put_tag(name, found)
+
+    def delete_tag(self, name: str) -> None:
+        """Drop a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        self._expiry.drop_tag(name)
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Return the snapshot that each tag keeps, by name."""
+        return {name: self._snapshots.tagged(name) for name in self._snapshots.tags()}
+
+    def expire_snapshots(
+        self, *, retain_last: int, older_than: int | str | datetime | None = None
+    ) -> list[int]:
+        """Expire the oldest snapshots and delete the files that then nothing needs; return the expired ids.
+
+        The ``retain_last`` newest stay, and with ``older_than`` (as ``timestamp`` of `read`) all from the
+        first one on that is not older. What a tag keeps can still be read by the tag.
+        Raises InvalidRequestError. Clauses: CMT-16, CMT-17.
+        """
+        limit = None if older_than is None else _millis(older_than)
+        return self._expiry.expire(retain_last=retain_last, older_than=limit)
 
     def prepare_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
