@@ -5,7 +5,7 @@ PROFILE ?= quick
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
 
-.PHONY: help verify test lint trace bench clean java
+.PHONY: help verify test lint trace tla bench clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ lint: $(STAMP)  ## ruff and mypy --strict
 
 trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untested one
 	@$(BIN)/python -m pktable_spec.trace
+
+tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle against them
+	@$(BIN)/python -m model_tests.tlc
 
 bench: java $(STAMP)  ## run the benchmarks
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
