@@ -226,14 +226,12 @@ class Replay:
 
 def _named(step: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a step with its action, where TLC only tells that there was one."""
-    if step["action"] not in ("Action", "Next", "ModelNext"):
+    if step["action"] not in ("Action", "BatchWrite", "RunCompaction"):
         return step
     if "runs" in step:  # of module Levels, which has no files
         level, records = step["runs"][0]
         write = {"action": "Write", "changes": [record[:3] for record in records]}
         return write if level == 0 else {"action": "PlanCompaction", "inputs": None}
-    if "tags" in step:
-        return {**step, "action": "Tag"}
     if "inputs" in step:
         return {**step, "action": "PlanCompaction"}
     return {**step, "action": "Write" if "changes" in step else "CommitCompaction"}
