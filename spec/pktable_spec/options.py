@@ -55,7 +55,7 @@ OF_MERGE = frozenset({"sequence.field", "ignore-delete", "rowkind.field", "seque
 class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent."""
 
-    bucket: int = 1
+    bucket: int = -1  # Paimon's default, a number of buckets that grows with the table, is not implemented
     bucket_key: tuple[str, ...] = ()
     deletion_vectors_enabled: bool = False
     deletion_vectors_bitmap64: bool = False

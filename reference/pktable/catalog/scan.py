@@ -73,8 +73,8 @@ def needs_merge(files: TableFiles, wanted: Sequence[DataFileMeta]) -> bool:
 
 def _buckets(files: TableFiles, state: TableState, predicate: Predicate | None) -> set[int] | None:
     """Return the buckets that can hold rows of ``predicate``, or None for all. Clauses: TBL-5."""
-    if predicate is None or state.bucket_counts != {files.options.bucket}:
-        return None  # files of a rescaled table are in the buckets of their own time
+    if predicate is None or files.options.bucket < 1 or state.bucket_counts != {files.options.bucket}:
+        return None  # files of a rescaled table, or of one that grows, are in the buckets of their own time
     fields = files.schema.bucket_key_fields
     tuples = key_equalities(predicate, [field.name for field in fields])
     if tuples is None:
