@@ -18,8 +18,18 @@ from typing import Final
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from model_tests.interop.environments import JVM, JVMS, PYPAIMON, RUST
-from model_tests.interop.histories import Actor, History, histories, long_histories
+from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST
+from model_tests.interop.histories import (
+    EVERYTHING,
+    FOR_JVM,
+    FOR_NEWER_JVM,
+    WITHOUT_ODD_FLOATS,
+    Actor,
+    History,
+    Universe,
+    histories,
+    long_histories,
+)
 from model_tests.interop.limits import LIMITS
 from model_tests.interop.outcomes import OURS, Played, Tally, compare
 from model_tests.interop.peers import Peer
@@ -42,9 +52,16 @@ class Direction:
         return frozenset({actor.name for actor in self.actors} | set(self.creators))
 
     def histories(self) -> SearchStrategy[History]:
-        """Draw small histories; with keys that not everyone can write only where nobody else writes."""
-        tame = self.writers != {OURS}
-        return histories(self.actors, self.creators, bitmap64=self.bitmap64, tame=tame)
+        """Draw small histories, of keys and partitions that every writer can write."""
+        return histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
+
+    @property
+    def _universe(self) -> Universe:
+        if NEWER_JVM in self.writers:
+            return FOR_NEWER_JVM
+        if JVM in self.writers:
+            return FOR_JVM
+        return EVERYTHING if self.writers == {OURS} else WITHOUT_ODD_FLOATS
 
     def long_histories(self) -> SearchStrategy[History]:
         """Draw histories of thousands of rows."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final, TypeAlias
 
 from hypothesis import strategies as st
@@ -42,11 +42,6 @@ KEYS: Final[Mapping[str, tuple[str, str, str, str]]] = {
 }
 """Four keys of each type that a primary key is drawn of."""
 
-PLAIN_FLOATS: Final[Mapping[str, tuple[str, str, str, str]]] = {
-    "DOUBLE": ("3ff8000000000000", "0000000000000000", "bff8000000000000", "7ff0000000000000"),
-    "FLOAT": ("3fc00000", "00000000", "bfc00000", "7f800000"),
-}
-"""Keys that every implementation has in one order: neither NaN nor a negative zero (see `probes`)."""
 
 PARTITIONS: Final[Mapping[str, tuple[str, str, str, str]]] = {
     "STRING": ("x", "a/b=c%", "", "\u00fc \U0001f600"),
@@ -55,12 +50,41 @@ PARTITIONS: Final[Mapping[str, tuple[str, str, str, str]]] = {
     "BOOLEAN": ("false", "true", "false", "true"),
 }
 
+
+@dataclass(frozen=True)
+class Universe:
+    """The keys and partitions that histories are drawn from, by type. What `probes` shows is left out."""
+
+    keys: Mapping[str, tuple[str, str, str, str]]
+    partitions: Mapping[str, tuple[str, str, str, str]]
+
+
+EVERYTHING: Final = Universe(KEYS, PARTITIONS)
+WITHOUT_ODD_FLOATS: Final = replace(
+    EVERYTHING,
+    keys={
+        **KEYS,
+        "DOUBLE": ("3ff8000000000000", "0000000000000000", "bff8000000000000", "7ff0000000000000"),
+        "FLOAT": ("3fc00000", "00000000", "bfc00000", "7f800000"),
+    },
+)
+"""Neither NaN nor a negative zero: every implementation has an order of its own for them."""
+FOR_JVM: Final = replace(
+    WITHOUT_ODD_FLOATS, partitions={**PARTITIONS, "STRING": ("x", "a:b=c%", "", "\u00fc \U0001f600")}
+)
+"""No partition with a slash: the JVM looks keys up in files named after the partition."""
+FOR_NEWER_JVM: Final = replace(
+    FOR_JVM, keys={name: keys for name, keys in FOR_JVM.keys.items() if name != "BYTES"}
+)
+"""No binary keys: Paimon 1.4 cannot compare them in a lookup."""
+
 VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     **KEYS,
     "CHAR(5)": ("abcde", "vwxyz"),
     "BINARY(3)": ("000102", "ffffff"),
     "VARBINARY(9)": ("00", "ffffffffffffffffff"),
     "TIMESTAMP(0)": ("1000000000", "-1000000000"),
+    "TIMESTAMP(9)": ("1", "1700000000123456789"),
     "TIMESTAMP(3) WITH LOCAL TIME ZONE": ("1000000", "-1000000"),
 }
 """Every atomic type, with some of its values."""
@@ -141,13 +165,13 @@ def _spanned(step: Step) -> list[PlainChange]:
 # ------------------------------------------------------------------------------ drawing
 
 
-def definitions(*, bitmap64: bool) -> SearchStrategy[Definition]:
+def definitions(universe: Universe, *, bitmap64: bool) -> SearchStrategy[Definition]:
     """Draw a table with deletion vectors: one to two key columns, partitions, all atomic types or one."""
     return st.builds(
         _definition,
         keys=st.one_of(
-            st.sampled_from([(name,) for name in KEYS]),
-            st.lists(st.sampled_from(list(KEYS)), min_size=2, max_size=2).map(tuple),
+            st.sampled_from([(name,) for name in universe.keys]),
+            st.lists(st.sampled_from(list(universe.keys)), min_size=2, max_size=2).map(tuple),
         ),
         partitions=st.one_of(st.just(()), st.sampled_from([(name,) for name in PARTITIONS])),
         values=st.sampled_from((("STRING",), tuple(VALUES))),
@@ -174,22 +198,17 @@ def _definition(
     )
 
 
-def change(definition: Definition, number: int, *, inserts_only: bool, tame: bool) -> PlainChange:
-    """Return the change that ``number`` stands for: its kind, its key, and which values it has.
-
-    ``tame``: without the keys and partitions that not every implementation writes (see `probes`).
-    """
-    keys = {**KEYS, **PLAIN_FLOATS} if tame else KEYS
+def change(definition: Definition, number: int, universe: Universe, *, inserts_only: bool) -> PlainChange:
+    """Return the change that ``number`` stands for: its kind, its key, and which values it has."""
     number, key = divmod(number, 4)
     variant, kind = divmod(number, 6)
     symbol = "+I" if inserts_only else ("+I", "+I", "-D", "+I", "+U", "-U")[kind]
     row: list[str | None] = []
     for at, (name, type) in enumerate(definition.columns[:-1]):
         if name in definition.partition_by:
-            value = PARTITIONS[type][key // 2]
-            row.append(value.replace("/", "") if tame else value)
+            row.append(universe.partitions[type][key // 2])
         elif name in definition.primary_key:
-            row.append(keys[type][(key + at) % 4])
+            row.append(universe.keys[type][(key + at) % 4])
         else:
             row.append(None if variant == 1 else VALUES[type][(variant + at) % len(VALUES[type])])
     return symbol, tuple(row)
@@ -209,12 +228,12 @@ class Actor:
 
 @st.composite
 def histories(
-    draw: st.DrawFn, actors: Sequence[Actor], creators: Sequence[str], *, bitmap64: bool, tame: bool
+    draw: st.DrawFn, actors: Sequence[Actor], creators: Sequence[str], universe: Universe, *, bitmap64: bool
 ) -> History:
     """Draw a history of two to six steps; an actor that compacts ends it."""
-    definition = draw(definitions(bitmap64=bitmap64))
+    definition = draw(definitions(universe, bitmap64=bitmap64))
     compactors = [actor.name for actor in actors if actor.compacts]
-    steps = _loaded(definition, draw(st.sampled_from(compactors)), tame) if draw(st.booleans()) else []
+    steps = _loaded(definition, universe, draw(st.sampled_from(compactors))) if draw(st.booleans()) else []
     for _ in range(draw(st.integers(2, 6))):
         actor = draw(st.sampled_from(list(actors)))
         do = draw(st.sampled_from(("write", "write", "write", "compact") if actor.compacts else ("write",)))
@@ -222,34 +241,39 @@ def histories(
             steps.append(Step(actor.name, do, full=draw(st.booleans())))
             continue
         changes = tuple(
-            change(definition, n, inserts_only=not actor.retracts, tame=tame) for n in draw(NUMBERS)
+            change(definition, n, universe, inserts_only=not actor.retracts) for n in draw(NUMBERS)
         )
         write_only = not actor.compacts or draw(st.integers(0, 4)) == 4
         steps.append(Step(actor.name, do, changes=changes, write_only=write_only))
     steps.append(Step(draw(st.sampled_from(compactors)), "compact", full=draw(st.booleans())))
     return History(
-        definition, draw(st.sampled_from(list(creators))), tuple(steps), draw(conditions(definition))
+        definition,
+        draw(st.sampled_from(list(creators))),
+        tuple(steps),
+        draw(conditions(definition, universe)),
     )
 
 
-def _loaded(definition: Definition, by: str, tame: bool) -> list[Step]:
+def _loaded(definition: Definition, universe: Universe, by: str) -> list[Step]:
     """Return steps that make a large run at the bottom: what is written over it meets it by lookup, not by merge."""
     at = [type for _, type in definition.columns].index("STRING", len(definition.primary_key))
     changes = []
     for key in range(4):
-        kind, row = change(definition, key, inserts_only=True, tame=tame)
+        kind, row = change(definition, key, universe, inserts_only=True)
         changes.append((kind, (*row[:at], BULK, *row[at + 1 :])))
     return [Step(by, "write", changes=tuple(changes), write_only=True), Step(by, "compact", full=True)]
 
 
-def conditions(definition: Definition) -> SearchStrategy[tuple[tuple[str, str, str], ...]]:
+def conditions(
+    definition: Definition, universe: Universe
+) -> SearchStrategy[tuple[tuple[str, str, str], ...]]:
     """Draw no condition, or one on a key column of integers or strings."""
     possible = [
         (name, operator, literal)
         for name in definition.primary_key
         for type in (definition.type_of(name),)
         if type in ("INT", "STRING", "BIGINT")
-        for literal in (PARTITIONS if name in definition.partition_by else KEYS).get(type, ())
+        for literal in (universe.partitions if name in definition.partition_by else universe.keys)[type]
         for operator in ("=", "<>", "<", "<=", ">", ">=")
     ]
     if not possible:

@@ -90,6 +90,8 @@ class Snapshot:
     def _file_fields(self, name: str) -> frozenset[str]:
         with (self.path / "manifest" / name).open("rb") as file:
             schema = fastavro.reader(file).writer_schema
+        if isinstance(schema, list):  # pypaimon-rust declares its records nullable
+            schema = schema[1]
         (record,) = (field["type"] for field in schema["fields"] if field["name"] == "_FILE")
         return frozenset(field["name"] for field in record["fields"])
 

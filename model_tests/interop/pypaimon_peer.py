@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +57,33 @@ def _predicate(table: FileStoreTable, where: list[list[str]]) -> Predicate:
 
 
 def write(command: Mapping[str, Any]) -> None:
-    """Commit level-0 files. pypaimon has no way to write a retraction of a table without `rowkind.field`."""
+    """Commit level-0 files. Raises TypeError for retractions: there is no way to say what a row does."""
     table = _table(command["table"])
-    kinds = {row[0] for row in command["rows"]}
-    if not kinds <= {"+I", "+U"}:
-        raise ValueError(f"pypaimon writes inserts only, asked for {sorted(kinds)}")
     schema = PyarrowFieldParser.from_paimon_schema(table.fields)
     builder = table.new_batch_write_builder()
     table_write, table_commit = builder.new_write(), builder.new_commit()
+    if any(row[0] in ("-U", "-D") for row in command["rows"]):
+        parameters = list(signature(table_write.write_arrow).parameters)
+        if parameters == ["data", "bucket"]:
+            raise TypeError(f"write_arrow has no parameter for row kinds: {parameters}")
+        raise NotImplementedError(f"write_arrow may be told row kinds now: {parameters}")
     table_write.write_arrow(table_of([row[1:] for row in command["rows"]], schema))
     table_commit.commit(table_write.prepare_commit())
     table_write.close()
     table_commit.close()
 
 
+def compact(command: Mapping[str, Any]) -> None:
+    """Raise AttributeError: a table has nothing that compacts it."""
+    table = _table(command["table"])
+    for part in (table, table.new_batch_write_builder(), table.new_batch_write_builder().new_write()):
+        found = [name for name in dir(part) if "compact" in name.lower()]
+        if found:
+            raise NotImplementedError(f"{type(part).__name__} may compact now: {found}")
+    raise AttributeError("no method that compacts")
+
+
 if __name__ == "__main__":
-    answer_commands({"hello": lambda _: None, "read": read, "read tag": read_tag, "write": write})
+    answer_commands(
+        {"hello": lambda _: None, "read": read, "read tag": read_tag, "write": write, "compact": compact}
+    )

@@ -60,17 +60,30 @@ def _literal(table: Table, column: str, text: str) -> object:
 
 
 def write(command: Mapping[str, Any]) -> None:
-    """Commit level-0 files; inserts only."""
+    """Commit level-0 files. Raises ValueError for retractions, which `sql` is asked for instead."""
     kinds = {row[0] for row in command["rows"]}
     if not kinds <= {"+I", "+U"}:
         raise ValueError(f"pypaimon-rust writes inserts only, asked for {sorted(kinds)}")
     table = _table(command["table"])
     builder = table.new_batch_write_builder()
     table_write, table_commit = builder.new_write(), builder.new_commit()
-    schema = pa.ipc.read_schema(pa.BufferReader(bytes.fromhex(command["arrow_schema"])))
+    schema = _schema(table, bytes.fromhex(command["arrow_schema"]))
     for batch in table_of([row[1:] for row in command["rows"]], schema).combine_chunks().to_batches():
         table_write.write_arrow(batch)
     table_commit.commit(table_write.prepare_commit())
+
+
+def _schema(table: Table, ours: bytes) -> pa.Schema:
+    """Return the Arrow schema that the writer asks for: ours, but for timestamps of whole seconds."""
+    types = {field.name(): field.field_type().upper() for field in table.schema().fields()}
+    return pa.schema(
+        [
+            field.with_type(pa.timestamp("s", field.type.tz))
+            if "TIMESTAMP(0)" in types[field.name]
+            else field
+            for field in pa.ipc.read_schema(pa.BufferReader(ours))
+        ]
+    )
 
 
 def sql(command: Mapping[str, Any]) -> None:
@@ -82,5 +95,19 @@ def sql(command: Mapping[str, Any]) -> None:
     context.sql(command["statement"].format(table=name))
 
 
+def compact(command: Mapping[str, Any]) -> None:
+    """Call the procedure that compacts a table on other engines."""
+    sql({**command, "statement": "CALL sys.compact(table => '{table}')"})
+
+
 if __name__ == "__main__":
-    answer_commands({"hello": lambda _: None, "read": read, "read tag": read_tag, "write": write, "sql": sql})
+    answer_commands(
+        {
+            "hello": lambda _: None,
+            "read": read,
+            "read tag": read_tag,
+            "write": write,
+            "compact": compact,
+            "sql": sql,
+        }
+    )
