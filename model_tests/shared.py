@@ -16,8 +16,8 @@ needs_shared = pytest.mark.skipif(
 
 
 def paimon_tables() -> list[Path]:
-    """Return the directories of all real tables of Avro and Parquet; none where they are absent."""
-    schemas = [*PAIMON.glob("cpp/parquet/*/*/schema"), *PAIMON.glob("jvm-0.9/c.db/*/schema")]
+    """Return the directories of all real tables; none where they are absent."""
+    schemas = [*PAIMON.glob("cpp/*/*/*/schema"), *PAIMON.glob("jvm-0.9/c.db/*/schema")]
     return sorted(schema.parent for schema in schemas)
 
 
@@ -26,5 +26,5 @@ def each_paimon_table() -> pytest.MarkDecorator:
     tables = paimon_tables()
     absent = [pytest.param(None, marks=needs_shared)]
     return pytest.mark.parametrize(
-        "table", tables or absent, ids=lambda table: table.name if table else "absent"
+        "table", tables or absent, ids=lambda table: "-".join(table.parts[-3::2]) if table else "absent"
     )

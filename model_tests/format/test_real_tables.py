@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.bucket import bucket_of
@@ -80,11 +81,11 @@ def data_files(table: Path) -> Iterator[tuple[TableSchema, ManifestEntry, pa.Tab
         for entry in entries:
             schema = by_id[entry.file.schema_id]
             path = table / directory(schema, entry) / entry.file.file_name
-            if entry.file.file_name not in seen and path.exists() and path.suffix == ".parquet":
+            if entry.file.file_name not in seen and path.exists():
                 seen.add(entry.file.file_name)
                 assert path.stat().st_size == entry.file.file_size
                 with path.open("rb") as file:  # a path would have its directories read as columns
-                    yield schema, entry, pq.read_table(file)
+                    yield schema, entry, (po if path.suffix == ".orc" else pq).read_table(file)
     assert seen
 
 

@@ -22,8 +22,8 @@ from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUS
 from model_tests.interop.histories import (
     EVERYTHING,
     FOR_JVM,
+    FOR_LEVEL_ZERO,
     FOR_NEWER_JVM,
-    WITHOUT_ODD_FLOATS,
     Actor,
     History,
     Universe,
@@ -61,7 +61,7 @@ class Direction:
             return FOR_NEWER_JVM
         if JVM in self.writers:
             return FOR_JVM
-        return EVERYTHING if self.writers == {OURS} else WITHOUT_ODD_FLOATS
+        return EVERYTHING if self.writers == {OURS} else FOR_LEVEL_ZERO
 
     def long_histories(self) -> SearchStrategy[History]:
         """Draw histories of thousands of rows."""

@@ -52,6 +52,7 @@ class Table:
         options = parse_options(schema.options)
         self.path = root
         self._files = TableFiles(store, root, schema, options, schemas)
+        self._former: dict[int, TableFiles] = {}
         self._snapshots = Snapshots(store, root)
         manifests = Manifests(store, root, schema, options)
         self._states = States(self._files, manifests)
@@ -179,11 +180,12 @@ class Table:
         """Return rows: a DataFrame with Spark, a pyarrow.Table without. Starts no job with Spark.
 
         With deletion vectors a plain read sees what compaction has absorbed, ``fresh`` merges level 0 in.
+        A read of an older snapshot has the columns that the table had then.
         ``timestamp``: milliseconds since the epoch, a datetime, or ISO text (UTC unless it says otherwise).
-        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-12.
+        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-14.
         """
-        state = self._state(snapshot, tag, timestamp)
-        return self._runner.read(self._files, self._query(state, fresh, where, columns, limit))
+        state, files = self._state(snapshot, tag, timestamp)
+        return self._runner.read(files, self._query(state, files, fresh, where, columns, limit))
 
     def to_arrow(
         self,
@@ -197,18 +199,18 @@ class Table:
         limit: int | None = None,
     ) -> pa.Table:
         """Return the rows of `read` with the same arguments as a pyarrow.Table."""
-        state = self._state(snapshot, tag, timestamp)
-        found = self._runner.to_arrow(self._files, self._query(state, fresh, where, columns, limit))
-        schema = self.schema.arrow_schema
+        state, files = self._state(snapshot, tag, timestamp)
+        found = self._runner.to_arrow(files, self._query(state, files, fresh, where, columns, limit))
+        schema = files.schema.arrow_schema
         return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
 
     def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
         """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
-        state = self._state(snapshot, None, None)
-        query = self._query(state, fresh, None, self.schema.primary_keys[:1], None)
-        counted = sum(live_record_count(self._files, part.state) for part in query.parts if not part.merges)
+        state, files = self._state(snapshot, None, None)
+        query = self._query(state, files, fresh, None, files.schema.primary_keys[:1], None)
+        counted = sum(live_record_count(files, part.state) for part in query.parts if not part.merges)
         merged = [part for part in query.parts if part.merges]
-        return counted + (self._runner.count(self._files, replace(query, parts=merged)) if merged else 0)
+        return counted + (self._runner.count(files, replace(query, parts=merged)) if merged else 0)
 
     def snapshots(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first."""
@@ -216,27 +218,30 @@ class Table:
 
     def files(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per live file: partition, bucket, level, name, counts, key and sequence ranges."""
-        return list_files(self._files, self._states, self._state(snapshot, None, None))
+        state, files = self._state(snapshot, None, None)
+        return list_files(files, self._states, state)
 
     def _query(
         self,
         state: TableState,
+        files: TableFiles,
         fresh: bool,
         where: str | None,
         columns: Sequence[str] | None,
         limit: int | None,
     ) -> Query:
-        names = self._columns(columns)
+        names = _columns(columns, files.schema)
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
-        predicate = parse(where, self.schema.fields) if where is not None else None
-        fresh = fresh or self._files.options.read_merges_level_zero
-        parts = plan_read(self._files, self._states, state, fresh=fresh, predicate=predicate)
+        predicate = parse(where, files.schema.fields) if where is not None else None
+        fresh = fresh or files.options.read_merges_level_zero
+        parts = plan_read(files, self._states, state, fresh=fresh, predicate=predicate)
         return Query(parts, names, predicate, limit)
 
     def _state(
         self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None
-    ) -> TableState:
+    ) -> tuple[TableState, TableFiles]:
+        """Return the state to read and the files under the schema to read it with. Clauses: RD-10, RD-14."""
         given = [
             name
             for name, value in (("snapshot", snapshot), ("tag", tag), ("timestamp", timestamp))
@@ -247,24 +252,33 @@ class Table:
                 f"read: expected one of snapshot, tag, timestamp, found {' and '.join(given)}"
             )
         if snapshot is not None:
-            return self._states.at(self._snapshots.read(snapshot))
-        if tag is not None:
-            return self._states.at(self._snapshots.tagged(tag))
-        if timestamp is not None:
-            return self._states.at(self._snapshots.at(_millis(timestamp)))
-        return self._committer.latest()
+            found = self._snapshots.read(snapshot)
+        elif tag is not None:
+            found = self._snapshots.tagged(tag)
+        elif timestamp is not None:
+            found = self._snapshots.at(_millis(timestamp))
+        else:
+            return self._committer.latest(), self._files
+        return self._states.at(found), self._under(found.schema_id)
 
-    def _columns(self, columns: Sequence[str] | None) -> list[str]:
-        names = [field.name for field in self.schema.fields]
-        if columns is None:
-            return names
-        unknown = [column for column in columns if column not in names]
-        if unknown or not columns or len(set(columns)) != len(columns):
-            found = ", ".join(map(str, columns)) or "none"
-            raise InvalidRequestError(
-                f"columns: expected some of {', '.join(names)}, each once, found {found}"
-            )
-        return list(columns)
+    def _under(self, schema_id: int) -> TableFiles:
+        """Return the table's files as they are read under a schema of some time. Clauses: RD-14."""
+        if schema_id == self.schema.id:
+            return self._files
+        if schema_id not in self._former:
+            self._former[schema_id] = self._files.under(self._files.schema_of(schema_id))
+        return self._former[schema_id]
+
+
+def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
+    names = [field.name for field in schema.fields]
+    if columns is None:
+        return names
+    unknown = [column for column in columns if column not in names]
+    if unknown or not columns or len(set(columns)) != len(columns):
+        found = ", ".join(map(str, columns)) or "none"
+        raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
+    return list(columns)
 
 
 def _millis(timestamp: int | str | datetime) -> int:

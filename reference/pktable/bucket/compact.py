@@ -163,7 +163,7 @@ class _Compaction:
         if not vectors:
             return None
         data, ranges = encode_index(vectors)
-        path = self._new.index_path(self._files.root)
+        path = self._new.index_path(self._files.index_directory(self._state.place))
         self._files.store.write(path, data)
         place = self._state.place
         return IndexManifestEntry(
