@@ -96,7 +96,7 @@ def directory(schema: TableSchema, entry: ManifestEntry) -> str:
     return f"{partition}/bucket-{entry.bucket}" if partition else f"bucket-{entry.bucket}"
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("META-1", "META-13")
 def test_a_schema_file_keeps_its_meaning(table: Path) -> None:
     for schema in schemas(table).values():
@@ -105,7 +105,7 @@ def test_a_schema_file_keeps_its_meaning(table: Path) -> None:
     assert schemas(table)
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("META-2", "META-13")
 def test_a_snapshot_file_keeps_its_meaning(table: Path) -> None:
     for snapshot in snapshots(table):
@@ -114,7 +114,7 @@ def test_a_snapshot_file_keeps_its_meaning(table: Path) -> None:
     assert {snapshot.id for snapshot in snapshots(table)} == set(range(1, len(snapshots(table)) + 1))
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("META-3", "META-13")
 def test_a_manifest_keeps_its_meaning(table: Path) -> None:
     for metas in manifest_lists(table):
@@ -125,7 +125,7 @@ def test_a_manifest_keeps_its_meaning(table: Path) -> None:
         assert decode_index_manifest(encode_index_manifest(index), at="again") == index
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("META-12")
 def test_a_manifest_list_tells_what_each_manifest_holds(table: Path) -> None:
     for meta, entries in manifests(table).values():
@@ -146,7 +146,7 @@ def test_a_manifest_list_tells_what_each_manifest_holds(table: Path) -> None:
             assert (low, high) in ((min(found), max(found)), (None, None))
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("META-9")
 def test_a_data_file_lies_in_the_directory_of_its_partition_and_bucket(table: Path) -> None:
     existing = {str(path.parent.relative_to(table)) for path in table.rglob("bucket-*/data-*")}
@@ -155,7 +155,7 @@ def test_a_data_file_lies_in_the_directory_of_its_partition_and_bucket(table: Pa
     assert existing <= {directory(schema[entry.file.schema_id], entry) for entry in entries}
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("TBL-5")
 def test_every_row_of_a_data_file_hashes_to_its_bucket(table: Path) -> None:
     for schema, entry, rows in data_files(table):
@@ -165,7 +165,7 @@ def test_every_row_of_a_data_file_hashes_to_its_bucket(table: Path) -> None:
         assert set(buckets.tolist()) == {entry.bucket}
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("META-7")
 def test_a_data_file_has_the_columns_we_would_write(table: Path) -> None:
     for schema, _, rows in data_files(table):
@@ -174,7 +174,7 @@ def test_a_data_file_has_the_columns_we_would_write(table: Path) -> None:
             assert rows.schema.field(field.name).type == field.type
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("META-5", "META-6", "LSM-7")
 def test_the_statistics_of_a_data_file_are_what_we_compute_of_its_rows(table: Path) -> None:
     for schema, entry, rows in data_files(table):
@@ -203,7 +203,7 @@ def assert_keys(schema: TableSchema, meta: DataFileMeta, rows: pa.Table) -> None
     assert retractions == meta.delete_row_count
 
 
-@each_paimon_table()
+@each_paimon_table(shipped=True)
 @covers("DVF-1", "DVF-2", "DVF-5", "DVF-6", "DVF-7")
 def test_an_index_of_vectors_decodes_and_encodes_to_the_same_bytes(table: Path) -> None:
     rows = {entry.file.file_name: entry.file.row_count for _, es in manifests(table).values() for entry in es}

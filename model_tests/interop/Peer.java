@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -20,6 +21,7 @@ import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.schema.Schema;
@@ -99,8 +101,13 @@ public final class Peer {
                 return null;
             case "read":
                 return readSnapshots(table, command.path("where"));
+            case "read latest":
+                return rows(table, null);
             case "tag":
                 table.createTag(command.get("name").asText(), command.get("snapshot").asLong());
+                return null;
+            case "expire":
+                expire(table, command.get("retain").asInt());
                 return null;
             case "read tag":
                 String tag = command.get("name").asText();
@@ -148,6 +155,16 @@ public final class Peer {
             }
         }
         new SchemaManager(LocalFileIO.create(), path).commitChanges(all);
+    }
+
+    private static void expire(FileStoreTable table, int retain) {
+        table.newExpireSnapshots()
+                .config(ExpireConfig.builder()
+                        .snapshotRetainMin(retain)
+                        .snapshotRetainMax(retain)
+                        .snapshotTimeRetain(Duration.ZERO)
+                        .build())
+                .expire();
     }
 
     private static DataType type(JsonNode text) {
