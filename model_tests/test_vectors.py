@@ -130,7 +130,7 @@ def test_64_bit_vectors_tell_their_cardinality() -> None:
 
 @covers("DVF-7", "DV-13")
 def test_an_index_without_vectors_is_one_byte() -> None:
-    (entry,) = index_entries("empty-index", 4)
+    (entry,) = index_entries("empty-index", 5)
     assert (entry.file_size, entry.ranges) == (1, ())
     assert (VECTORS / "empty-index/table/index" / entry.file_name).read_bytes() == b"\1"
 

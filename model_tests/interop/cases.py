@@ -146,7 +146,12 @@ CASES: Final = (
         "a full compaction after deletes leaves an index file without vectors: one byte",
         JVM,
         ("DVF-1", "DVF-7", "DV-13"),
-        (create(INT_KEY, ["k"]), *loaded(*NUMBERS), write(delete("0", None)), compact(full=True)),
+        (
+            create(INT_KEY, ["k"]),
+            *loaded(*NUMBERS),
+            write(delete("0", None), insert("1", "new")),
+            compact(full=True),
+        ),
     ),
     Case(
         "dangling-vector",
@@ -219,7 +224,7 @@ CASES: Final = (
     ),
     _keys(
         "of-times",
-        "a composite key of timestamps of seconds to nanoseconds, before and after the epoch",
+        "a composite key of timestamps of seconds to nanoseconds, those before the epoch not of nanoseconds",
         [
             ("s", "TIMESTAMP(0)"),
             ("m", "TIMESTAMP(3)"),
@@ -227,7 +232,7 @@ CASES: Final = (
             ("n", "TIMESTAMP(9)"),
             ("z", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
         ],
-        ("-1000000000", "-1000000", "-1000", "-1", "-1000"),
+        ("-1000000000", "-1000000", "-1000", "1", "-1000"),
         ("1000000000", "1700000000123000000", "1700000000123456000", "1700000000123456789", "1000"),
         ("0", "0", "0", "0", "0"),
         writer=NEWER_JVM,

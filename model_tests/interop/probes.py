@@ -141,5 +141,20 @@ PROBES: Final = (
     Probe(
         RUST, "delete", "not yet supported", _asks(RUST, "sql", statement="DELETE FROM {table} WHERE k = 1")
     ),
+    Probe(
+        OURS,
+        "read times of nanoseconds before 1970 as the JVM writes them",
+        "expected times from 1677 to 2262",
+        _plays(
+            Definition(
+                (("k", "INT"), ("v", "TIMESTAMP(9)"), ("w", "INT")),
+                ("k",),
+                (),
+                {"bucket": "1", "deletion-vectors.enabled": "true"},
+            ),
+            JVM,
+            Step(JVM, "write", changes=(("+I", ("1", "-1")),)),
+        ),
+    ),
     Probe(OURS, "read columns of TIME", "TIME", _opens_times),
 )
