@@ -12,7 +12,7 @@ Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMP-17.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -25,6 +25,8 @@ from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remov
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog.commit import CommittedError, Committer, StaleSequenceError
 from pktable.catalog.state import Identity, States, TableState
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
 from pktable.local import CompactionTask
 from pktable.predicate import Predicate
 from pktable.rows import ChangeKind
@@ -57,6 +59,10 @@ class Runner(Protocol):
     ) -> Any: ...
 
     def to_arrow(self, frame: Any) -> pa.Table: ...
+
+    def check(
+        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]: ...
 
 
 @dataclass(slots=True)

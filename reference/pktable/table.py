@@ -28,6 +28,8 @@ from pktable.catalog.schemas import create_schema, load_schemas
 from pktable.catalog.snapshots import Snapshots
 from pktable.catalog.state import States, TableState
 from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
+from pktable.check.findings import Progress
+from pktable.check.walk import Report, check_table
 from pktable.format.schema import TableSchema
 from pktable.format.snapshot import Snapshot
 from pktable.local import LocalRunner
@@ -216,6 +218,27 @@ class Table:
         """Return one row per live file: partition, bucket, level, name, counts, key and sequence ranges."""
         return list_files(self._files, self._states, self._state(snapshot, None, None))
 
+    def check(
+        self,
+        *,
+        snapshot: int | None = None,
+        reads_rows: bool = True,
+        progress: Progress = lambda what, done, total: None,
+    ) -> Report:
+        """Check every invariant that stored bytes can show, and report what does not hold; nothing is changed.
+
+        ``snapshot``: only this one; otherwise all that can be read, and files that nothing refers to.
+        ``reads_rows``: False opens no data file. Raises SnapshotNotFoundError. Clauses: RD-11.
+        """
+        return check_table(
+            self._files.store,
+            self.path,
+            self._runner,
+            snapshot=snapshot,
+            reads_rows=reads_rows,
+            progress=progress,
+        )
+
     def _fresh(self, fresh: bool) -> bool:
         return fresh or self._files.options.read_merges_level_zero
 
@@ -250,6 +273,24 @@ class Table:
                 f"columns: expected some of {', '.join(names)}, each once, found {found}"
             )
         return list(columns)
+
+
+def check(
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    snapshot: int | None = None,
+    reads_rows: bool = True,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """Check the table at ``path``, even one too damaged to be opened; otherwise as `Table.check`.
+
+    Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    """
+    store, root = open_store(path)
+    return check_table(
+        store, root, _runner(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
+    )
 
 
 def _millis(timestamp: int | str | datetime) -> int:

@@ -163,7 +163,7 @@ class TableFiles:
         if state.index is None:
             return {}
         entry, path = state.index, self.index_path(state.index)
-        found = self._vectors.get(path, lambda: self._read_index(path, entry))
+        found = self._vectors.get(path, lambda: self.read_vectors(entry))
         for file in state.files:
             vector = found.get(file.file_name)
             if vector is not None and vector.max_position >= file.row_count:
@@ -175,7 +175,9 @@ class TableFiles:
                 )
         return found
 
-    def _read_index(self, path: str, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+    def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+        """Return the vectors of an index file by data file, read anew. Raises CorruptFileError. Clauses: DVF-5."""
+        path = self.index_path(entry)
         try:
             data = self.store.read(path)
         except FileNotFoundError:
