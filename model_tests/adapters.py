@@ -52,6 +52,7 @@ class PaimonTable:
         from pktable import Table
 
         self._shape, self._path, self._spark = shape, path, spark
+        self.directory = path
         self._table = Table.create(
             path,
             ", ".join(f"{name} {kind}" for name, kind in shape.columns),

@@ -12,6 +12,7 @@ from pktable_spec.interface import Change, OpenTable, Scalar
 
 from model_tests.history import Changes, History, Operation, row_kind, spelled_out
 from model_tests.profiles import Profile
+from model_tests.refinement import Refinement
 from model_tests.watched import Layout, Stats, Watched
 
 DELETION_VECTORS = "deletion-vectors.enabled"
@@ -41,6 +42,7 @@ class Checked:
             self._open(open_table, history, profile, deletion_vectors=wanted)
             for wanted in ("true", "false")[: 2 if profile.twin else 1]
         ]
+        self._refinements = [self._refinement(watched) for watched in self._watched]
 
     def _open(
         self, open_table: OpenTable, history: History, profile: Profile, *, deletion_vectors: str
@@ -54,6 +56,10 @@ class Checked:
             reread_limit=profile.reread_limit,
             reads_records=profile.reads_records,
         )
+
+    def _refinement(self, watched: Watched) -> Refinement | None:
+        directory = watched.table.directory
+        return None if directory is None else Refinement(directory, watched.options)
 
     @property
     def main(self) -> Watched:
@@ -73,8 +79,10 @@ class Checked:
         """Do one operation on both tables, and check all reads of both. Raises AssertionError."""
         self.history.operations.append(operation)
         _ACTIONS[operation.do](self, operation)
-        for watched in self._watched:
+        for watched, refinement in zip(self._watched, self._refinements, strict=True):
             watched.reads_agree(operation.query)
+            if refinement is not None:
+                self.stats.refined += refinement.follow(watched.latest.id)
         self.stats.steps += 1
 
     # -------------------------------------------------------------- operations

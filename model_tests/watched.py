@@ -53,6 +53,7 @@ class Stats:
     snapshots_compared: int = 0
     compactions: int = 0
     refused: int = 0
+    refined: int = 0  # snapshots on disk shown to be steps of the mechanism
 
 
 @dataclass

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from pktable_spec.vocabulary import RowKind
@@ -157,6 +158,11 @@ class StoredRecord(NamedTuple):
 
 class TableUnderTest(Protocol):
     """A primary-key table that can be written, compacted, read at every snapshot, and looked into."""
+
+    @property
+    def directory(self) -> Path | None:
+        """Where the table is stored; None for one that is held in memory."""
+        ...
 
     @property
     def can_stage_writes(self) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -79,12 +80,14 @@ def merge(
     vectors: Mapping[str, DeletionVector],
     columns: Sequence[str],
     keep: Callable[[DataFileMeta], bool] = lambda file: True,
+    at_hand: Mapping[str, pa.Table] = MappingProxyType({}),
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[Window]:
     """Yield the windows of ``runs`` (newest first), in key order.
 
     ``columns`` are read besides keys, sequence numbers and row kinds. Inputs are read through ``vectors``.
     ``keep``: files to read at all; leave one out only if none of its keys is wanted.
+    ``at_hand``: all rows of some files without a vector, by name; those are not read.
     Raises CorruptFileError, also where the rows of a file are not in key order.
     """
     names = (*files.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
@@ -94,7 +97,9 @@ def merge(
 
     def live(run: Run) -> Tables:
         for file in run.files:
-            if keep(file):
+            if file.file_name in at_hand:
+                yield files.data_path(place, file), at_hand[file.file_name].select(wanted)
+            elif keep(file):
                 reader = DataReader(files, place, file)
                 vector = vectors.get(file.file_name)
                 for table in reader.live(wanted, vector, batch_rows=min(share, 1 << 17)):

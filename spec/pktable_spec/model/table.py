@@ -38,6 +38,7 @@ class ModelTable:
     """A `TableUnderTest` without bytes. ``mechanism`` lets a test put a fault in."""
 
     can_stage_writes = True
+    directory = None
 
     def __init__(
         self,
