@@ -20,6 +20,7 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from pktable.bucket.table_files import Place, TableFiles
 from pktable.format.deletion_vector import DeletionVector
 from pktable.format.manifest import DataFileMeta
+from pktable.format.parquet_footer import read_footer
 from pktable.format.types import DataType, to_arrow
 
 SYSTEM_TYPES = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
@@ -55,7 +56,11 @@ class DataReader:
             raise CorruptFileError("file size", at=self.path, expected=self.meta.file_size, found=size)
         parquet = self._guarded(
             lambda: pq.ParquetFile(
-                source, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
+                source,
+                metadata=read_footer(source, at=self.path),
+                page_checksum_verification=True,
+                buffer_size=1 << 20,
+                pre_buffer=False,
             )
         )
         rows = parquet.metadata.num_rows

@@ -20,6 +20,7 @@ from pktable.bucket.table_files import NewFiles, Place, TableFiles
 from pktable.format.binary_row import encode_row
 from pktable.format.data_file import PARQUET_WRITE_OPTIONS
 from pktable.format.manifest import DataFileMeta
+from pktable.format.parquet_footer import FooterSink
 from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 
@@ -94,7 +95,8 @@ class _OpenFile:
         codec: dict[str, Any] = {"compression": "none"}
         if compressed:
             codec = {"compression": "zstd", "compression_level": files.options.zstd_level}
-        self._writer = pq.ParquetWriter(self.sink, schema, **codec, **PARQUET_WRITE_OPTIONS)
+        self._footer = FooterSink(self.sink)
+        self._writer = pq.ParquetWriter(self._footer, schema, **codec, **PARQUET_WRITE_OPTIONS)
         self._rows = self._deletes = 0
         self._sequences: list[int] = []
         self._first = self._last = b""
@@ -115,7 +117,7 @@ class _OpenFile:
         self._value_stats.append(collect_stats(table, fields, truncate=self._files.options.stats_truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
-        self._writer.close()
+        self._footer.finish(self._writer)
         size = self.sink.tell()
         self.sink.close()
         fields = stats_fields(self._files)

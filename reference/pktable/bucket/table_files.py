@@ -139,7 +139,10 @@ class TableFiles:
         return 64 if self.options.deletion_vectors_bitmap64 else 32
 
     def place(self, partition: bytes, bucket: int) -> Place:
-        """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys."""
+        """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
+
+        Raises InvalidRequestError if it spells no directory.
+        """
         fields = self.schema.partition_fields
         directory = self.root
         if fields:

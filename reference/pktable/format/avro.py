@@ -23,6 +23,8 @@ from typing import Any, Final
 import fastavro
 from pktable_spec.errors import CorruptFileError
 
+from pktable.format.bounds import require_bounded, unpacked
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
@@ -148,7 +150,7 @@ def _unpacked(block: bytes, codec: bytes, at: str) -> bytes:
     if codec != b"zstandard":
         raise CorruptFileError("Avro codec", at=at, expected="zstandard or null", found=_brief(codec))
     try:
-        return zstd.decompress(block)
+        return unpacked(block, zstd.ZstdDecompressor())
     except Exception as error:  # whatever the library raises on a damaged frame
         raise CorruptFileError("zstandard block", at=at, expected="a frame", found=_brief(error)) from None
 
@@ -156,7 +158,9 @@ def _unpacked(block: bytes, codec: bytes, at: str) -> bytes:
 @lru_cache(maxsize=64)
 def _parse(text: bytes) -> Any:
     """Return a parsed schema without logical types: times stay the integers they are stored as."""
-    return fastavro.parse_schema(_physical(json.loads(text)))
+    schema = fastavro.parse_schema(_physical(json.loads(text)))
+    require_bounded(schema)
+    return schema
 
 
 def _physical(schema: Any) -> Any:
