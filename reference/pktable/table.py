@@ -30,6 +30,8 @@ from pktable.catalog.schemas import create_schema, load_schemas
 from pktable.catalog.snapshots import Snapshots
 from pktable.catalog.state import States, TableState
 from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
+from pktable.check.findings import Progress
+from pktable.check.walk import Report, check_table
 from pktable.format.schema import TableSchema
 from pktable.format.snapshot import Snapshot
 from pktable.local import LocalRunner, Query
@@ -256,6 +258,27 @@ class Table:
         state, files = self._state(snapshot, None, None)
         return list_files(files, self._states, state)
 
+    def check(
+        self,
+        *,
+        snapshot: int | None = None,
+        reads_rows: bool = True,
+        progress: Progress = lambda what, done, total: None,
+    ) -> Report:
+        """Check every invariant that stored bytes can show, and report what does not hold; nothing is changed.
+
+        ``snapshot``: only this one; otherwise all that can be read, and files that nothing refers to.
+        ``reads_rows``: False opens no data file. Raises SnapshotNotFoundError. Clauses: RD-11.
+        """
+        return check_table(
+            self._files.store,
+            self.path,
+            self._runner,
+            snapshot=snapshot,
+            reads_rows=reads_rows,
+            progress=progress,
+        )
+
     def _query(
         self,
         state: TableState,
@@ -314,6 +337,24 @@ def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
         found = ", ".join(map(str, columns)) or "none"
         raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
     return list(columns)
+
+
+def check(
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    snapshot: int | None = None,
+    reads_rows: bool = True,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """Check the table at ``path``, even one too damaged to be opened; otherwise as `Table.check`.
+
+    Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    """
+    store, root = open_store(path)
+    return check_table(
+        store, root, _runner(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
+    )
 
 
 def _millis(timestamp: int | str | datetime) -> int:

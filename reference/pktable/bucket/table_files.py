@@ -183,7 +183,7 @@ class TableFiles:
     def place(self, partition: bytes, bucket: int) -> Place:
         """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
 
-        Clauses: META-9.
+        Raises InvalidRequestError if it spells no directory. Clauses: META-9.
         """
         fields, options = self.schema.partition_fields, self.options
         parts = [self.root]
@@ -209,9 +209,11 @@ class TableFiles:
         """Return where the bucket's vectors are written. Clauses: META-18."""
         return place.directory if self.options.index_in_data_directory else f"{self.root}/index"
 
-    def index_path(self, place: Place, entry: IndexManifestEntry) -> str:
+    def index_path(self, entry: IndexManifestEntry) -> str:
         """Return the path of an index of vectors, or its URI if it lies elsewhere. Clauses: META-18."""
-        return entry.external_path or f"{self.index_directory(place)}/{entry.file_name}"
+        if entry.external_path:
+            return entry.external_path
+        return f"{self.index_directory(self.place(entry.partition, entry.bucket))}/{entry.file_name}"
 
     def located(self, path: str) -> tuple[FileIO, str]:
         """Return the store that has ``path``, which may be a URI, and the path in it. Clauses: META-18."""
@@ -229,8 +231,8 @@ class TableFiles:
         """
         if state.index is None:
             return {}
-        entry, path = state.index, self.index_path(state.place, state.index)
-        found = self._vectors.get(path, lambda: self._read_index(path, entry))
+        entry, path = state.index, self.index_path(state.index)
+        found = self._vectors.get(path, lambda: self.read_vectors(entry))
         for file in state.files:
             vector = found.get(file.file_name)
             if vector is not None and vector.max_position >= file.row_count:
@@ -242,7 +244,9 @@ class TableFiles:
                 )
         return found
 
-    def _read_index(self, path: str, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+    def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+        """Return the vectors of an index file by data file, read anew. Raises CorruptFileError. Clauses: DVF-5."""
+        path = self.index_path(entry)
         try:
             store, place = self.located(path)
             data = store.read(place)

@@ -94,7 +94,7 @@ class Expiry:
         if snapshot.index_manifest:
             yield f"{directory}/{snapshot.index_manifest}"
             for index in self._manifests.read_index(snapshot.index_manifest):
-                yield self._files.index_path(self._files.place(index.partition, index.bucket), index)
+                yield self._files.index_path(index)
 
     def _manifests_of(self, snapshot: Snapshot) -> Iterator[ManifestFileMeta]:
         for name in _lists(snapshot):

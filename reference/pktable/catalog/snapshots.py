@@ -17,6 +17,7 @@ from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
 PREFIX, TAG_PREFIX = "snapshot-", "tag-"
+LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
 
 
@@ -138,7 +139,8 @@ class Snapshots:
             text = self._store.read(f"{self._root}/snapshot/{name}").strip()
         except FileNotFoundError:
             return None
-        return int(text) if text.isdigit() else None
+        # Longer than any id it is none; Python would refuse to read it, too.
+        return int(text) if text.isdigit() and len(text) <= LONGEST_ID else None
 
     def _retained(self) -> str:
         ids = self.ids()

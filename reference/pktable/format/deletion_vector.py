@@ -127,6 +127,14 @@ class DeletionVector:
         }
         return DeletionVector(bitmaps, self.bits)
 
+    def difference(self, other: DeletionVector) -> Positions:
+        """Return the positions, ascending, that this one deletes and ``other`` does not. Clauses: DV-11."""
+        bitmaps = {
+            high: bitmap - other._bitmaps[high] if high in other._bitmaps else bitmap
+            for high, bitmap in self._bitmaps.items()
+        }
+        return DeletionVector(bitmaps, self.bits).positions()
+
     def __contains__(self, position: object) -> bool:
         if not isinstance(position, (int, np.integer)) or position < 0:
             return False

@@ -23,6 +23,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.avro import Container
 from pktable.format.avro_values import arrow_columns
+from pktable.format.parquet_footer import read_footer
 from pktable.format.parquet_times import has_nanoseconds
 from pktable.format.types import NANOS_PER, DataType
 
@@ -56,7 +57,11 @@ class ParquetRows:
 
     def __init__(self, source: Any, at: str) -> None:
         self._file = pq.ParquetFile(
-            source, page_checksum_verification=True, buffer_size=READ_AHEAD_BYTES, pre_buffer=False
+            source,
+            metadata=read_footer(source, at=at),
+            page_checksum_verification=True,
+            buffer_size=READ_AHEAD_BYTES,
+            pre_buffer=False,
         )
         self._source, self._at = source, at
         self.metadata = self._file.metadata
