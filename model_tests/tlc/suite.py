@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Final, TypeAlias
+
+from pktable_spec.model.mechanism import RECORD_SIZE, Mechanism
+from pktable_spec.model.options import ModelOptions
 
 from model_tests.tlc import counterexamples, state_graph
 from model_tests.tlc.checker import Outcome, run_models
 from model_tests.tlc.counterexamples import is_kept
 from model_tests.tlc.models import PASSES, Model, load
+from model_tests.tlc.traces import accepts, walk
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -32,8 +37,7 @@ class Result:
 def run(say: Say = lambda line: None) -> list[Result]:
     """Check everything. Raises InvalidRequestError where TLC cannot be run or a model is malformed."""
     models = load()
-    results = [check_coverage(models), *check_models(models, say), check_graphs(say)]
-    return results
+    return [check_coverage(models), *check_models(models, say), check_graphs(say), check_traces(say)]
 
 
 def step_count() -> int:
@@ -99,6 +103,25 @@ def check_graphs(say: Say = lambda line: None) -> Result:
     return Result(
         "state graphs, oracle and TLC", len(state_graph.SCOPES), states, edges, problems=tuple(problems)
     )
+
+
+WALKS: Final = 200
+WALK_LENGTH: Final = 60
+WALKED: Final = ModelOptions(num_levels=4, trigger=3, target_file_size=2 * RECORD_SIZE)
+
+
+def check_traces(say: Say = lambda line: None, walks: int = WALKS) -> Result:
+    """Have TLC accept random walks of the oracle: 3 keys, 4 levels, a writer and two compactors."""
+    traces = [walk(Mechanism(WALKED), Random(seed), WALK_LENGTH) for seed in range(walks)]
+    verdicts = accepts(traces)
+    problems = tuple(
+        f"walk with seed {seed}: event {one.explained + 1} of {one.events} is no step of the specification"
+        for seed, one in enumerate(verdicts)
+        if not one.accepted
+    )
+    steps = sum(one.explained for one in verdicts)
+    say(f"traces  {walks} random walks of the oracle: {steps:,} events explained, {len(problems)} refused")
+    return Result("traces of the oracle", states=steps, traces=walks, problems=problems)
 
 
 HEADINGS: Final = ("models", "states", "edges", "traces")
