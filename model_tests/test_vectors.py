@@ -158,3 +158,9 @@ def test_a_thin_file_has_no_key_columns() -> None:
     files = list((VECTORS / "thin-files/table").glob("bucket-0/*.parquet"))
     assert files
     assert all(not name.startswith("_KEY_") for file in files for name in pq.read_schema(file).names)
+
+
+def test_the_readme_lists_the_vectors() -> None:
+    listed = (VECTORS / "README.md").read_text().split("## The vectors")[1].splitlines()[4:]
+    rows = [f"| `{one.name}` | {one.writer.split()[1]} | {one.what} |" for one in CASES]
+    assert sorted(listed) == sorted(rows)

@@ -122,9 +122,16 @@ class Bench:
             compare(played, [self.peers[name] for name in readers], LIMITS, tally)
 
     def run(
-        self, name: str, drawn: SearchStrategy[History], readers: Sequence[str], *, count: int, first: int
+        self,
+        name: str,
+        drawn: SearchStrategy[History],
+        readers: Sequence[str],
+        *,
+        count: int,
+        first: int,
+        shrinks: bool = True,
     ) -> Result:
-        """Check ``count`` histories drawn from the seed ``first``; stop at a failure, made small."""
+        """Check ``count`` histories drawn from the seed ``first``; stop at a failure, made small if it ``shrinks``."""
         result = Result(name)
         last: list[History] = []
 
@@ -135,7 +142,7 @@ class Bench:
             database=None,
             print_blob=False,
             report_multiple_bugs=False,
-            phases=(Phase.generate, Phase.shrink),
+            phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
             suppress_health_check=list(HealthCheck),
         )
         @given(drawn)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pktable import Table
 from pktable.format.deletion_vector import MAGIC_64
 
-from model_tests.interop.environments import JVM, OLDER_PYPAIMON, PYPAIMON
+from model_tests.interop.environments import JVM, PYPAIMON
 from model_tests.interop.peers import Outcome, PeerError
 
 
@@ -135,10 +135,6 @@ class Limit:
         return isinstance(outcome, PeerError) and re.search(self.error, outcome.told) is not None
 
 
-def _without(field: str) -> Callable[[Snapshot], bool]:
-    return lambda snapshot: any(field not in fields for fields in snapshot.manifest_fields)
-
-
 def _has_short_decimals_as_bytes(snapshot: Snapshot) -> bool:
     for file in snapshot.visible_files.values():
         for at in range(file.num_columns):
@@ -174,24 +170,18 @@ LIMITS = (
         "Size not match",
         lambda snapshot: snapshot.has_64_bit_vectors,
     ),
-    *(
-        Limit(
-            peer,
-            "manifests without _VALUE_STATS_COLS",
-            "it asks for the field by name, and Paimon 0.9 did not write it",
-            "KeyError: '_VALUE_STATS_COLS'",
-            _without("_VALUE_STATS_COLS"),
-        )
-        for peer in (PYPAIMON, OLDER_PYPAIMON)
+    Limit(
+        PYPAIMON,
+        "manifests without _VALUE_STATS_COLS",
+        "it asks for the field by name, and Paimon 0.9 did not write it",
+        "KeyError: '_VALUE_STATS_COLS'",
+        lambda snapshot: any("_VALUE_STATS_COLS" not in fields for fields in snapshot.manifest_fields),
     ),
-    *(
-        Limit(
-            peer,
-            "64-bit vectors",
-            "it knows the magic of 32-bit vectors only",
-            "Invalid magic number",
-            lambda snapshot: snapshot.has_64_bit_vectors,
-        )
-        for peer in (PYPAIMON, OLDER_PYPAIMON)
+    Limit(
+        PYPAIMON,
+        "64-bit vectors",
+        "it knows the magic of 32-bit vectors only",
+        "Invalid magic number",
+        lambda snapshot: snapshot.has_64_bit_vectors,
     ),
 )
