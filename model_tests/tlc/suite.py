@@ -36,6 +36,11 @@ def run(say: Say = lambda line: None) -> list[Result]:
     return results
 
 
+def step_count() -> int:
+    """Return how many lines `run` says."""
+    return len(load()) + len(state_graph.SCOPES)
+
+
 def check_models(models: Sequence[Model], say: Say = lambda line: None) -> list[Result]:
     """Run models: those that must hold, and those that must fail."""
     done = 0

@@ -77,7 +77,7 @@ class Table:
         """Create an empty table and open it.
 
         ``columns``: ``"id BIGINT, city STRING"`` or an Arrow schema; key columns become NOT NULL. ``options``:
-        Paimon's names; ``deletion-vectors.enabled`` is off unless given, as in Paimon.
+        Paimon's names; ``deletion-vectors.enabled`` is off unless given, as in Paimon; ``bucket`` is 1.
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, META-1.
         """

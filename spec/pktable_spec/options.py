@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
@@ -85,11 +86,15 @@ OF_READING = {
 }
 
 
+GROWING: Final = -1
+"""The number of buckets that Paimon assumes where none is given: it grows with the table. Not implemented."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent."""
 
-    bucket: int = 1
+    bucket: int = GROWING
     bucket_key: tuple[str, ...] = ()
     deletion_vectors_enabled: bool = False
     deletion_vectors_bitmap64: bool = False
@@ -177,7 +182,7 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
         else:
             unwritable.append(UnsupportedOptionError(name, value, "one of the implemented options"))
     found.setdefault("levels", int(str(found.get("compaction_trigger", 5))) + 1)
-    buckets = int(str(found.get("bucket", 1)))
+    buckets = int(str(found.setdefault("bucket", GROWING)))
     found["hashes_buckets"] = buckets > 0 and rest.get("bucket-function.type", "default") == "default"
     if buckets < 1:
         expected = "a fixed number of buckets, at least 1"

@@ -32,7 +32,8 @@ from pktable.lsm.vectors import VectorMaintainer
 
 
 def choose(files: TableFiles, state: BucketState, *, full: bool) -> Pick | None:
-    """Return what to compact in a bucket, or None. Reads nothing. Clauses: CMP-3, CMP-7."""
+    """Return what to compact in a bucket, or None. Reads no data. Clauses: CMP-3, CMP-7, DV-15."""
+    full = full or files.may_hide_unmarked(state.files)
     runs = sorted_runs(state.files, files.order)
     return pick_full(runs, files.options, vector_names(state)) if full else pick(runs, files.options)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.options import TableOptions
+from pktable_spec.options import TableOptions, parse_options
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.format.binary_row import decode_row
@@ -110,6 +110,20 @@ class TableFiles:
             known = decode_schema(data, at=path)
             self.schemas = {**self.schemas, schema_id: known}
         return known
+
+    def may_hide_unmarked(self, live: Sequence[DataFileMeta]) -> bool:
+        """Whether a file of ``live`` may replace rows that no vector marks.
+
+        So may one above others that was written before the table had deletion vectors. Clauses: DV-15.
+        """
+        if not self.options.deletion_vectors_enabled:
+            return False
+        deepest = max((file.level for file in live), default=0)
+        schemas = {file.schema_id for file in live if 0 < file.level < deepest}
+        return any(not self._has_vectors(self.schema_of(schema)) for schema in schemas)
+
+    def _has_vectors(self, schema: TableSchema) -> bool:
+        return schema is self.schema or parse_options(schema.options).deletion_vectors_enabled
 
     def under(self, schema: TableSchema) -> TableFiles:
         """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14."""
