@@ -30,11 +30,13 @@ from model_tests.harness import run_histories
 from model_tests.profiles import PROFILES, Profile
 from model_tests.shared import ROOT as SHARED
 from model_tests.tlc import suite
+from model_tests.traced import traces_of
 from model_tests.watched import Stats
 
 CHECKOUT: Final = Path(__file__).parents[1]
 STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
+TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
 CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=2)
 
 
@@ -85,9 +87,15 @@ def checked_by_tlc(show: Reporter) -> list[suite.Result]:
     """Run every model, and hold the oracle's state graphs and the traces of every backend against TLC."""
     what = "TLC: models, graphs, traces"
     done = itertools.count(1)
-    total = suite.step_count()
-    show.say(f"TLC: {total} runs")
-    return suite.run(lambda line: show(what, next(done), total))
+    total = suite.step_count() + len(TRACED)
+
+    def say(line: str) -> None:
+        show(what, next(done), total)
+
+    results = suite.run(say)
+    for backend, (tables, steps) in TRACED.items():
+        results.append(suite.accepted(f"traces of tables, {backend}", traces_of(backend, tables, steps), say))
+    return results
 
 
 def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
