@@ -45,7 +45,9 @@ class Checked:
     def _open(
         self, open_table: OpenTable, history: History, profile: Profile, *, deletion_vectors: str
     ) -> Watched:
-        options = {**history.options, DELETION_VECTORS: deletion_vectors}
+        # A history may begin without deletion vectors and switch them on later.
+        wanted = "false" if deletion_vectors == "false" else history.options.get(DELETION_VECTORS, "true")
+        options = {**history.options, DELETION_VECTORS: wanted}
         return Watched(
             open_table(history.shape, options),
             history.shape,
@@ -83,6 +85,29 @@ class Checked:
         changes = self._numbered(operation.changes)
         for watched in self._watched:
             watched.write(changes, write_only=operation.write_only)
+
+    def _write_beside(self, operation: Operation) -> None:
+        """Divide the changes between two writers, so that they have no key in common."""
+        changes = self._numbered(operation.changes)
+        last = self.shape.pick(changes[-1].row, self.shape.primary_key)
+        second = tuple(one for one in changes if self.shape.pick(one.row, self.shape.primary_key) == last)
+        first = tuple(one for one in changes if one not in second)
+        if first:
+            self.main.write_beside(first, second)
+        else:
+            self.main.write(second, write_only=True)
+        for twin in self.twins:
+            twin.write(changes, write_only=True)
+
+    def _damage_vectors(self, operation: Operation) -> None:
+        self.main.damage_is_noticed(operation.bit)
+
+    def _reorder_vectors(self, operation: Operation) -> None:
+        self.main.table.reorder_vectors()
+
+    def _enable_vectors(self, operation: Operation) -> None:
+        if not self.main.options.deletion_vectors:
+            self.main.enable_vectors()
 
     def _compact(self, operation: Operation) -> None:
         for watched in self._watched:
@@ -174,6 +199,10 @@ class Checked:
 
 _ACTIONS = {
     "write": Checked._write,
+    "write beside": Checked._write_beside,
+    "damage vectors": Checked._damage_vectors,
+    "reorder vectors": Checked._reorder_vectors,
+    "enable vectors": Checked._enable_vectors,
     "compact": Checked._compact,
     "reopen": Checked._reopen,
     "begin write": Checked._begin_write,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -134,6 +134,34 @@ class Watched:
                 left = {file.bucket for file in self.latest.files.values() if file.level == 0}
                 assert not left & touched, f"compaction leaves no level-0 run, left in {left}"
 
+    @covers("LSM-4", "CMT-2")
+    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        """Commit two writes that do not know of each other; both are there, whatever their numbers."""
+        base = self.latest
+        self.table.write_beside(first, second)
+        new = self.new_snapshots()
+        assert len(new) == 2, f"two writes make two snapshots, found {new}"
+        for layout, changes in zip(new, (first, second), strict=True):
+            self.appended(layout, changes, numbered_on=base)
+
+    @covers("DV-15")
+    def enable_vectors(self) -> None:
+        """Switch deletion vectors on: nothing may be left that something newer replaces, for nothing is marked."""
+        self.table.enable_vectors()
+        for layout in self.new_snapshots():
+            self.settle(layout)
+        levels = {file.level for file in self.latest.files.values()}
+        assert levels <= {self.options.max_level}, f"vectors are on, with runs at the levels {sorted(levels)}"
+        self.options = replace(self.options, deletion_vectors=True)
+
+    @covers("DVF-5", "RD-11")
+    def damage_is_noticed(self, bit: int) -> None:
+        """Flip a bit of the vectors: no read may take them for what they are not."""
+        if self.latest.vectors:
+            assert self.table.damage_vectors(bit), (
+                f"a read took vectors with bit {bit} (from the end) flipped"
+            )
+
     @covers("CMP-3", "CMP-7", "DV-13", "CMT-2")
     def compact(self, *, full: bool) -> None:
         """Compact, and check that every bucket did what the strategy says."""
@@ -166,9 +194,15 @@ class Watched:
     # ---------------------------------------------------------------- a write
 
     @covers("LSM-5", "LSM-2", "TBL-3", "TBL-6", "CMT-2", "DV-14")
-    def appended(self, layout: Layout, changes: Sequence[Change]) -> None:
-        """Check that a write added level-0 files only, numbered above all others."""
+    def appended(
+        self, layout: Layout, changes: Sequence[Change], *, numbered_on: Layout | None = None
+    ) -> None:
+        """Check that a write added level-0 files only, numbered above all others.
+
+        ``numbered_on``: the snapshot that its numbers must be above, if not the one before it.
+        """
         before = self.latest
+        older = (numbered_on or before).buckets()
         assert layout.kind == APPEND, f"a write makes an APPEND snapshot, found {layout.kind}"
         assert before.entries() <= layout.entries(), "a write removes no file"
         assert layout.vectors == before.vectors, "a write changes no vector"
@@ -177,7 +211,7 @@ class Watched:
         assert {file.bucket for file in added} == set(touched), "a write goes to the buckets of its keys"
         for file in added:
             assert file.level == 0, f"a write goes to level 0, found {file}"
-            highest = max((one.max_sequence for one in before.buckets().get(file.bucket, [])), default=-1)
+            highest = max((one.max_sequence for one in older.get(file.bucket, [])), default=-1)
             first, last = file.min_sequence, file.max_sequence
             assert highest < first, f"sequence numbers start above {highest}, found {first}"
             # Those of a live file decide where numbering starts; gaps within a write there are none.

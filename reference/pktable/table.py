@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.errors import CommitConflictError, InvalidRequestError, NotATableError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
@@ -25,7 +25,7 @@ from pktable.catalog.commit import Committer
 from pktable.catalog.listing import list_files
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.scan import plan_read
-from pktable.catalog.schemas import create_schema, load_schemas
+from pktable.catalog.schemas import alter_options, create_schema, load_schemas
 from pktable.catalog.snapshots import Snapshots
 from pktable.catalog.state import States, TableState
 from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
@@ -135,6 +135,23 @@ class Table:
         """
         state = self.prepare_compaction(full=full).commit(str(uuid.uuid4()))
         return state.id if state else None
+
+    def enable_deletion_vectors(self) -> Table:
+        """Switch deletion vectors on; return the table opened under the new schema, this one where they are on.
+
+        Everything is compacted fully first, because what was superseded without a mark would be read beside its
+        successor. Let nobody else write meanwhile: a compaction planned before marks nothing.
+        Raises CommitConflictError if somebody has. Clauses: DV-15.
+        """
+        files = self._files
+        if files.options.deletion_vectors_enabled:
+            return self
+        self.compact(full=True)
+        state = self._committer.latest()
+        if any(file.level < files.options.max_level for live in state.files.values() for file in live):
+            raise CommitConflictError("a write came between compaction and deletion vectors", state.id)
+        alter_options(files.store, self.path, self.schema, {"deletion-vectors.enabled": "true"}, now_millis())
+        return Table(files.store, self.path, load_schemas(files.store, self.path), self._runner)
 
     def prepare_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from pktable_spec.options import parse_options
 
 from pktable.bucket.read import BucketRead
 from pktable.bucket.table_files import TableFiles
@@ -33,6 +34,7 @@ def plan_read(
     Clauses: RD-1, RD-3, RD-4, RD-5, RD-8.
     """
     parts = []
+    vectors = reads_by_vectors(files, state)
     buckets = _buckets(files, state, predicate)
     for identity in state.files:
         if buckets is not None and identity[1] not in buckets:
@@ -41,10 +43,8 @@ def plan_read(
         if predicate is not None and not may_match(predicate, partition):
             continue
         live = state.files[identity]
-        wanted = (
-            live if fresh or not files.options.deletion_vectors_enabled else [f for f in live if f.level > 0]
-        )
-        merges = needs_merge(files, wanted)
+        wanted = live if fresh or not vectors else [f for f in live if f.level > 0]
+        merges = needs_merge(wanted, vectors=vectors)
         if merges:
             files.options.require_mergeable()
         if predicate is not None:
@@ -57,7 +57,17 @@ def plan_read(
     return parts
 
 
-def needs_merge(files: TableFiles, wanted: Sequence[DataFileMeta]) -> bool:
+def reads_by_vectors(files: TableFiles, state: TableState) -> bool:
+    """Whether the table had deletion vectors when ``state`` was committed: before, nothing was marked.
+
+    Clauses: DV-15.
+    """
+    if state.snapshot is None or state.snapshot.schema_id == files.schema.id:
+        return files.options.deletion_vectors_enabled
+    return parse_options(files.schema_of(state.snapshot.schema_id).options).deletion_vectors_enabled
+
+
+def needs_merge(wanted: Sequence[DataFileMeta], *, vectors: bool) -> bool:
     """Whether some record of ``wanted`` may have to give way to another, or be dropped.
 
     Not so above level 0 where no file holds retractions: with vectors there is one live record per key
@@ -66,7 +76,7 @@ def needs_merge(files: TableFiles, wanted: Sequence[DataFileMeta]) -> bool:
     if any(file.delete_row_count != 0 for file in wanted):
         return True
     levels = {file.level for file in wanted}
-    if files.options.deletion_vectors_enabled:
+    if vectors:
         return 0 in levels
     return len(levels) > 1 or (0 in levels and len(wanted) > 1)
 

@@ -68,6 +68,19 @@ def create_schema(
         raise InvalidRequestError(f"{root}: expected no table there, found one")
 
 
+def alter_options(
+    store: FileIO, root: str, schema: TableSchema, options: Mapping[str, str], now_millis: int
+) -> None:
+    """Write the schema after ``schema`` with ``options`` set. Raises InvalidRequestError if there is one already.
+
+    Clauses: META-1.
+    """
+    changed = replace(schema, id=schema.id + 1, options={**schema.options, **options}, time_millis=now_millis)
+    _check(changed)
+    if not store.put_if_absent(f"{root}/schema/{PREFIX}{changed.id}", encode_schema(changed)):
+        raise InvalidRequestError(f"{root}: expected schema {schema.id} to be the latest, found {changed.id}")
+
+
 def _fields(columns: str | pa.Schema, primary_key: Sequence[str]) -> tuple[Field, ...]:
     if isinstance(columns, str):
         fields = parse_columns(columns)

@@ -7,6 +7,7 @@ States are immutable, so a retained snapshot is nothing but the states it was ma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pktable_spec.interface import (
@@ -32,12 +33,14 @@ from pktable_spec.vocabulary import APPEND, COMPACT
 class _Snapshot(NamedTuple):
     kind: str
     states: Mapping[BucketId, State]
+    mechanism: Mechanism
 
 
 class ModelTable:
     """A `TableUnderTest` without bytes. ``mechanism`` lets a test put a fault in."""
 
     can_stage_writes = True
+    stores_bytes = False
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class ModelTable:
         mechanism: Callable[[ModelOptions], Mechanism] = Mechanism,
     ) -> None:
         self.shape = shape
+        self._mechanism = mechanism
         self.mechanism = mechanism(ModelOptions.parse(options))
         self.states: dict[BucketId, State] = {}
         self._history: list[_Snapshot] = []
@@ -67,6 +71,20 @@ class ModelTable:
 
     def reopen(self) -> None:
         """Do nothing: all there is, is stored."""
+
+    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        for changes in (first, second):
+            self.write(changes, write_only=True)
+
+    def enable_vectors(self) -> None:
+        self.compact(full=True)
+        self.mechanism = self._mechanism(replace(self.mechanism.options, deletion_vectors=True))
+
+    def damage_vectors(self, number: int) -> bool:
+        return True
+
+    def reorder_vectors(self) -> None:
+        """Do nothing: there are no bytes."""
 
     def close(self) -> None:
         """Do nothing: there are no files."""
@@ -134,9 +152,11 @@ class ModelTable:
     ) -> list[Row]:
         if snapshot is None:
             snapshot = len(self._history)
-        read = self.mechanism.fresh_read if fresh else self.mechanism.plain_read
-        states = self._history[snapshot - 1].states if snapshot else {}
-        rows = [record.row for state in states.values() for record in read(state)]
+        rows: list[Row] = []
+        if snapshot:
+            _, states, mechanism = self._history[snapshot - 1]
+            read = mechanism.fresh_read if fresh else mechanism.plain_read
+            rows = [record.row for state in states.values() for record in read(state)]
         return rows if query is EVERYTHING else query.over(self.shape, rows)[: query.limit]
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
@@ -194,7 +214,7 @@ class ModelTable:
         return self._tickets
 
     def _commit(self, kind: str) -> None:
-        self._history.append(_Snapshot(kind, dict(self.states)))
+        self._history.append(_Snapshot(kind, dict(self.states), self.mechanism))
 
 
 def _file_name(bucket: BucketId, file: int) -> str:
