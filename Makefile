@@ -5,7 +5,7 @@ PROFILE ?= quick
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
 
-.PHONY: help verify test lint trace bench mutants clean java
+.PHONY: help verify test interop lint trace tla bench mutants clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,12 +17,18 @@ test: java $(STAMP)  ## run the tests (those marked slow excepted)
 	$(BIN)/python -m pytest -q -n auto -m "not spark and not slow"
 	$(BIN)/python -m pytest -q -m "spark and not slow"
 
+interop: java $(STAMP)  ## compare with real Paimon implementations, set up in .interop (PROFILE=quick|deep)
+	@$(BIN)/python -m model_tests.interop $(PROFILE)
+
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untested one
 	@$(BIN)/python -m pktable_spec.trace
+
+tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle against them
+	@$(BIN)/python -m model_tests.tlc
 
 bench: java $(STAMP)  ## run the benchmarks
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
@@ -31,7 +37,7 @@ mutants: java $(STAMP)  ## put in each of some bugs that table formats have had,
 	@$(BIN)/python -m model_tests.mutants
 
 clean:  ## remove .venv and everything generated
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
+	rm -rf .venv .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
 	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
 

@@ -49,13 +49,13 @@ class PaimonTable:
     """`pktable.Table` as a `TableUnderTest`. ``spark``: a session, or None for the local runner."""
 
     can_stage_writes = True
-    stores_bytes = True
     _threads = ThreadPoolExecutor(3)
 
     def __init__(self, shape: Shape, options: Mapping[str, str], path: Path, spark: Any = None) -> None:
         from pktable import Table
 
         self._shape, self._path, self._spark = shape, path, spark
+        self.directory = path
         self._table = Table.create(
             path,
             ", ".join(f"{name} {kind}" for name, kind in shape.columns),
@@ -112,7 +112,13 @@ class PaimonTable:
         shutil.rmtree(self._path, ignore_errors=True)
 
     def enable_vectors(self) -> None:
-        self._table = self._table.enable_deletion_vectors()
+        from pktable.format.schema import encode_schema
+
+        schema = self._table.schema
+        options = {**schema.options, "deletion-vectors.enabled": "true"}
+        path = self._path / "schema" / f"schema-{schema.id + 1}"
+        path.write_bytes(encode_schema(replace(schema, id=schema.id + 1, options=options)))
+        self.reopen()
 
     # -------------------------------------------- what others and disks do
 
@@ -126,9 +132,10 @@ class PaimonTable:
     def damage_vectors(self, number: int) -> bool:
         from pktable import CorruptFileError, Table
 
-        state = self._table._committer.latest()
-        paths = [Path(self._table._files.index_path(index)) for index in state.indexes.values()]
-        path = paths[number % len(paths)]
+        files = self._table._files
+        indexes = self._table._committer.latest().indexes.items()
+        paths = [files.index_path(files.place(*bucket), index) for bucket, index in indexes]
+        path = Path(paths[number % len(paths)])
         good = path.read_bytes()
         byte, bit = divmod(number % (8 * len(good)), 8)
         damaged = bytearray(good)
@@ -215,13 +222,13 @@ class PaimonTable:
             VectorInfo(state.index.file_name, bucket, name, positions)
             for bucket, state in self._buckets(snapshot)
             if state.index is not None
-            for name, positions in self._stored_vectors(state.index).items()
+            for name, positions in self._stored_vectors(state).items()
         ]
 
-    def _stored_vectors(self, index: Any) -> dict[str, frozenset[int]]:
-        path = self._table._files.index_path(index)
+    def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
+        path = self._table._files.index_path(bucket.place, bucket.index)
         if path not in self._vectors:
-            self._vectors[path] = stored_vectors(Path(path).read_bytes(), index.ranges or ())
+            self._vectors[path] = stored_vectors(Path(path).read_bytes(), bucket.index.ranges or ())
         return self._vectors[path]
 
     def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:

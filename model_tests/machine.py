@@ -44,7 +44,9 @@ class TableMachine(RuleBasedStateMachine):
     def create(self, table: History, layers: int, over: list[int], late: bool) -> None:
         """Create a table, empty or in use: what is written over large runs meets them by lookup, not by merge."""
         if late:
-            table = replace(table, options={**table.options, DELETION_VECTORS: "false"})
+            # Compacted as often as may be, so that there are levels between the first and the last.
+            options = {DELETION_VECTORS: "false", "num-sorted-run.compaction-trigger": "2"}
+            table = replace(table, options={**table.options, **options})
         self.checked = Checked(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]
         if layers:
@@ -125,19 +127,23 @@ class TableMachine(RuleBasedStateMachine):
         self._do("reopen", query)
 
     @covers("DV-15")
-    @precondition(lambda self: not self.checked.main.options.deletion_vectors and not self.checked.jobs)
+    @precondition(
+        lambda self: (
+            self._is_stored() and not self.checked.main.options.deletion_vectors and not self.checked.jobs
+        )
+    )
     @rule(query=QUERY_NUMBERS)
     def enable_vectors(self, query: int) -> None:
         self._do("enable vectors", query)
 
     @covers("DVF-5", "RD-11")
-    @precondition(lambda self: self.checked.main.table.stores_bytes and self.checked.main.latest.vectors)
+    @precondition(lambda self: self._is_stored() and self.checked.main.latest.vectors)
     @rule(bit=BITS)
     def damage_vectors(self, bit: int) -> None:
         self._do("damage vectors", bit=bit)
 
     @covers("DVF-1")
-    @precondition(lambda self: self.checked.main.table.stores_bytes and self._vectors_of_a_bucket() > 1)
+    @precondition(lambda self: self._is_stored() and self._vectors_of_a_bucket() > 1)
     @rule(query=QUERY_NUMBERS)
     def reorder_vectors(self, query: int) -> None:
         self._do("reorder vectors", query)
@@ -184,6 +190,9 @@ class TableMachine(RuleBasedStateMachine):
             if (operation.do, operation.full) == (do, full):
                 return False
         return True
+
+    def _is_stored(self) -> bool:
+        return self.checked.main.table.directory is not None
 
     def _vectors_of_a_bucket(self) -> int:
         return max(Counter(bucket for bucket, _ in self.checked.main.latest.vectors).values(), default=0)

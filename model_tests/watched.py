@@ -53,6 +53,7 @@ class Stats:
     snapshots_compared: int = 0
     compactions: int = 0
     refused: int = 0
+    refined: int = 0  # snapshots on disk shown to be steps of the mechanism
 
 
 @dataclass
@@ -110,6 +111,7 @@ class Watched:
         self.meaning = Meaning(lambda row: shape.pick(row, shape.primary_key), self.bucket_of)
         self.layouts: list[Layout] = [Layout(0, "")]
         self.written_by: dict[FileKey, int] = {}
+        self.unmarked: set[FileKey] = set()
         self.records: dict[FileKey, Sequence[StoredRecord]] = {}
 
     @property
@@ -146,13 +148,12 @@ class Watched:
 
     @covers("DV-15")
     def enable_vectors(self) -> None:
-        """Switch deletion vectors on: nothing may be left that something newer replaces, for nothing is marked."""
+        """Switch deletion vectors on: what was superseded before has no mark, and is not to be read all the same."""
         self.table.enable_vectors()
-        for layout in self.new_snapshots():
-            self.settle(layout)
-        levels = {file.level for file in self.latest.files.values()}
-        assert levels <= {self.options.max_level}, f"vectors are on, with runs at the levels {sorted(levels)}"
         self.options = replace(self.options, deletion_vectors=True)
+        self.unmarked = set(self.latest.files)
+        for layout in self.layouts[1:]:
+            layout.plain = self.plain_rows(layout)
 
     @covers("DVF-5", "RD-11")
     def damage_is_noticed(self, bit: int) -> None:
@@ -231,7 +232,7 @@ class Watched:
             runs = sorted_runs(
                 [pick_file(file, bool(base.vectors.get((bucket, file.name)))) for file in files], base
             )
-            choose = picks.full_pick if full else picks.universal_pick
+            choose = picks.full_pick if full or self.may_hide_unmarked(files) else picks.universal_pick
             pick = choose(runs, self.options)
             if pick is None:
                 continue
@@ -245,6 +246,11 @@ class Watched:
                     frozenset(str(file.name) for file in division.upgrades),
                 )
         return found
+
+    def may_hide_unmarked(self, files: Sequence[FileInfo]) -> bool:
+        """Whether one of a bucket's files may replace rows that no vector marks. Clauses: DV-15."""
+        deepest = max(file.level for file in files)
+        return any((file.bucket, file.name) in self.unmarked for file in files if 0 < file.level < deepest)
 
     def compacted(self, new: Sequence[Layout], base: Layout, *, full: bool, among: set[BucketId]) -> None:
         """Check at most one COMPACT snapshot against what was expected of ``base``.
@@ -301,18 +307,19 @@ class Watched:
         if self.reads_records:
             self.metadata_is_true(layout)
             self.newer_runs_hold_newer_records(layout)
+        for key, file in layout.files.items():
+            assert file.level > 0 or key in self.written_by, f"a compaction put {file} into level 0"
+        layout.fresh = frozenset(self.meaning.rows(layout.id))
+        layout.plain = self.plain_rows(layout) if self.options.deletion_vectors else layout.fresh
+        self.layouts.append(layout)
+
+    def plain_rows(self, layout: Layout) -> frozenset[Row]:
+        """Return what a read by vectors must return: what compaction has absorbed. Clauses: RD-1, RD-2."""
         oldest: dict[BucketId, int] = {}
         for key, file in layout.files.items():
             if file.level == 0:
-                assert key in self.written_by, f"a compaction put {file} into level 0"
                 oldest[file.bucket] = min(self.written_by[key], oldest.get(file.bucket, layout.id))
-        layout.fresh = frozenset(self.meaning.rows(layout.id))
-        layout.plain = (
-            frozenset(self.meaning.absorbed_rows(layout.id, oldest))
-            if self.options.deletion_vectors
-            else layout.fresh
-        )
-        self.layouts.append(layout)
+        return frozenset(self.meaning.absorbed_rows(layout.id, oldest))
 
     @covers("DV-1", "DV-2", "DV-3", "DV-4", "DV-5", "DV-10")
     def vectors_are_well_formed(self, layout: Layout) -> None:

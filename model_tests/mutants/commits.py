@@ -8,9 +8,9 @@ from threading import local
 from typing import Any
 from unittest import mock
 
-from pktable import changing, table
+from pktable import changing
 from pktable.bucket.table_files import BucketChange
-from pktable.catalog import commit, schemas
+from pktable.catalog import commit
 from pktable.catalog.manifests import ADD, DELETE, Manifests
 from pktable.catalog.state import TableState
 from pktable.lsm.vectors import VectorMaintainer
@@ -111,12 +111,6 @@ def _restarts_when_write_only(write: Any) -> Any:
     return written
 
 
-def _enabled_at_once(self: table.Table) -> table.Table:
-    files, switched_on = self._files, {"deletion-vectors.enabled": "true"}
-    schemas.alter_options(files.store, self.path, self.schema, switched_on, table.now_millis())
-    return table.Table(files.store, self.path, schemas.load_schemas(files.store, self.path), self._runner)
-
-
 MUTANTS = (
     Mutant(
         "M03",
@@ -174,14 +168,6 @@ MUTANTS = (
         "appended: sequence numbers start above",
         ("LSM-5", "CMT-10"),
         bugs=("paimon#3327",),
-    ),
-    Mutant(
-        "S4",
-        "deletion vectors are switched on without a full compaction",
-        patched((table.Table, "enable_deletion_vectors", instead(_enabled_at_once))),
-        "enable_vectors: vectors are on, with runs",
-        ("DV-15",),
-        bugs=("paimon#5874", "paimon#6666"),
     ),
     Mutant(
         "C14",

@@ -31,8 +31,8 @@ from model_tests.profiles import Profile
 SEEDS: Final = 20
 HISTORIES: Final = 40  # that a seed draws before it gives up
 STEPS: Final = 14  # of a history, after its first layers
-DRAWN: Final = Profile("mutants", HISTORIES, STEPS, reread_limit=1, shrinks=False)
-STORED: Final = Profile("mutants", histories=1, steps=1, reread_limit=2)
+DRAWN: Final = Profile("mutants", HISTORIES, STEPS, reread_limit=1, refines=False, shrinks=False)
+STORED: Final = Profile("mutants", histories=1, steps=1, reread_limit=2, refines=False)
 MEMORY: Final = "/dev/shm"
 
 Progress = Callable[[str, int, int], None]

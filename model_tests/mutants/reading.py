@@ -12,10 +12,11 @@ from unittest import mock
 from pktable.bucket import read
 from pktable.bucket.data_reader import DataReader, without_marked
 from pktable.bucket.row_groups import row_groups_that_may_match
+from pktable.bucket.table_files import TableFiles
 from pktable.catalog import scan
 from pktable.local import LocalRunner, Query
 
-from model_tests.mutants.registry import IN_THE_PLAN, READ, Mutant, patched
+from model_tests.mutants.registry import IN_THE_PLAN, NOT_PICKED, READ, Mutant, instead, patched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -165,6 +166,14 @@ MUTANTS = (
         ("RD-9",),
         bugs=("paimon#4296", "paimon#9141", "paimon#7665"),
         spark=IN_THE_PLAN,
+    ),
+    Mutant(
+        "S4",
+        "rows superseded before vectors were switched on are taken for live",
+        patched((TableFiles, "may_hide_unmarked", instead(lambda self, live: False))),
+        rf"{READ}|{NOT_PICKED}",
+        ("DV-15", "DV-12"),
+        bugs=("paimon#5874", "paimon#6666"),
     ),
     Mutant(
         "M19",

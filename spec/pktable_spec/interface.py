@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from pktable_spec.vocabulary import RowKind
@@ -159,6 +160,11 @@ class TableUnderTest(Protocol):
     """A primary-key table that can be written, compacted, read at every snapshot, and looked into."""
 
     @property
+    def directory(self) -> Path | None:
+        """Where the table is stored; None for one that is held in memory."""
+        ...
+
+    @property
     def can_stage_writes(self) -> bool:
         """Whether `begin_write` works; `begin_compaction` always does."""
         ...
@@ -212,12 +218,10 @@ class TableUnderTest(Protocol):
         ...
 
     def enable_vectors(self) -> None:
-        """Switch deletion vectors on, with the compaction that takes. Clauses: DV-15."""
-        ...
+        """Switch deletion vectors on by a new schema and nothing else, and open the table again.
 
-    @property
-    def stores_bytes(self) -> bool:
-        """Whether there are files to damage and to write otherwise; if not, the next two do nothing."""
+        This and the next two act on files; a table held in memory does nothing.
+        """
         ...
 
     def damage_vectors(self, number: int) -> bool:

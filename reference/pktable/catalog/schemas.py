@@ -48,15 +48,18 @@ def create_schema(
     comment: str,
     now_millis: int,
 ) -> None:
-    """Write ``schema-0`` of a new table. Raises InvalidRequestError, and then writes nothing."""
-    given = tuple(options.items())
+    """Write ``schema-0`` of a new table, of one bucket unless ``options`` give another number.
+
+    Raises InvalidRequestError, and then writes nothing.
+    """
+    given = {"bucket": "1", **options}
     schema = TableSchema(
         id=0,
         fields=_fields(columns, primary_key),
         highest_field_id=0,
         partition_keys=tuple(partition_by),
         primary_keys=tuple(primary_key),
-        options={name: str(value) for name, value in given},
+        options={name: str(value) for name, value in given.items()},
         comment=comment,
         time_millis=now_millis,
     )
@@ -66,19 +69,6 @@ def create_schema(
         raise InvalidRequestError(f"{root}: expected no table there, found one")
     if not store.put_if_absent(f"{root}/schema/{PREFIX}0", encode_schema(schema)):
         raise InvalidRequestError(f"{root}: expected no table there, found one")
-
-
-def alter_options(
-    store: FileIO, root: str, schema: TableSchema, options: Mapping[str, str], now_millis: int
-) -> None:
-    """Write the schema after ``schema`` with ``options`` set. Raises InvalidRequestError if there is one already.
-
-    Clauses: META-1.
-    """
-    changed = replace(schema, id=schema.id + 1, options={**schema.options, **options}, time_millis=now_millis)
-    _check(changed)
-    if not store.put_if_absent(f"{root}/schema/{PREFIX}{changed.id}", encode_schema(changed)):
-        raise InvalidRequestError(f"{root}: expected schema {schema.id} to be the latest, found {changed.id}")
 
 
 def _fields(columns: str | pa.Schema, primary_key: Sequence[str]) -> tuple[Field, ...]:

@@ -10,7 +10,7 @@ Clauses: TBL-6, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -98,8 +98,9 @@ class SparkRunner:
         columns, predicate = query.columns, query.predicate
         tested = predicate.columns() if predicate else ()
         needed = [*columns, *(name for name in tested if name not in columns)]
-        native = [part for part in query.parts if is_native(files, part)]
-        others = [part for part in query.parts if not is_native(files, part)]
+        pieces = [piece for part in query.parts for piece in _by_file(part)]
+        native = [piece for piece in pieces if is_native(files, piece, needed)]
+        others = [piece for piece in pieces if not is_native(files, piece, needed)]
         frames = []
         if native:
             frames.append(native_scan(self.session, files, native, needed))
@@ -113,8 +114,10 @@ class SparkRunner:
         return frame if query.limit is None else frame.limit(query.limit)
 
     def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
-        """Return the rows of ``query``; what is tiny and has to be merged never leaves the driver."""
-        if not any(is_native(files, part) for part in query.parts) and self._is_tiny(query.parts):
+        """Return the rows of ``query``; what is tiny and not for Spark's own scan never leaves the driver."""
+        if not any(is_native(files, part, query.columns) for part in query.parts) and self._is_tiny(
+            query.parts
+        ):
             return LocalRunner().read(files, query)
         frame = self.read(files, query)
         with raised_here():
@@ -156,6 +159,13 @@ class SparkRunner:
                     yield from for_spark(table).to_batches()
 
         return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(rows, schema)
+
+
+def _by_file(part: BucketRead) -> list[BucketRead]:
+    """Return ``part`` file by file unless it is merged: files are read in different ways, and by several tasks."""
+    if part.merges:
+        return [part]
+    return [replace(part, state=replace(part.state, files=(file,))) for file in part.state.files]
 
 
 def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:

@@ -7,7 +7,6 @@ States are immutable, so a retained snapshot is nothing but the states it was ma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from pktable_spec.interface import (
@@ -33,14 +32,13 @@ from pktable_spec.vocabulary import APPEND, COMPACT
 class _Snapshot(NamedTuple):
     kind: str
     states: Mapping[BucketId, State]
-    mechanism: Mechanism
 
 
 class ModelTable:
     """A `TableUnderTest` without bytes. ``mechanism`` lets a test put a fault in."""
 
     can_stage_writes = True
-    stores_bytes = False
+    directory = None
 
     def __init__(
         self,
@@ -49,7 +47,6 @@ class ModelTable:
         mechanism: Callable[[ModelOptions], Mechanism] = Mechanism,
     ) -> None:
         self.shape = shape
-        self._mechanism = mechanism
         self.mechanism = mechanism(ModelOptions.parse(options))
         self.states: dict[BucketId, State] = {}
         self._history: list[_Snapshot] = []
@@ -77,8 +74,7 @@ class ModelTable:
             self.write(changes, write_only=True)
 
     def enable_vectors(self) -> None:
-        self.compact(full=True)
-        self.mechanism = self._mechanism(replace(self.mechanism.options, deletion_vectors=True))
+        """Do nothing: there is no file to say so."""
 
     def damage_vectors(self, number: int) -> bool:
         return True
@@ -152,11 +148,9 @@ class ModelTable:
     ) -> list[Row]:
         if snapshot is None:
             snapshot = len(self._history)
-        rows: list[Row] = []
-        if snapshot:
-            _, states, mechanism = self._history[snapshot - 1]
-            read = mechanism.fresh_read if fresh else mechanism.plain_read
-            rows = [record.row for state in states.values() for record in read(state)]
+        read = self.mechanism.fresh_read if fresh else self.mechanism.plain_read
+        states = self._history[snapshot - 1].states if snapshot else {}
+        rows = [record.row for state in states.values() for record in read(state)]
         return rows if query is EVERYTHING else query.over(self.shape, rows)[: query.limit]
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
@@ -214,7 +208,7 @@ class ModelTable:
         return self._tickets
 
     def _commit(self, kind: str) -> None:
-        self._history.append(_Snapshot(kind, dict(self.states), self.mechanism))
+        self._history.append(_Snapshot(kind, dict(self.states)))
 
 
 def _file_name(bucket: BucketId, file: int) -> str:
