@@ -5,7 +5,7 @@ PROFILE ?= quick
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
 
-.PHONY: help verify test interop lint trace tla bench clean java
+.PHONY: help verify test interop lint trace tla bench mutants clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle agai
 
 bench: java $(STAMP)  ## run the benchmarks
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
+
+mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found
+	@$(BIN)/python -m model_tests.mutants
 
 clean:  ## remove .venv and everything generated
 	rm -rf .venv .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
