@@ -32,7 +32,7 @@ def filtered_positions(bench: Bench, first: int) -> list[tuple[Result, str | Non
     found = []
     for peer, faulty in ((OLDER_PYPAIMON, True), (PYPAIMON, False)):
         name = f"calibration: {peer}, {'faulty' if faulty else 'sound'}"
-        drawn = histories(OURS_ALONE.actors, OURS_ALONE.creators, SMALL, bitmap64=False)
+        drawn = histories(OURS_ALONE.actors, OURS_ALONE.creators, SMALL, bitmap64=False, most_conditions=6)
         result = bench.run(name, drawn, [peer], count=HISTORIES, first=first, shrinks=False)
         found.append((result, _wrong_with(result, faulty=faulty)))
     return found

@@ -20,6 +20,8 @@ from model_tests.history import BULK, spelled_out
 
 PlainChange: TypeAlias = tuple[str, Row]
 """A row kind by symbol, and a row."""
+Condition: TypeAlias = tuple[str, str, str]
+"""A column, one of = <> < <= > >=, and a literal."""
 
 KEYS: Final[Mapping[str, tuple[str, str, str, str]]] = {
     "INT": ("1", "0", "-1", "2147483647"),
@@ -145,7 +147,7 @@ class History:
     definition: Definition
     created_by: str
     steps: tuple[Step, ...]
-    where: tuple[tuple[str, str, str], ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
     def __repr__(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)
@@ -182,7 +184,7 @@ def definitions(universe: Universe, *, bitmap64: bool) -> SearchStrategy[Definit
             st.sampled_from([(name,) for name in universe.keys]),
             st.lists(st.sampled_from(list(universe.keys)), min_size=2, max_size=2).map(tuple),
         ),
-        partitions=st.one_of(st.just(()), st.sampled_from([(name,) for name in PARTITIONS])),
+        partitions=st.one_of(st.just(()), st.sampled_from([(name,) for name in universe.partitions])),
         values=st.sampled_from((("STRING",), universe.values)),
         options=st.fixed_dictionaries(
             {
@@ -237,7 +239,13 @@ class Actor:
 
 @st.composite
 def histories(
-    draw: st.DrawFn, actors: Sequence[Actor], creators: Sequence[str], universe: Universe, *, bitmap64: bool
+    draw: st.DrawFn,
+    actors: Sequence[Actor],
+    creators: Sequence[str],
+    universe: Universe,
+    *,
+    bitmap64: bool,
+    most_conditions: int = 1,
 ) -> History:
     """Draw a history of two to six steps; an actor that compacts ends it."""
     definition = draw(definitions(universe, bitmap64=bitmap64))
@@ -259,7 +267,7 @@ def histories(
         definition,
         draw(st.sampled_from(list(creators))),
         tuple(steps),
-        draw(conditions(definition, universe)),
+        draw(conditions(definition, universe, most_conditions)),
     )
 
 
@@ -274,9 +282,9 @@ def _loaded(definition: Definition, universe: Universe, by: str) -> list[Step]:
 
 
 def conditions(
-    definition: Definition, universe: Universe
-) -> SearchStrategy[tuple[tuple[str, str, str], ...]]:
-    """Draw no condition, or one on a key column of integers or strings."""
+    definition: Definition, universe: Universe, most: int
+) -> SearchStrategy[tuple[Condition, ...]]:
+    """Draw up to ``most`` conditions on key columns of integers or strings."""
     possible = [
         (name, operator, literal)
         for name in definition.primary_key
@@ -287,7 +295,7 @@ def conditions(
     ]
     if not possible:
         return st.just(())
-    return st.one_of(st.just(()), st.sampled_from(possible).map(lambda one: (one,)))
+    return st.lists(st.sampled_from(possible), max_size=most, unique=True).map(tuple)
 
 
 @st.composite

@@ -8,10 +8,10 @@ between it and the peers.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
 
 from model_tests.history import row_kind
-from model_tests.interop.histories import Definition, History, PlainChange, Step, numbered
+from model_tests.interop.histories import Condition, Definition, History, PlainChange, Step, numbered
 from model_tests.interop.limits import Limit, Snapshot
 from model_tests.interop.peers import Outcome, Peer, PeerError, read_with_all
 from model_tests.interop.plain import rows_of, table_of
@@ -180,37 +180,61 @@ class Played:
 
 def compare(played: Played, readers: Iterable[Peer], limits: Sequence[Limit], tally: Tally) -> None:
     """Compare every snapshot as everyone reads it. Raises AssertionError naming readers, snapshots and rows."""
-    expected = played.expected()
-    table = played.table
-    snapshots = {id: Snapshot(played.path, id, table) for id in expected}
-    wrong = []
-    for id in expected:
-        wrong += _wrong_rows(f"{OURS}, fresh read", id, _our_read(table, id, fresh=True), played.all_rows(id))
-        tally.vector_kinds |= snapshots[id].container_kinds
-    for where in ((), played.history.where) if played.history.where else ((),):
-        keeps = partial(_holds, played.history.definition, where)
-        wanted = {id: [row for row in rows if keeps(row)] for id, rows in expected.items()}
-        found: dict[str, Any] = {OURS: {id: _our_read(table, id, where=where) for id in expected}}
-        found |= read_with_all(readers, str(played.path), where)
-        for reader, outcomes in found.items():
-            told = f"{reader}, where {' '.join(where[0])}" if where else reader
-            if isinstance(outcomes, PeerError) or set(outcomes) != set(expected):
-                wrong.append(f"{told}: expected snapshots {sorted(expected)}, found {outcomes}")
-                continue
-            for id, outcome in outcomes.items():
-                limit = _limit_of(reader, snapshots[id], limits, filtered=bool(where))
-                if limit is not None and limit.is_met(outcome):
-                    tally.limits[limit] = tally.limits.get(limit, 0) + 1
-                elif limit is not None and limit.always and not where:
-                    wrong.append(
-                        f"{told}, snapshot {id}: {limit.what} should fail with {limit.error!r}: {outcome}"
-                    )
-                else:  # under a condition a peer may never look at what it cannot read
-                    wrong += _wrong_rows(told, id, outcome, wanted[id])
-            tally.reads[reader] = tally.reads.get(reader, 0) + len(outcomes)
+    comparison = _Comparison(played, list(readers), limits, tally)
+    wrong = comparison.of_fresh_reads()
+    for condition in (None, *played.history.conditions):
+        wrong += comparison.of_reads(condition)
     assert not wrong, "\n".join(wrong[:6])
     tally.histories += 1
-    tally.snapshots += len(expected)
+    tally.snapshots += len(comparison.expected)
+
+
+class _Comparison:
+    """The snapshots of a history that has been played, and what a read of each must give."""
+
+    def __init__(self, played: Played, readers: list[Peer], limits: Sequence[Limit], tally: Tally) -> None:
+        self._played, self._readers, self._limits, self._tally = played, readers, limits, tally
+        self._table = played.table
+        self.expected = played.expected()
+        self._snapshots = {id: Snapshot(played.path, id, self._table) for id in self.expected}
+
+    def of_fresh_reads(self) -> list[str]:
+        wrong = []
+        for id, snapshot in self._snapshots.items():
+            fresh = _our_read(self._table, id, fresh=True)
+            wrong += _wrong_rows(f"{OURS}, fresh read, snapshot {id}", fresh, self._played.all_rows(id))
+            self._tally.vector_kinds |= snapshot.container_kinds
+        return wrong
+
+    def of_reads(self, condition: Condition | None) -> list[str]:
+        wrong = []
+        under = "" if condition is None else f", where {' '.join(condition)}"
+        found: dict[str, Any] = {OURS: {id: _our_read(self._table, id, condition) for id in self.expected}}
+        found |= read_with_all(self._readers, str(self._played.path), [condition] if condition else [])
+        for reader, outcomes in found.items():
+            if isinstance(outcomes, PeerError) or set(outcomes) != set(self.expected):
+                wrong.append(f"{reader}{under}: expected snapshots {sorted(self.expected)}, found {outcomes}")
+                continue
+            for id, outcome in outcomes.items():
+                wrong += self._of_outcome(reader, id, outcome, condition, f"{reader}{under}, snapshot {id}")
+            self._tally.reads[reader] = self._tally.reads.get(reader, 0) + len(outcomes)
+        return wrong
+
+    def _of_outcome(
+        self, reader: str, id: int, outcome: Outcome, condition: Condition | None, at: str
+    ) -> list[str]:
+        limit = _limit_of(reader, self._snapshots[id], self._limits, filtered=condition is not None)
+        if limit is not None and limit.is_met(outcome):
+            self._tally.limits[limit] = self._tally.limits.get(limit, 0) + 1
+            return []
+        # Under a condition a peer may never look at what it cannot read.
+        if limit is not None and limit.always and condition is None:
+            return [f"{at}: reading {limit.what} should fail with {limit.error!r}: {outcome}"]
+        rows = self.expected[id]
+        if condition is not None:
+            keeps = _keeps(self._played.history.definition, condition)
+            rows = [row for row in rows if keeps(row)]
+        return _wrong_rows(at, outcome, rows)
 
 
 def _limit_of(reader: str, snapshot: Snapshot, limits: Sequence[Limit], *, filtered: bool) -> Limit | None:
@@ -220,14 +244,20 @@ def _limit_of(reader: str, snapshot: Snapshot, limits: Sequence[Limit], *, filte
     return None
 
 
-def _wrong_rows(reader: str, snapshot: int, outcome: Outcome, expected: Sequence[Row]) -> list[str]:
+def _wrong_rows(at: str, outcome: Outcome, expected: Sequence[Row]) -> list[str]:
     if isinstance(outcome, PeerError):
-        return [f"{reader}, snapshot {snapshot}: {outcome.told}"]
+        return [f"{at}: {outcome.told}"]
     missing, extra = _difference(expected, outcome), _difference(outcome, expected)
     if not missing and not extra:
         return []
-    told = f"{len(missing)} rows missing, {len(extra)} too many; missing {missing[:3]}, too many {extra[:3]}"
-    return [f"{reader}, snapshot {snapshot}: {told}"]
+    counts = f"{len(missing)} rows missing, {len(extra)} too many"
+    return [f"{at}: {counts}; missing {_brief(missing)}, too many {_brief(extra)}"]
+
+
+def _brief(rows: Sequence[Row]) -> str:
+    """Return a few of the rows, long values cut."""
+    told = [tuple(v[:40] + "…" if isinstance(v, str) and len(v) > 40 else v for v in row) for row in rows[:3]]
+    return str(told)
 
 
 def _difference(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
@@ -235,15 +265,14 @@ def _difference(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
 
 
 def _our_read(
-    table: Table, snapshot: int, *, fresh: bool = False, where: Sequence[tuple[str, str, str]] = ()
+    table: Table, snapshot: int, condition: Condition | None = None, *, fresh: bool = False
 ) -> list[Row]:
-    types = {field.name: str(field.type) for field in table.schema.fields}
-    text = " AND ".join(
-        f"{column} {operator} {literal if _is_number(types[column]) else _quoted(literal)}"
-        for column, operator, literal in where
-    )
-    found = table.to_arrow(snapshot=snapshot, fresh=fresh, where=text or None)
-    return [tuple(row) for row in rows_of(found)]
+    where = None
+    if condition is not None:
+        column, symbol, literal = condition
+        number = _is_number(str(table.schema.field(column).type))
+        where = f"{column} {symbol} {literal if number else _quoted(literal)}"
+    return [tuple(row) for row in rows_of(table.to_arrow(snapshot=snapshot, fresh=fresh, where=where))]
 
 
 def _quoted(text: str) -> str:
@@ -255,21 +284,19 @@ def _is_number(type: str) -> bool:
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: a == b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
-def _holds(definition: Definition, where: Sequence[tuple[str, str, str]], row: Row) -> bool:
-    names = [name for name, _ in definition.columns]
-    for column, operator, literal in where:
-        value = row[names.index(column)]
-        assert value is not None, "conditions are on key columns"
-        order: Callable[[Any], Any] = int if _is_number(definition.type_of(column)) else str.encode
-        if not _OPERATORS[operator](order(value), order(literal)):
-            return False
-    return True
+def _keeps(definition: Definition, condition: Condition) -> Callable[[Row], bool]:
+    """Return whether a row satisfies a condition on a key column: integers by value, strings by UTF-8."""
+    column, symbol, literal = condition
+    at = [name for name, _ in definition.columns].index(column)
+    order: Callable[[Any], Any] = int if _is_number(definition.type_of(column)) else str.encode
+    holds, against = _OPERATORS[symbol], order(literal)
+    return lambda row: holds(order(row[at]), against)
