@@ -20,9 +20,11 @@ from pktable.format.avro import MAGIC, _encode_entry, decode_container, encode_l
 from pktable.format.bounds import ALWAYS_ALLOWED, MOST_TIMES, unpacked
 from pktable.format.types import parse_type
 from pktable.lsm.runs import KeyOrder
+from pktable.table import check
 from pktable_spec.covers import covers
 
 from model_tests import fuzz
+from model_tests.check.surgeon import Surgeon
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -98,6 +100,22 @@ def test_a_schema_may_use_a_type_twice() -> None:
         "fields": [{"name": "f", "type": inner}, {"name": "g", "type": "n"}],
     }
     assert decode_container(container(outer, b"\0\0", 1), "x") == [{"f": {"a": None}, "g": {"a": None}}]
+
+
+@covers("RD-11")
+@pytest.mark.parametrize("name", ["", ".", "..", "../snapshot/snapshot-1", "a/b", "a\0b", "x" * 256])
+def test_a_name_that_leads_elsewhere_is_damage(tmp_path: Path, name: str) -> None:
+    table = Table.create(tmp_path, "k INT", primary_key=["k"])
+    table.upsert(pa.table({"k": pa.array([1], pa.int32())}))
+    surgeon = Surgeon(tmp_path)
+    (file,) = (entry.file.file_name for entry in surgeon.live(1))
+    surgeon.edit_file(file, file_name=name)
+    with pytest.raises(CorruptFileError, match="the name of a file"):
+        Table.open(tmp_path).to_arrow(fresh=True)
+    assert [one.clause for one in check(tmp_path).findings] == ["META-3"]
+    surgeon.edit_snapshot(1, delta_manifest_list=name, index_manifest=name)
+    with pytest.raises(CorruptFileError, match="List: expected"):
+        Table.open(tmp_path).snapshots()
 
 
 @covers("RD-11")

@@ -1,8 +1,8 @@
-"""Bounds for what a few bytes of others can ask of us: memory to unpack a block into, work to read records.
+"""Bounds for what a few bytes of others can ask of us: memory for a block, work for records, other people's files.
 
 A block of a kilobyte can unpack to gigabytes. A schema can say that an array has items of no bytes at all, so
 that ten bytes tell of a quadrillion of them, or that a record holds itself, so that a reader calls itself as often
-as there are bytes. No writer of tables does either; both are damage.
+as there are bytes. A name can lead out of its directory. No writer of tables does any of this; it is damage.
 
 Clauses: RD-11.
 """
@@ -25,6 +25,16 @@ LEAST_BYTES: Final[Mapping[str, int]] = {
     "double": 8,
 }
 """What a value of an Avro type takes at least."""
+
+
+LONGEST_NAME: Final = 255
+"""Bytes of a file's name, as file systems have it."""
+
+
+def is_file_name(text: str) -> bool:
+    """Whether ``text`` names a file in a directory, and in that one."""
+    parts = "/" in text or "\0" in text or text in ("", ".", "..")
+    return not parts and len(text.encode()) <= LONGEST_NAME
 
 
 class Decompressor(Protocol):
