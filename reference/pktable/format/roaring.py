@@ -1,8 +1,12 @@
-"""Portable Roaring bitmaps as masks, one container of 65536 positions at a time.
+"""Portable Roaring bitmaps of 32 bits, read where they lie: as bytes.
 
-A container is a sorted array of 16-bit numbers, a bitset, or runs of (first, length - 1). Going container by
-container keeps the work per position out of Python and touches only what a mask overlaps. The input is what
-the bitmap library has just written, and is trusted.
+A bitmap is a table of containers. Each holds the positions of one stretch of 65536 as a sorted array of
+16-bit numbers, as a bitset, or as runs of (first, length - 1). Reading a bitmap finds and checks its
+containers and copies none of them; a mask touches only those it overlaps. The work is done per container,
+or for many neighbours of one kind at once, never per position.
+
+The subtle case is the table of offsets: it is missing where there are runs and fewer than four containers,
+and it repeats what the containers say, so both must agree.
 
 Clauses: DVF-2.
 """
@@ -11,71 +15,267 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from pktable_spec.errors import CorruptFileError
 
+COOKIE: Final = 12346
 COOKIE_WITH_RUNS: Final = 12347
+FEWEST_WITH_TABLE: Final = 4  # containers, in a bitmap that has runs
+MOST_CONTAINERS: Final = 1 << 16
 CONTAINER_POSITIONS: Final = 1 << 16
 BITSET_BYTES: Final = CONTAINER_POSITIONS // 8
 LARGEST_ARRAY: Final = 4096  # positions; a container of more is a bitset
 ARRAY, BITSET, RUNS = range(3)
 
+BLOCK: Final = 16  # containers worked on at once: their bits and their mask (1 MiB) stay in the cache
 
-def fill_mask(mask: npt.NDArray[np.bool_], start: int, data: bytes) -> None:
-    """Set ``mask[position - start]`` for each position of the bitmap ``data`` that falls into ``mask``."""
-    end = start + len(mask)
-    for first, kind, size, offset in _containers(data):
-        if first >= end:
-            return
-        if first + CONTAINER_POSITIONS <= start:
-            continue
-        inside = _container(data, kind, size, offset)
-        low, high = max(first, start), min(first + CONTAINER_POSITIONS, end)
-        mask[low - start : high - start] = inside[low - first : high - first]
+Mask = npt.NDArray[np.bool_]
+Bits = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
 
 
-def _containers(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (first position, kind, positions or runs, offset) of each container, ascending."""
+@dataclass(frozen=True, eq=False)
+class Bitmap:
+    """An immutable set of positions below 2^32: its portable bytes, and where its containers lie.
+
+    ``keys``: per container, ascending, the high 16 bits of its positions. ``kinds``: ARRAY, BITSET or RUNS.
+    ``sizes``: how many positions. ``starts``, ``stops``: the offsets of its bytes in ``data``.
+    """
+
+    data: memoryview
+    keys: Integers
+    kinds: Bits
+    sizes: Integers
+    starts: Integers
+    stops: Integers
+
+    @cached_property
+    def cardinality(self) -> int:
+        return int(self.sizes.sum())
+
+    @cached_property
+    def greatest(self) -> int:
+        """The greatest position. The bitmap is not empty."""
+        last = len(self.keys) - 1
+        return int(self.keys[last]) * CONTAINER_POSITIONS + int(np.flatnonzero(self._mask(last))[-1])
+
+    def positions(self) -> Integers:
+        """Return the positions, ascending."""
+        parts = [np.empty(0, np.int64)]
+        for kind, first, end in self.stretches():
+            bases = self.keys[first:end] * CONTAINER_POSITIONS
+            if kind == ARRAY:
+                parts.append(np.repeat(bases, self.sizes[first:end]) + self.array_values(first, end))
+            elif kind == BITSET:
+                parts += [
+                    base + np.flatnonzero(self._mask(i)) for i, base in enumerate(bases.tolist(), first)
+                ]
+            else:
+                heads, lasts, of = self.runs(first, end)
+                parts.append(_spelled_out(heads + bases[of], lasts - heads + 1))
+        return np.concatenate(parts)
+
+    def fill(self, mask: Mask, start: int) -> None:
+        """Set ``mask[position - start]``, which is False, for each position of the bitmap inside ``mask``."""
+        first, end = self._overlapping(start, len(mask))
+        for i, stop in self._joined(first, end):
+            base = int(self.keys[i]) * CONTAINER_POSITIONS - start
+            if self.kinds[i] == BITSET:
+                bits = np.frombuffer(self.data, np.uint8, (stop - i) * BITSET_BYTES, self.starts[i])
+                _copy_inside(mask, base, np.unpackbits(bits, bitorder="little").view(np.bool_))
+            elif self.kinds[i] == ARRAY:
+                at = self.array_values(i, stop).astype(np.int64) + base
+                low, high = np.searchsorted(at, (0, len(mask)))
+                mask[at[low:high]] = True
+            else:
+                _copy_inside(mask, base, self._mask(i))
+
+    def fill_bits(self, bits: Bits) -> None:
+        """Set bit ``position & 7`` of ``bits[position >> 3]``, all 0, for each position of the bitmap inside."""
+        first, end = self._overlapping(0, 8 * len(bits))
+        for i, stop in self._joined(first, end):
+            at = int(self.keys[i]) * BITSET_BYTES
+            inside = self.bits(i, stop)
+            bits[at : at + len(inside)] = inside[: len(bits) - at]
+
+    def bits(self, first: int, end: int) -> Bits:
+        """Return the bits of containers that are neighbours, all bitsets or only one, as bytes."""
+        if self.kinds[first] == BITSET:
+            return np.frombuffer(self.data, np.uint8, (end - first) * BITSET_BYTES, self.starts[first])
+        return np.packbits(self._mask(first), bitorder="little")
+
+    def stretches(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (kind, first, end) of the longest stretches of containers of one kind."""
+        if len(self.kinds):
+            turns = np.flatnonzero(np.diff(self.kinds)) + 1
+            bounds = [0, *turns.tolist(), len(self.kinds)]
+            for first, end in pairwise(bounds):
+                yield int(self.kinds[first]), first, end
+
+    def array_values(self, first: int, end: int) -> npt.NDArray[np.uint16]:
+        """Return the low halves of the positions of containers that are arrays, one after another."""
+        return np.frombuffer(self.data, "<u2", int(self.sizes[first:end].sum()), self.starts[first])
+
+    def runs(self, first: int, end: int) -> tuple[Integers, Integers, Integers]:
+        """Return per run of containers that have runs: first and last low half, and its container from ``first``."""
+        stretch = np.frombuffer(
+            self.data, "<u2", int(self.stops[end - 1] - self.starts[first]) // 2, self.starts[first]
+        )
+        counts_at = (self.starts[first:end] - self.starts[first]) // 2
+        of = np.repeat(np.arange(end - first), stretch[counts_at])
+        pairs = np.delete(stretch, counts_at).reshape(-1, 2).astype(np.int64)
+        return pairs[:, 0], pairs[:, 0] + pairs[:, 1], of
+
+    def _mask(self, i: int) -> Mask:
+        """Return one container as a mask."""
+        if self.kinds[i] == BITSET:
+            return np.unpackbits(self.bits(i, i + 1), bitorder="little").view(np.bool_)
+        if self.kinds[i] == ARRAY:
+            mask = np.zeros(CONTAINER_POSITIONS, np.bool_)
+            mask[self.array_values(i, i + 1)] = True
+            return mask
+        heads, lasts, _ = self.runs(i, i + 1)
+        edges = np.empty(2 * len(heads) + 2, np.int64)
+        edges[0], edges[-1] = 0, CONTAINER_POSITIONS
+        edges[1:-1:2], edges[2::2][: len(lasts)] = heads, lasts + 1
+        inside = np.arange(len(edges) - 1) % 2 == 1
+        return np.repeat(inside, np.diff(edges))
+
+    def _overlapping(self, start: int, count: int) -> tuple[int, int]:
+        low, high = start // CONTAINER_POSITIONS, -(-(start + count) // CONTAINER_POSITIONS)
+        first, end = np.searchsorted(self.keys, (low, high))
+        return int(first), int(end)
+
+    def _joined(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield (first, end) of the containers from ``first`` on, one by one but bitsets with their neighbours."""
+        keys, kinds = self.keys[first:end].tolist(), self.kinds[first:end].tolist()
+        i = 0
+        while i < len(keys):
+            stop = i + 1
+            while (
+                stop < len(keys)
+                and stop - i < BLOCK
+                and kinds[i] == kinds[stop] == BITSET
+                and keys[stop] - keys[i] == stop - i
+            ):
+                stop += 1
+            yield first + i, first + stop
+            i = stop
+
+
+def _copy_inside(mask: Mask, at: int, found: Mask) -> None:
+    """Copy to ``mask`` from ``at`` on, which may be negative, what of ``found`` falls into it."""
+    low, high = max(at, 0), min(at + len(found), len(mask))
+    mask[low:high] = found[low - at : high - at]
+
+
+def _spelled_out(heads: Integers, lengths: Integers) -> Integers:
+    """Return the numbers of the runs that begin at ``heads``."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(heads - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def read_bitmap(data: memoryview, at: str) -> Bitmap:
+    """Return the bitmap at the start of ``data``; how many bytes it takes is ``len(bitmap.data)``.
+
+    Raises CorruptFileError for whatever no writer of the format means. Clauses: DVF-2, DVF-5.
+    """
+
+    def expect(holds: Any, expected: str, found: object) -> None:
+        if not holds:
+            raise CorruptFileError("bitmap", at=at, expected=expected, found=found)
+
+    expect(len(data) >= 8, "8 bytes or more", len(data))
     cookie, count = struct.unpack_from("<II", data)
-    flags: npt.NDArray[Any]
+    flags = np.zeros(0, np.uint8)
     if cookie & 0xFFFF == COOKIE_WITH_RUNS:
         count = (cookie >> 16) + 1
-        flag_bytes = (count + 7) // 8
-        flags = np.unpackbits(np.frombuffer(data, np.uint8, flag_bytes, 4), bitorder="little")
-        offset = 4 + flag_bytes
-        # Few containers come without a table of their offsets.
-        table_bytes = 4 * count if count >= 4 else 0
+        flags = np.unpackbits(np.frombuffer(data[4:], np.uint8)[: (count + 7) // 8], bitorder="little")
+        expect(flags.any() and not flags[count:].any(), "runs in some of its containers", "other flags")
+        head, has_table = 4 + (count + 7) // 8, count >= FEWEST_WITH_TABLE
     else:
-        flags = np.zeros(count, np.uint8)
-        offset = 8
-        table_bytes = 4 * count
-    heads = np.frombuffer(data, "<u2", 2 * count, offset).reshape(count, 2).tolist()
-    offset += 4 * count + table_bytes
-    for (key, last), is_run in zip(heads, flags.tolist(), strict=False):
-        first = key * CONTAINER_POSITIONS
-        if is_run:
-            (size,) = struct.unpack_from("<H", data, offset)
-            yield first, RUNS, size, offset + 2
-            offset += 2 + 4 * size
-        elif last < LARGEST_ARRAY:
-            yield first, ARRAY, last + 1, offset
-            offset += 2 * (last + 1)
-        else:
-            yield first, BITSET, last + 1, offset
-            offset += BITSET_BYTES
+        expect(cookie == COOKIE, f"cookie {COOKIE} or {COOKIE_WITH_RUNS}", cookie)
+        expect(count <= MOST_CONTAINERS, f"at most {MOST_CONTAINERS} containers", count)
+        head, has_table = 8, True
+    body = head + 4 * count + 4 * count * has_table
+    expect(len(data) >= body, f"{body} bytes or more", len(data))
+    heads = np.frombuffer(data, "<u2", 2 * count, head).reshape(count, 2).astype(np.int64)
+    keys, sizes = heads[:, 0], heads[:, 1] + 1
+    expect(np.all(keys[1:] > keys[:-1]), "ascending keys", "a key not above the one before")
+    kinds = np.where(sizes > LARGEST_ARRAY, BITSET, ARRAY).astype(np.uint8)
+    kinds[flags[:count].nonzero()] = RUNS
+    lengths = np.where(kinds == ARRAY, 2 * sizes, BITSET_BYTES)
+    table = np.frombuffer(data, "<u4", count * has_table, head + 4 * count).astype(np.int64)
+    if has_table:
+        expect(np.all(table + 2 <= len(data)), "offsets inside the bitmap", "an offset beyond its end")
+        raw = np.frombuffer(data, np.uint8)
+        with_runs = table[kinds == RUNS]
+        lengths[kinds == RUNS] = 2 + 4 * (raw[with_runs] + (raw[with_runs + 1].astype(np.int64) << 8))
+    else:
+        offset = body
+        for i in range(count):
+            if kinds[i] == RUNS:
+                expect(len(data) >= offset + 2, f"{offset + 2} bytes or more", len(data))
+                lengths[i] = 2 + 4 * struct.unpack_from("<H", data, offset)[0]
+            offset += int(lengths[i])
+    stops = body + np.cumsum(lengths)
+    starts = stops - lengths
+    expect(
+        not has_table or np.array_equal(starts, table), "offsets where its containers are", "other offsets"
+    )
+    end = int(stops[-1]) if count else body
+    expect(len(data) >= end, f"{end} bytes or more", len(data))
+    bitmap = Bitmap(data[:end], keys, kinds, sizes, starts, stops)
+    for kind, first, stop in bitmap.stretches():
+        expect(
+            _CHECKS[kind](bitmap, first, stop),
+            "containers in order, of as many positions as they say",
+            "others",
+        )
+    return bitmap
 
 
-def _container(data: bytes, kind: int, size: int, offset: int) -> npt.NDArray[np.bool_]:
-    """Return a container as a mask of its 65536 positions."""
-    if kind == BITSET:
-        bits = np.frombuffer(data, np.uint8, BITSET_BYTES, offset)
-        return np.unpackbits(bits, bitorder="little").view(np.bool_)
-    inside = np.zeros(CONTAINER_POSITIONS, np.bool_)
-    if kind == ARRAY:
-        inside[np.frombuffer(data, "<u2", size, offset)] = True
-        return inside
-    for first, rest in np.frombuffer(data, "<u2", 2 * size, offset).reshape(size, 2).tolist():
-        inside[first : first + rest + 1] = True
-    return inside
+def _sound_arrays(bitmap: Bitmap, first: int, end: int) -> bool:
+    values = bitmap.array_values(first, end)
+    ascend = values[1:] > values[:-1]
+    ascend[np.cumsum(bitmap.sizes[first : end - 1]) - 1] = True
+    return bool(ascend.all())
+
+
+def _sound_bitsets(bitmap: Bitmap, first: int, end: int) -> bool:
+    for i in range(first, end, BLOCK):
+        stop = min(i + BLOCK, end)
+        words = np.frombuffer(bitmap.data, "<u8", (stop - i) * BITSET_BYTES // 8, bitmap.starts[i])
+        if not np.array_equal(count_bits(words.reshape(stop - i, -1)), bitmap.sizes[i:stop]):
+            return False
+    return True
+
+
+def _sound_runs(bitmap: Bitmap, first: int, end: int) -> bool:
+    heads, lasts, of = bitmap.runs(first, end)
+    if not np.array_equal(np.unique(of), np.arange(end - first)):  # an empty one
+        return False
+    begins = np.searchsorted(of, np.arange(end - first))
+    ascend = heads[1:] > lasts[:-1]
+    ascend[begins[1:] - 1] = True
+    sizes = np.add.reduceat(lasts - heads + 1, begins)
+    return (
+        bool(ascend.all())
+        and bool((lasts < CONTAINER_POSITIONS).all())
+        and np.array_equal(sizes, bitmap.sizes[first:end])
+    )
+
+
+_CHECKS = {ARRAY: _sound_arrays, BITSET: _sound_bitsets, RUNS: _sound_runs}
+
+
+def count_bits(words: npt.NDArray[np.uint64]) -> Integers:
+    """Return how many bits each row of ``words`` has."""
+    counts: Integers = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
+    return counts
