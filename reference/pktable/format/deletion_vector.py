@@ -77,17 +77,17 @@ class DeletionVector:
 
     def mask(self, row_count: int, start: int = 0) -> npt.NDArray[np.bool_]:
         """Return for ``row_count`` rows from ``start`` on whether each is deleted. Clauses: DV-1, RD-7."""
-        mask = np.zeros(row_count, np.bool_)
+        rows = np.zeros(-(-row_count // 8), np.uint64)
         for high, bitmap in self._bitmaps.items():
-            bitmap.fill(mask, start - (high << 32))
-        return mask
+            bitmap.fill_rows(rows, start - (high << 32))
+        return rows.view(np.bool_)[:row_count]
 
     def words(self) -> npt.NDArray[np.int64]:
         """Return the mask up to the greatest position as bits of words: of word ``i >> 6`` bit ``i & 63``."""
-        words = np.zeros((self.max_position + 64) // 64, "<i8")
+        words = np.zeros((self.max_position + 64) // 64, np.uint64)
         for high, bitmap in self._bitmaps.items():
-            bitmap.fill_bits(words.view(np.uint8)[high << 29 :])
-        return words
+            bitmap.fill_bits(words[high << 26 :])
+        return words.view(np.int64)
 
     def union(self, positions: npt.NDArray[Any] | Iterable[int]) -> DeletionVector:
         """Return a vector that also deletes ``positions``, in any order. Clauses: DV-11.
@@ -195,12 +195,12 @@ def stored_parts(vector: DeletionVector) -> list[Any]:
     """Return the stored form of ``vector`` in parts, the great ones not copied."""
     bitmaps = {high: optimized(bitmap).data for high, bitmap in vector._bitmaps.items()}
     if vector.bits == 32:
-        body = [MAGIC_32, bitmaps.get(0, EMPTY)]
+        body: list[Any] = [MAGIC_32, bitmaps.get(0, EMPTY.data)]
     else:
         count = max(bitmaps, default=-1) + 1
         body = [MAGIC_64, _COUNT.pack(count)]
         for high in range(count):
-            body += [_KEY.pack(high), bitmaps.get(high, EMPTY)]
+            body += [_KEY.pack(high), bitmaps.get(high, EMPTY.data)]
     checksum = 0
     for part in body:
         checksum = zlib.crc32(part, checksum)
@@ -250,7 +250,7 @@ def _decode_64(payload: memoryview, at: str) -> DeletionVector:
     if len(payload) < _COUNT.size:
         raise CorruptFileError("bitmap count", at=at, expected=f"{_COUNT.size} bytes", found=len(payload))
     (count,) = _COUNT.unpack_from(payload)
-    least = _KEY.size + len(EMPTY)
+    least = _KEY.size + len(EMPTY.data)
     if not 0 <= count <= (len(payload) - _COUNT.size) // least:
         raise CorruptFileError(
             "bitmap count", at=at, expected=f"at most {len(payload) // least}", found=count

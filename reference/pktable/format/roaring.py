@@ -33,11 +33,17 @@ BITSET_BYTES: Final = CONTAINER_POSITIONS // 8
 LARGEST_ARRAY: Final = 4096  # positions; a container of more is a bitset
 ARRAY, BITSET, RUNS = range(3)
 
-BLOCK: Final = 16  # containers worked on at once: their bits and their mask (1 MiB) stay in the cache
+AT_ONCE: Final = 64  # containers; their bits (512 KiB) stay in the cache
 
 Mask = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]
+
+_ALL: Final = ~np.uint64(0)
+_FROM_BIT: Final = _ALL << np.arange(64, dtype=np.uint64)
+_FROM_ROW: Final = np.uint64(0x0101010101010101) << np.arange(0, 64, 8, dtype=np.uint64)
+"""Of a word that stands for 64 rows by its bits, or for 8 rows by its bytes: the rows from one on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,116 +69,130 @@ class Bitmap:
     def greatest(self) -> int:
         """The greatest position. The bitmap is not empty."""
         last = len(self.keys) - 1
-        return int(self.keys[last]) * CONTAINER_POSITIONS + int(np.flatnonzero(self._mask(last))[-1])
+        if self.kinds[last] == ARRAY:
+            low = self.array_values(last, last + 1)[-1]
+        elif self.kinds[last] == RUNS:
+            low = self.runs(last, last + 1)[1][-1]
+        else:
+            low = np.flatnonzero(np.unpackbits(self.bits(last), bitorder="little"))[-1]
+        return int(self.keys[last]) * CONTAINER_POSITIONS + int(low)
 
     def positions(self) -> Integers:
         """Return the positions, ascending."""
         parts = [np.empty(0, np.int64)]
-        for kind, first, end in self.stretches():
+        for kind, first, end in self.stretches(0, len(self.keys)):
             bases = self.keys[first:end] * CONTAINER_POSITIONS
             if kind == ARRAY:
                 parts.append(np.repeat(bases, self.sizes[first:end]) + self.array_values(first, end))
             elif kind == BITSET:
-                parts += [
-                    base + np.flatnonzero(self._mask(i)) for i, base in enumerate(bases.tolist(), first)
-                ]
+                rows = [np.unpackbits(self.bits(i), bitorder="little") for i in range(first, end)]
+                parts += [base + np.flatnonzero(row) for base, row in zip(bases.tolist(), rows, strict=True)]
             else:
-                heads, lasts, of = self.runs(first, end)
-                parts.append(_spelled_out(heads + bases[of], lasts - heads + 1))
+                heads, lasts, counts = self.runs(first, end)
+                parts.append(_spelled_out(heads + np.repeat(bases, counts), lasts - heads + 1))
         return np.concatenate(parts)
 
-    def fill(self, mask: Mask, start: int) -> None:
-        """Set ``mask[position - start]``, which is False, for each position of the bitmap inside ``mask``."""
-        first, end = self._overlapping(start, len(mask))
-        for i, stop in self._joined(first, end):
-            base = int(self.keys[i]) * CONTAINER_POSITIONS - start
-            if self.kinds[i] == BITSET:
-                bits = np.frombuffer(self.data, np.uint8, (stop - i) * BITSET_BYTES, self.starts[i])
-                _copy_inside(mask, base, np.unpackbits(bits, bitorder="little").view(np.bool_))
-            elif self.kinds[i] == ARRAY:
-                at = self.array_values(i, stop).astype(np.int64) + base
-                low, high = np.searchsorted(at, (0, len(mask)))
-                mask[at[low:high]] = True
+    def fill_rows(self, rows: Words, start: int) -> None:
+        """Set byte ``position - start`` of ``rows``, all 0, for each position of the bitmap that falls into it."""
+        low, high = start // CONTAINER_POSITIONS, -(-(start + 8 * len(rows)) // CONTAINER_POSITIONS)
+        inside, until = np.searchsorted(self.keys, (low, high)).tolist()
+        mask = rows.view(np.bool_)
+        for kind, first, end in self.stretches(inside, until):
+            bases = self.keys[first:end] * CONTAINER_POSITIONS - start
+            if kind == BITSET:
+                for i, base in enumerate(bases.tolist(), first):
+                    found = np.unpackbits(self.bits(i), bitorder="little").view(np.bool_)
+                    mask[max(base, 0) : base + len(found)] = found[max(-base, 0) :][
+                        : len(mask) - max(base, 0)
+                    ]
+            elif kind == ARRAY:
+                at = np.repeat(bases, self.sizes[first:end]) + self.array_values(first, end)
+                begin, stop = np.searchsorted(at, (0, len(mask)))
+                mask[at[begin:stop]] = True
             else:
-                _copy_inside(mask, base, self._mask(i))
+                heads, lasts, counts = self.runs(first, end)
+                at = np.repeat(bases, counts)
+                _fill_runs(rows, 3, _FROM_ROW, heads + at, lasts + at + 1)
 
-    def fill_bits(self, bits: Bits) -> None:
-        """Set bit ``position & 7`` of ``bits[position >> 3]``, all 0, for each position of the bitmap inside."""
-        first, end = self._overlapping(0, 8 * len(bits))
-        for i, stop in self._joined(first, end):
-            at = int(self.keys[i]) * BITSET_BYTES
-            inside = self.bits(i, stop)
-            bits[at : at + len(inside)] = inside[: len(bits) - at]
+    def fill_bits(self, words: Words) -> None:
+        """Set bit ``position`` of ``words``, all 0, for each position of the bitmap that falls into it."""
+        until = int(np.searchsorted(self.keys, -(-64 * len(words) // CONTAINER_POSITIONS)))
+        for kind, first, end in self.stretches(0, until):
+            if kind == RUNS:
+                heads, lasts, counts = self.runs(first, end)
+                at = np.repeat(self.keys[first:end] * CONTAINER_POSITIONS, counts)
+                _fill_runs(words, 6, _FROM_BIT, heads + at, lasts + at + 1)
+                continue
+            for i, key in enumerate(self.keys[first:end].tolist(), first):
+                part = words.view(np.uint8)[key * BITSET_BYTES : (key + 1) * BITSET_BYTES]
+                part[:] = self.bits(i)[: len(part)]
 
-    def bits(self, first: int, end: int) -> Bits:
-        """Return the bits of containers that are neighbours, all bitsets or only one, as bytes."""
-        if self.kinds[first] == BITSET:
-            return np.frombuffer(self.data, np.uint8, (end - first) * BITSET_BYTES, self.starts[first])
-        return np.packbits(self._mask(first), bitorder="little")
+    def bits(self, i: int) -> Bits:
+        """Return the bits of a container as bytes."""
+        if self.kinds[i] == BITSET:
+            return np.frombuffer(self.data, np.uint8, BITSET_BYTES, self.starts[i])
+        if self.kinds[i] == ARRAY:
+            mask = np.zeros(CONTAINER_POSITIONS, np.bool_)
+            mask[self.array_values(i, i + 1)] = True
+            return np.packbits(mask, bitorder="little")
+        words = np.zeros(BITSET_BYTES // 8, np.uint64)
+        heads, lasts, _ = self.runs(i, i + 1)
+        _fill_runs(words, 6, _FROM_BIT, heads, lasts + 1)
+        return words.view(np.uint8)
 
-    def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (kind, first, end) of the longest stretches of containers of one kind."""
-        if len(self.kinds):
-            turns = np.flatnonzero(np.diff(self.kinds)) + 1
-            bounds = [0, *turns.tolist(), len(self.kinds)]
-            for first, end in pairwise(bounds):
-                yield int(self.kinds[first]), first, end
+    def words(self, first: int, end: int) -> Words:
+        """Return the words of containers that are bitsets, a row each."""
+        return np.frombuffer(self.data, "<u8", (end - first) * BITSET_BYTES // 8, self.starts[first]).reshape(
+            end - first, -1
+        )
+
+    def stretches(self, first: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (kind, first, end) of the longest stretches of containers of one kind between ``first`` and ``end``."""
+        turns = np.flatnonzero(np.diff(self.kinds[first:end])) + 1 + first
+        for i, j in pairwise([first, *turns.tolist(), end]):
+            if i < j:
+                yield int(self.kinds[i]), i, j
 
     def array_values(self, first: int, end: int) -> npt.NDArray[np.uint16]:
         """Return the low halves of the positions of containers that are arrays, one after another."""
         return np.frombuffer(self.data, "<u2", int(self.sizes[first:end].sum()), self.starts[first])
 
     def runs(self, first: int, end: int) -> tuple[Integers, Integers, Integers]:
-        """Return per run of containers that have runs: first and last low half, and its container from ``first``."""
-        stretch = np.frombuffer(
-            self.data, "<u2", int(self.stops[end - 1] - self.starts[first]) // 2, self.starts[first]
-        )
+        """Return of containers that have runs: first and last low half of each run, and how many each has."""
+        length = int(self.stops[end - 1] - self.starts[first])
+        stretch = np.frombuffer(self.data, "<u2", length // 2, self.starts[first])
         counts_at = (self.starts[first:end] - self.starts[first]) // 2
-        of = np.repeat(np.arange(end - first), stretch[counts_at])
-        pairs = np.delete(stretch, counts_at).reshape(-1, 2).astype(np.int64)
-        return pairs[:, 0], pairs[:, 0] + pairs[:, 1], of
-
-    def _mask(self, i: int) -> Mask:
-        """Return one container as a mask."""
-        if self.kinds[i] == BITSET:
-            return np.unpackbits(self.bits(i, i + 1), bitorder="little").view(np.bool_)
-        if self.kinds[i] == ARRAY:
-            mask = np.zeros(CONTAINER_POSITIONS, np.bool_)
-            mask[self.array_values(i, i + 1)] = True
-            return mask
-        heads, lasts, _ = self.runs(i, i + 1)
-        edges = np.empty(2 * len(heads) + 2, np.int64)
-        edges[0], edges[-1] = 0, CONTAINER_POSITIONS
-        edges[1:-1:2], edges[2::2][: len(lasts)] = heads, lasts + 1
-        inside = np.arange(len(edges) - 1) % 2 == 1
-        return np.repeat(inside, np.diff(edges))
-
-    def _overlapping(self, start: int, count: int) -> tuple[int, int]:
-        low, high = start // CONTAINER_POSITIONS, -(-(start + count) // CONTAINER_POSITIONS)
-        first, end = np.searchsorted(self.keys, (low, high))
-        return int(first), int(end)
-
-    def _joined(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield (first, end) of the containers from ``first`` on, one by one but bitsets with their neighbours."""
-        keys, kinds = self.keys[first:end].tolist(), self.kinds[first:end].tolist()
-        i = 0
-        while i < len(keys):
-            stop = i + 1
-            while (
-                stop < len(keys)
-                and stop - i < BLOCK
-                and kinds[i] == kinds[stop] == BITSET
-                and keys[stop] - keys[i] == stop - i
-            ):
-                stop += 1
-            yield first + i, first + stop
-            i = stop
+        is_count = np.zeros(len(stretch), np.bool_)
+        is_count[counts_at] = True
+        pairs = stretch[~is_count].reshape(-1, 2).astype(np.int64)
+        return pairs[:, 0], pairs[:, 0] + pairs[:, 1], stretch[counts_at].astype(np.int64)
 
 
-def _copy_inside(mask: Mask, at: int, found: Mask) -> None:
-    """Copy to ``mask`` from ``at`` on, which may be negative, what of ``found`` falls into it."""
-    low, high = max(at, 0), min(at + len(found), len(mask))
-    mask[low:high] = found[low - at : high - at]
+def _fill_runs(words: Words, shift: int, rows_from: Words, heads: Integers, ends: Integers) -> None:
+    """Set the rows of runs, ascending, each from ``heads`` to before ``ends``, as far as they lie in ``words``.
+
+    A word stands for ``1 << shift`` rows; ``rows_from[i]`` are those from its i-th on. Between the first run
+    and the last nothing else is set.
+    """
+    heads, ends = (np.clip(bound, 0, len(words) << shift) for bound in (heads, ends))
+    some = heads < ends
+    if not some.any():
+        return
+    heads, ends = heads[some], ends[some]
+    head_words, head_rows = heads >> shift, heads & (1 << shift) - 1
+    end_words, end_rows = ends >> shift, ends & (1 << shift) - 1
+    in_one_word = (head_words == end_words) & (head_rows > 0)
+    bounds = np.stack(
+        [np.where((head_rows > 0) & ~in_one_word, head_words + 1, head_words), end_words], axis=1
+    )
+    whole = np.zeros(bounds.size - 1, np.uint64)
+    whole[::2] = rows_from[0]
+    words[bounds[0, 0] : bounds[-1, 1]] = np.repeat(whole, np.diff(bounds.reshape(-1)))
+    before_end = rows_from[0] & ~rows_from[end_rows]
+    first = np.where(in_one_word, rows_from[head_rows] & before_end, rows_from[head_rows])
+    np.bitwise_or.at(words, head_words[head_rows > 0], first[head_rows > 0])
+    last = (end_rows > 0) & ~in_one_word
+    np.bitwise_or.at(words, end_words[last], before_end[last])
 
 
 def _spelled_out(heads: Integers, lengths: Integers) -> Integers:
@@ -232,12 +252,9 @@ def read_bitmap(data: memoryview, at: str) -> Bitmap:
     end = int(stops[-1]) if count else body
     expect(len(data) >= end, f"{end} bytes or more", len(data))
     bitmap = Bitmap(data[:end], keys, kinds, sizes, starts, stops)
-    for kind, first, stop in bitmap.stretches():
-        expect(
-            _CHECKS[kind](bitmap, first, stop),
-            "containers in order, of as many positions as they say",
-            "others",
-        )
+    for kind, first, stop in bitmap.stretches(0, count):
+        is_sound = _CHECKS[kind](bitmap, first, stop)
+        expect(is_sound, "containers in order, of as many positions as they say", "others")
     return bitmap
 
 
@@ -249,33 +266,30 @@ def _sound_arrays(bitmap: Bitmap, first: int, end: int) -> bool:
 
 
 def _sound_bitsets(bitmap: Bitmap, first: int, end: int) -> bool:
-    for i in range(first, end, BLOCK):
-        stop = min(i + BLOCK, end)
-        words = np.frombuffer(bitmap.data, "<u8", (stop - i) * BITSET_BYTES // 8, bitmap.starts[i])
-        if not np.array_equal(count_bits(words.reshape(stop - i, -1)), bitmap.sizes[i:stop]):
-            return False
-    return True
+    return all(
+        np.array_equal(
+            count_bits(bitmap.words(i, min(i + AT_ONCE, end))), bitmap.sizes[i : min(i + AT_ONCE, end)]
+        )
+        for i in range(first, end, AT_ONCE)
+    )
 
 
 def _sound_runs(bitmap: Bitmap, first: int, end: int) -> bool:
-    heads, lasts, of = bitmap.runs(first, end)
-    if not np.array_equal(np.unique(of), np.arange(end - first)):  # an empty one
+    heads, lasts, counts = bitmap.runs(first, end)
+    if not counts.all():
         return False
-    begins = np.searchsorted(of, np.arange(end - first))
+    begins = np.cumsum(counts) - counts
     ascend = heads[1:] > lasts[:-1]
     ascend[begins[1:] - 1] = True
     sizes = np.add.reduceat(lasts - heads + 1, begins)
-    return (
-        bool(ascend.all())
-        and bool((lasts < CONTAINER_POSITIONS).all())
-        and np.array_equal(sizes, bitmap.sizes[first:end])
-    )
+    inside = lasts.max() < CONTAINER_POSITIONS
+    return bool(ascend.all() and inside and np.array_equal(sizes, bitmap.sizes[first:end]))
 
 
 _CHECKS = {ARRAY: _sound_arrays, BITSET: _sound_bitsets, RUNS: _sound_runs}
 
 
-def count_bits(words: npt.NDArray[np.uint64]) -> Integers:
+def count_bits(words: Words) -> Integers:
     """Return how many bits each row of ``words`` has."""
     counts: Integers = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
     return counts

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from pktable.format.roaring import (
     ARRAY,
+    AT_ONCE,
     BITSET,
     BITSET_BYTES,
-    BLOCK,
     CONTAINER_POSITIONS,
     COOKIE,
     COOKIE_WITH_RUNS,
@@ -34,23 +34,26 @@ from pktable.format.roaring import (
     Bits,
     Integers,
     Mask,
+    Words,
     count_bits,
     read_bitmap,
 )
 
-Words = npt.NDArray[np.uint64]
-
-CHOSEN_AT_ONCE: Final = 64  # containers, for whose kind their bits are brought together
+MASKED_AT_ONCE: Final = 16  # containers; their mask (1 MiB) stays in the cache
+STRIDE: Final = 64  # positions, of which the first and the last tell whether they are a run
 FIRST_WORDS: Final = 256  # of the 1024 of a container, where its runs are counted first
 MOST_RUNS: Final = (BITSET_BYTES - 1 - 2) // 4  # in a container of runs: one more takes as much as a bitset
 ONE, LAST = np.uint64(1), np.uint64(63)
+
+
+EMPTY: Final = read_bitmap(memoryview(struct.pack("<II", COOKIE, 0)), "the empty bitmap")
 
 
 class BitmapBuilder:
     """A set of positions below 2^32 that grows, from the empty one or from ``base``."""
 
     def __init__(self, base: Bitmap | None = None) -> None:
-        self._base = read_bitmap(memoryview(EMPTY), "the empty bitmap") if base is None else base
+        self._base = base or EMPTY
         self._places = {key: i for i, key in enumerate(self._base.keys.tolist())}
         self._changed: dict[int, Bits] = {}
         """By key, the bits of each container that is new or has grown."""
@@ -60,12 +63,12 @@ class BitmapBuilder:
         new = at = 0
         while at < len(positions):
             key = int(positions[at]) // CONTAINER_POSITIONS
-            bound = (key + BLOCK) * CONTAINER_POSITIONS
+            bound = (key + MASKED_AT_ONCE) * CONTAINER_POSITIONS
             end = len(positions) if positions[-1] < bound else int(np.searchsorted(positions, bound))
             part = positions[at:end]
             containers = int(part[-1]) // CONTAINER_POSITIONS - key + 1
             mask = np.zeros(containers * CONTAINER_POSITIONS, np.bool_)
-            mask[part - key * CONTAINER_POSITIONS] = True
+            _set(mask, part, key * CONTAINER_POSITIONS)
             new += len(part) - self._add_bits(key, np.packbits(mask, bitorder="little"))
             at = end
         return new
@@ -75,7 +78,7 @@ class BitmapBuilder:
         new = at = 0
         while at < len(mask):
             key, inside = divmod(start + at, CONTAINER_POSITIONS)
-            part = mask[at : at + BLOCK * CONTAINER_POSITIONS - inside]
+            part = mask[at : at + MASKED_AT_ONCE * CONTAINER_POSITIONS - inside]
             at += len(part)
             rest = -(inside + len(part)) % CONTAINER_POSITIONS
             whole = np.pad(part, (inside, rest)) if inside or rest else part
@@ -98,7 +101,7 @@ class BitmapBuilder:
         if key in self._changed:
             return self._changed[key]
         place = self._places.get(key)
-        return None if place is None else self._base.bits(place, place + 1)
+        return None if place is None else self._base.bits(place)
 
     def rewrite(self, key: int) -> None:
         """Choose anew what the container of ``key`` is stored as, although its positions stay."""
@@ -117,9 +120,9 @@ class BitmapBuilder:
             stored[at] = self._base.data[self._base.starts[i] : self._base.stops[i]]
             kinds[at], sizes[at] = self._base.kinds[i], self._base.sizes[i]
         places = np.searchsorted(keys, changed)
-        for first in range(0, len(changed), CHOSEN_AT_ONCE):
-            at = places[first : first + CHOSEN_AT_ONCE]
-            rows = [self._changed[key] for key in changed[first : first + CHOSEN_AT_ONCE]]
+        for first in range(0, len(changed), AT_ONCE):
+            at = places[first : first + AT_ONCE]
+            rows = [self._changed[key] for key in changed[first : first + AT_ONCE]]
             kinds[at], sizes[at], containers = _stored(rows)
             for place, container in zip(at.tolist(), containers, strict=True):
                 stored[place] = container
@@ -132,7 +135,7 @@ class BitmapBuilder:
 def optimized(bitmap: Bitmap) -> Bitmap:
     """Return ``bitmap`` with every container stored as what is smallest: itself, as a rule. Clauses: DVF-6."""
     wrong = np.zeros(len(bitmap.keys), np.bool_)
-    for kind, first, end in bitmap.stretches():
+    for kind, first, end in bitmap.stretches(0, len(bitmap.keys)):
         sizes = bitmap.sizes[first:end]
         if kind == RUNS:
             # Runs that take as much as the alternative stay runs.
@@ -145,10 +148,9 @@ def optimized(bitmap: Bitmap) -> Bitmap:
             heads[begins] = True
             wrong[first:end] = _choose(sizes, np.add.reduceat(heads, begins, dtype=np.int64)) != ARRAY
         else:
-            for i in range(first, end, CHOSEN_AT_ONCE):
-                stop = min(i + CHOSEN_AT_ONCE, end)
-                words = np.frombuffer(bitmap.data, "<u8", (stop - i) * BITSET_BYTES // 8, bitmap.starts[i])
-                runs = _run_counts(words.reshape(stop - i, -1))
+            for i in range(first, end, AT_ONCE):
+                stop = min(i + AT_ONCE, end)
+                _, _, runs = _runs(bitmap.words(i, stop))
                 wrong[i:stop] = _choose(bitmap.sizes[i:stop], runs) != BITSET
     if not wrong.any():
         return bitmap
@@ -169,22 +171,41 @@ def _stored(rows: Sequence[Bits]) -> tuple[Bits, Integers, list[Any]]:
     """Return per container, given as bits, what it is stored as, how many positions it has, and its bytes."""
     words = np.stack(rows).view(np.uint64)
     sizes = count_bits(words)
-    kinds = _choose(sizes, _run_counts(words))
+    few, heads, run_counts = _runs(words)
+    kinds = _choose(sizes, run_counts)
     stored: list[Any] = [row.data for row in rows]
     arrays, runs = np.flatnonzero(kinds == ARRAY), np.flatnonzero(kinds == RUNS)
     if len(arrays):
-        values = _low_halves(words[arrays])
-        for i, part in zip(arrays.tolist(), np.split(values, np.cumsum(sizes[arrays])[:-1]), strict=True):
-            stored[i] = part.tobytes()
+        ends = np.cumsum(2 * sizes[arrays]).tolist()
+        values = _low_halves(words[arrays]).tobytes()
+        for i, start, end in zip(arrays.tolist(), [0, *ends], ends, strict=False):
+            stored[i] = values[start:end]
     if len(runs):
-        heads, lasts = _run_heads(words[runs]), _run_lasts(words[runs])
-        counts = count_bits(heads)
-        pairs = np.stack([_low_halves(heads), _low_halves(lasts)], axis=1)
-        pairs[:, 1] -= pairs[:, 0]
-        parts = np.split(pairs, np.cumsum(counts)[:-1])
-        for i, count, part in zip(runs.tolist(), counts.tolist(), parts, strict=True):
-            stored[i] = struct.pack("<H", count) + part.tobytes()
+        counts = run_counts[runs]
+        firsts = _low_halves(heads[kinds[few] == RUNS])
+        pairs = np.stack([firsts, _low_halves(_run_lasts(words[runs])) - firsts], axis=1)
+        ends = np.cumsum(4 * counts).tolist()
+        values = pairs.tobytes()
+        for i, count, start, end in zip(runs.tolist(), counts.tolist(), [0, *ends], ends, strict=False):
+            stored[i] = struct.pack("<H", count) + values[start:end]
     return kinds, sizes, stored
+
+
+def _set(mask: Mask, positions: Integers, start: int) -> None:
+    """Set ``mask[positions - start]``; positions ascending and unique.
+
+    Deletions come in runs as a rule, and a run is set many times faster at once than one by one.
+    """
+    is_run = np.diff(positions[::STRIDE]) == STRIDE
+    if 2 * np.count_nonzero(is_run) > len(is_run):
+        bounds = np.flatnonzero(np.diff(is_run, prepend=False, append=False))
+        heads = positions[bounds[::2] * STRIDE] - start
+        for head, count in zip(heads.tolist(), np.diff(bounds)[::2].tolist(), strict=True):
+            mask[head : head + count * STRIDE] = True
+        whole = len(is_run) * STRIDE
+        others = positions[:whole].reshape(-1, STRIDE)[~is_run].reshape(-1)
+        positions = np.concatenate([others, positions[whole:]])
+    mask[positions - start] = True
 
 
 def _head(keys: Integers, kinds: Bits, sizes: Integers, lengths: Integers) -> bytes:
@@ -204,16 +225,16 @@ def _head(keys: Integers, kinds: Bits, sizes: Integers, lengths: Integers) -> by
     return first + offsets.astype("<u4").tobytes()
 
 
-EMPTY: Final = struct.pack("<II", COOKIE, 0)
+def _runs(words: Words) -> tuple[Mask, Words, Integers]:
+    """Return which containers may have few enough runs, the bits where those begin, and how many runs each has.
 
-
-def _run_counts(words: Words) -> Integers:
-    """Return the runs of each container; where there are more than MOST_RUNS, perhaps not all of them."""
-    counts = count_bits(_run_heads(words[:, :FIRST_WORDS]))
-    few = counts <= MOST_RUNS
-    if few.any():
-        counts[few] = count_bits(_run_heads(words[few]))
-    return counts
+    Where there are too many for a container of runs, the number is one that is too great, and no more.
+    """
+    few = count_bits(_run_heads(words[:, :FIRST_WORDS])) <= MOST_RUNS
+    heads = _run_heads(words[few])
+    counts = np.full(len(words), MOST_RUNS + 1)
+    counts[few] = count_bits(heads)
+    return few, heads, counts
 
 
 def _run_heads(words: Words) -> Words:
