@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from pktable.catalog.state import States, TableState
 from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
 from pktable.format.schema import TableSchema
 from pktable.format.snapshot import Snapshot
-from pktable.local import LocalRunner
+from pktable.local import LocalRunner, Query
 from pktable.predicate import parse
 from pktable.rows import ChangeKind
 from pktable.store.file_io import FileIO, open_store
@@ -182,31 +183,32 @@ class Table:
         Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-12.
         """
         state = self._state(snapshot, tag, timestamp)
-        names = self._columns(columns)
-        if limit is not None and (not isinstance(limit, int) or limit < 0):
-            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
-        predicate = parse(where, self.schema.fields) if where is not None else None
-        parts = plan_read(self._files, self._states, state, fresh=self._fresh(fresh), predicate=predicate)
-        return self._runner.read(self._files, parts, names, predicate, limit)
+        return self._runner.read(self._files, self._query(state, fresh, where, columns, limit))
 
-    def to_arrow(self, **arguments: Any) -> pa.Table:
+    def to_arrow(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | str | datetime | None = None,
+        fresh: bool = False,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
         """Return the rows of `read` with the same arguments as a pyarrow.Table."""
-        found = self._runner.to_arrow(self.read(**arguments))
+        state = self._state(snapshot, tag, timestamp)
+        found = self._runner.to_arrow(self._files, self._query(state, fresh, where, columns, limit))
         schema = self.schema.arrow_schema
         return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
 
     def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
         """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
         state = self._state(snapshot, None, None)
-        parts = plan_read(self._files, self._states, state, fresh=self._fresh(fresh), predicate=None)
-        counted = sum(live_record_count(self._files, part.state) for part in parts if not part.merges)
-        merged = [part for part in parts if part.merges]
-        if not merged:
-            return counted
-        keys = list(self.schema.primary_keys)[:1]
-        return counted + int(
-            self._runner.to_arrow(self._runner.read(self._files, merged, keys, None, None)).num_rows
-        )
+        query = self._query(state, fresh, None, self.schema.primary_keys[:1], None)
+        counted = sum(live_record_count(self._files, part.state) for part in query.parts if not part.merges)
+        merged = [part for part in query.parts if part.merges]
+        return counted + (self._runner.count(self._files, replace(query, parts=merged)) if merged else 0)
 
     def snapshots(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first."""
@@ -216,8 +218,21 @@ class Table:
         """Return one row per live file: partition, bucket, level, name, counts, key and sequence ranges."""
         return list_files(self._files, self._states, self._state(snapshot, None, None))
 
-    def _fresh(self, fresh: bool) -> bool:
-        return fresh or self._files.options.read_merges_level_zero
+    def _query(
+        self,
+        state: TableState,
+        fresh: bool,
+        where: str | None,
+        columns: Sequence[str] | None,
+        limit: int | None,
+    ) -> Query:
+        names = self._columns(columns)
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
+        predicate = parse(where, self.schema.fields) if where is not None else None
+        fresh = fresh or self._files.options.read_merges_level_zero
+        parts = plan_read(self._files, self._states, state, fresh=fresh, predicate=predicate)
+        return Query(parts, names, predicate, limit)
 
     def _state(
         self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -79,12 +80,14 @@ def merge(
     vectors: Mapping[str, DeletionVector],
     columns: Sequence[str],
     keep: Callable[[DataFileMeta], bool] = lambda file: True,
+    at_hand: Mapping[str, pa.Table] = MappingProxyType({}),
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[Window]:
     """Yield the windows of ``runs`` (newest first), in key order.
 
     ``columns`` are read besides keys, sequence numbers and row kinds. Inputs are read through ``vectors``.
     ``keep``: files to read at all; leave one out only if none of its keys is wanted.
+    ``at_hand``: all rows of some files without a vector, by name; those are not read.
     Raises CorruptFileError, also where the rows of a file are not in key order.
     """
     names = (*files.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
@@ -94,7 +97,7 @@ def merge(
     size = max(1, sum(file.file_size for run in oldest_first for file in run.files))
     # A compressed file unpacks to a few times its size; what matters is only that the bound is of the right order.
     share = max(FEWEST_ROWS, int(window_bytes / max(1, len(oldest_first)) / max(8, 4 * size / max(1, rows))))
-    buffers = [_Buffer(files, place, run, vectors, wanted, share, keep) for run in oldest_first]
+    buffers = [_Buffer(files, place, run, vectors, wanted, share, keep, at_hand) for run in oldest_first]
     while True:
         for buffer in buffers:
             buffer.fill()
@@ -154,6 +157,7 @@ class _Buffer:
         columns: Sequence[str],
         share: int,
         keep: Callable[[DataFileMeta], bool],
+        at_hand: Mapping[str, pa.Table],
     ) -> None:
         self.level = run.level
         self.more = True
@@ -164,7 +168,9 @@ class _Buffer:
 
         def tables() -> Iterator[pa.Table]:
             for file in run.files:
-                if keep(file):
+                if file.file_name in at_hand:
+                    yield at_hand[file.file_name].select(columns)
+                elif keep(file):
                     self._path = files.data_path(place, file)
                     reader = DataReader(files, place, file)
                     yield from reader.live(

@@ -25,6 +25,7 @@ from pktable.format.types import Field, values_of
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
 GATHERED_BYTES = 64 << 20  # of Arrow memory before a row group is written
+TINY_BYTES = 4 << 10  # of Arrow memory up to which compression only costs: time, and more bytes than it saves
 
 
 class RunWriter:
@@ -52,7 +53,8 @@ class RunWriter:
 
     def close(self) -> list[DataFileMeta]:
         """Finish the last file and return the metadata of all, in key order."""
-        self._flush()
+        tiny = self._open is None and not self._done and self._gathered_bytes <= TINY_BYTES
+        self._flush(compressed=not tiny)
         self._roll()
         return self._done
 
@@ -61,7 +63,7 @@ class RunWriter:
         if self._open is not None:
             self._open.sink.close()
 
-    def _flush(self) -> None:
+    def _flush(self, *, compressed: bool = True) -> None:
         if not self._gathered:
             return
         table = pa.concat_tables(self._gathered).cast(self._schema)
@@ -69,7 +71,7 @@ class RunWriter:
         step = self._files.options.row_group_rows or table.num_rows
         for start in range(0, table.num_rows, step):
             if self._open is None:
-                self._open = _OpenFile(self._files, self._place, self._new, self._schema)
+                self._open = _OpenFile(self._files, self._place, self._new, self._schema, compressed)
             self._open.write(table.slice(start, step))
             if self._open.sink.tell() >= self._files.options.target_file_bytes:
                 self._roll()
@@ -83,13 +85,16 @@ class RunWriter:
 class _OpenFile:
     """One file being written, with what its metadata must say so far."""
 
-    def __init__(self, files: TableFiles, place: Place, new: NewFiles, schema: pa.Schema) -> None:
+    def __init__(
+        self, files: TableFiles, place: Place, new: NewFiles, schema: pa.Schema, compressed: bool
+    ) -> None:
         self._files = files
         self.path = new.data_path(place)
         self.sink: Any = files.store.create(self.path)
-        self._writer = pq.ParquetWriter(
-            self.sink, schema, compression_level=files.options.zstd_level, **PARQUET_WRITE_OPTIONS
-        )
+        codec: dict[str, Any] = {"compression": "none"}
+        if compressed:
+            codec = {"compression": "zstd", "compression_level": files.options.zstd_level}
+        self._writer = pq.ParquetWriter(self.sink, schema, **codec, **PARQUET_WRITE_OPTIONS)
         self._rows = self._deletes = 0
         self._sequences: list[int] = []
         self._first = self._last = b""

@@ -81,8 +81,10 @@ class Snapshots:
 
     def put(self, snapshot: Snapshot) -> bool:
         """Make ``snapshot`` the latest, or return False because its id is taken. Clauses: CMT-1."""
-        if not self._store.put_if_absent(self.path(snapshot.id), encode_snapshot(snapshot)):
+        data = encode_snapshot(snapshot)
+        if not self._store.put_if_absent(self.path(snapshot.id), data):
             return False
+        self._decoded.put(data, snapshot)
         # Once the snapshot is there the commit has happened; a hint that cannot be written must not undo that.
         for hint in ("LATEST", "EARLIEST") if snapshot.id == 1 else ("LATEST",):
             try:

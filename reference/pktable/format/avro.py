@@ -31,6 +31,7 @@ else:
 MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
 LONGEST_VARINT: Final = 10
+COMPRESSOR: Final = zstd.ZstdCompressor()  # kept: making one costs more than compressing a small manifest
 
 
 def encode_long(number: int) -> bytes:
@@ -77,7 +78,7 @@ def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
     count = len(encoded)
     framed = b""
     if count:
-        packed = zstd.compress(b"".join(encoded))
+        packed = COMPRESSOR.compress(b"".join(encoded), COMPRESSOR.FLUSH_FRAME)
         framed = encode_long(count) + encode_long(len(packed)) + packed
     sync = _digest(schema.header + framed)
     return schema.header + sync + framed + (sync if count else b"")

@@ -22,14 +22,13 @@ SEQUENCE_NUMBER_ID: Final = 2147483646
 VALUE_KIND_ID: Final = 2147483645
 
 PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
-    "compression": "zstd",
     "write_page_checksum": True,
     # As Paimon's reader expects decimals of up to 18 digits.
     "store_decimal_as_integer": True,
     # Column types are told by Parquet itself; an Arrow schema beside them could contradict.
     "store_schema": False,
 }
-"""For `pyarrow.parquet.ParquetWriter`; the compression level is an option of the table. Clauses: META-10."""
+"""For `pyarrow.parquet.ParquetWriter`, besides the compression. Clauses: META-10."""
 
 DEFAULT_PARTITION: Final = "__DEFAULT_PARTITION__"
 ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | frozenset(map(chr, range(32)))

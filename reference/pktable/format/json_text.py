@@ -23,9 +23,20 @@ GREATEST_LONG: Final = (1 << 63) - 1
 
 def encode_json(fields: Mapping[str, object]) -> bytes:
     """Return ``fields`` (at least one) as a JSON file, the checksum last. Clauses: META-13."""
-    text = json.dumps(fields, indent=2, ensure_ascii=False, separators=(",", " : "), allow_nan=False)
-    body = text.encode()[: -len("\n}")]
+    entries = (f"\n  {_compact(name)} : {_indented(value)}" for name, value in fields.items())
+    body = ("{" + ",".join(entries)).encode()
     return b'%s,\n  "pktable.crc32" : %d\n}' % (body, zlib.crc32(body))
+
+
+def _indented(value: object) -> str:
+    if not isinstance(value, dict | list):
+        return _compact(value)
+    # Indenting is done in Python, slowly; most files have little of it.
+    text = json.dumps(value, indent=2, ensure_ascii=False, separators=(",", " : "), allow_nan=False)
+    return text.replace("\n", "\n  ")
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def decode_json(data: bytes, *, at: str) -> JsonObject:

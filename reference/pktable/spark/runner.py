@@ -23,8 +23,7 @@ from pktable.bucket.read import BucketRead, read_bucket
 from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_created
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.state import Identity
-from pktable.local import CompactionTask, LocalRunner, run_task
-from pktable.predicate import Predicate
+from pktable.local import CompactionTask, LocalRunner, Query, run_task
 from pktable.rows import ChangeKind, as_changes
 from pktable.spark.errors import raised_here
 from pktable.spark.native import is_native, native_scan
@@ -94,20 +93,13 @@ class SparkRunner:
             raise failed[0]
         return changes
 
-    def read(
-        self,
-        files: TableFiles,
-        parts: Sequence[BucketRead],
-        columns: Sequence[str],
-        predicate: Predicate | None,
-        limit: int | None,
-    ) -> DataFrame:
-        """Return a lazy DataFrame of the rows of ``parts``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
-        needed = (
-            [*columns, *(n for n in predicate.columns() if n not in columns)] if predicate else list(columns)
-        )
-        native = [part for part in parts if is_native(files, part)]
-        others = [part for part in parts if not is_native(files, part)]
+    def read(self, files: TableFiles, query: Query) -> DataFrame:
+        """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
+        columns, predicate = query.columns, query.predicate
+        tested = predicate.columns() if predicate else ()
+        needed = [*columns, *(name for name in tested if name not in columns)]
+        native = [part for part in query.parts if is_native(files, part)]
+        others = [part for part in query.parts if not is_native(files, part)]
         frames = []
         if native:
             frames.append(native_scan(self.session, files, native, needed))
@@ -118,14 +110,25 @@ class SparkRunner:
         if predicate is not None:
             frame = frame.where(predicate.text)
         frame = frame.select(*map(quoted, columns))
-        return frame if limit is None else frame.limit(limit)
+        return frame if query.limit is None else frame.limit(query.limit)
 
-    def to_arrow(self, frame: DataFrame) -> pa.Table:
+    def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
+        """Return the rows of ``query``; what is tiny and has to be merged never leaves the driver."""
+        if not any(is_native(files, part) for part in query.parts) and self._is_tiny(query.parts):
+            return LocalRunner().read(files, query)
+        frame = self.read(files, query)
         with raised_here():
             return frame.toArrow()
 
+    def count(self, files: TableFiles, query: Query) -> int:
+        frame = self.read(files, query)
+        with raised_here():
+            return int(frame.count())
+
     def _small(self, rows: Any) -> pa.Table | None:
         """Return ``rows`` as Arrow, in order, if the driver may do the work; None otherwise."""
+        if not isinstance(rows, pa.Table | DataFrame):
+            return rows  # refused by whoever is handed them
         if isinstance(rows, pa.Table):
             return rows if rows.nbytes <= self.driver_bytes else None
         if not self.driver_rows:
@@ -138,12 +141,13 @@ class SparkRunner:
             return None
         return head.sort_by(ORDER).drop_columns([ORDER])
 
+    def _is_tiny(self, parts: Sequence[BucketRead]) -> bool:
+        return sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes
+
     def _by_kernel(self, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
         """Read with the kernel on the executors, one bucket after the other in a task; what is tiny, here and now."""
-        if sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes:
-            return self.session.createDataFrame(
-                for_spark(LocalRunner().read(files, parts, columns, None, None))
-            )
+        if self._is_tiny(parts):
+            return self.session.createDataFrame(for_spark(LocalRunner().read(files, Query(parts, columns))))
         schema = spark_schema([files.schema.field(name) for name in columns])
 
         def rows(batches: Batches) -> Batches:
