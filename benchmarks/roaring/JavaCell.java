@@ -203,7 +203,7 @@ public class JavaCell {
         stop();
         report("store");
         bitmap = null;
-        int head = wide ? 24 : 8;
+        int head = wide ? 20 : 8;
         int length = stored.length - head - 4;
         fact("bytes", Long.toString(length + (wide ? 12 : 0)));
         if (digest) {
@@ -228,14 +228,13 @@ public class JavaCell {
         Buffer place = ByteBuffer.wrap(stored, head, length).slice();
         ImmutableRoaringBitmap mapped = new ImmutableRoaringBitmap((ByteBuffer) place);
         stop();
-        report("deserialize.mapped");
+        report("map");
         long count = mapped.getLongCardinality();
         mapped = null;
         stored = null;
         maskByBits(read, count);
         maskByRanges(read, count);
         maskByBatches(read, count);
-        maskByContains(read, count);
     }
 
     void addByWriter() throws Exception {
@@ -253,7 +252,7 @@ public class JavaCell {
         writer.flush();
         RoaringBitmap bitmap = (RoaringBitmap) writer.getUnderlying();
         stop();
-        report("add.writer");
+        report("add-array.writer");
         checked += bitmap.getLongCardinality();
     }
 
@@ -266,7 +265,7 @@ public class JavaCell {
             bitmap.addN(positions, 0, n);
             stop();
         }
-        report("add.addN");
+        report("add-array.addN");
         checked += bitmap.getLongCardinality();
     }
 
@@ -285,7 +284,7 @@ public class JavaCell {
             }
             stop();
         }
-        report("add.ranges");
+        report("add-array.ranges");
         checked += bitmap.getLongCardinality();
     }
 
@@ -303,7 +302,7 @@ public class JavaCell {
         go();
         RoaringBitmap bitmap = BitSetUtil.bitmapOf(all);
         stop();
-        report("add.words");
+        report("add-array.words");
         return bitmap;
     }
 
@@ -422,19 +421,6 @@ public class JavaCell {
             hits += trueOf(n);
         }
         report("mask.batches");
-        expect(hits == count);
-    }
-
-    void maskByContains(RoaringBitmap bitmap, long count) {
-        long hits = 0;
-        for (long start = 0; start < rows; start += WINDOW) {
-            int n = (int) Math.min(rows - start, WINDOW);
-            go();
-            for (int i = 0; i < n; i++) mask[i] = bitmap.contains((int) start + i);
-            stop();
-            hits += trueOf(n);
-        }
-        report("mask.contains");
         expect(hits == count);
     }
 

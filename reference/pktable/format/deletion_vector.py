@@ -45,7 +45,7 @@ class DeletionVector:
 
     def __init__(self, bitmaps: dict[int, Bitmap], bits: int) -> None:
         """Take ``bitmaps`` by high half of the position, ascending, none of them empty."""
-        self._bitmaps = bitmaps
+        self.bitmaps = bitmaps
         self.bits = bits
 
     @classmethod
@@ -60,34 +60,34 @@ class DeletionVector:
     @cached_property
     def cardinality(self) -> int:
         """How many positions are deleted."""
-        return sum(bitmap.cardinality for bitmap in self._bitmaps.values())
+        return sum(bitmap.cardinality for bitmap in self.bitmaps.values())
 
     @cached_property
     def max_position(self) -> int:
         """The greatest deleted position, -1 if there is none."""
-        if not self._bitmaps:
+        if not self.bitmaps:
             return -1
-        high = max(self._bitmaps)
-        return high << 32 | self._bitmaps[high].greatest
+        high = max(self.bitmaps)
+        return high << 32 | self.bitmaps[high].greatest
 
     def positions(self) -> Positions:
         """Return the deleted positions, ascending."""
-        parts = [bitmap.positions() + (high << 32) for high, bitmap in self._bitmaps.items()]
+        parts = [bitmap.positions() + (high << 32) for high, bitmap in self.bitmaps.items()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def mask(self, row_count: int, start: int = 0) -> npt.NDArray[np.bool_]:
         """Return for ``row_count`` rows from ``start`` on whether each is deleted. Clauses: DV-1, RD-7."""
-        rows = np.zeros(-(-row_count // 8), np.uint64)
-        for high, bitmap in self._bitmaps.items():
-            bitmap.fill_rows(rows, start - (high << 32))
-        return rows.view(np.bool_)[:row_count]
+        mask = np.zeros(row_count, np.bool_)
+        for high, bitmap in self.bitmaps.items():
+            bitmap.fill(mask, start - (high << 32))
+        return mask
 
     def words(self) -> npt.NDArray[np.int64]:
         """Return the mask up to the greatest position as bits of words: of word ``i >> 6`` bit ``i & 63``."""
-        words = np.zeros((self.max_position + 64) // 64, np.uint64)
-        for high, bitmap in self._bitmaps.items():
-            bitmap.fill_bits(words[high << 26 :])
-        return words.view(np.int64)
+        words = np.zeros((self.max_position + 64) // 64, np.int64)
+        for high, bitmap in self.bitmaps.items():
+            bitmap.fill_bits(words.view(np.uint8)[high << 29 :])
+        return words
 
     def union(self, positions: npt.NDArray[Any] | Iterable[int]) -> DeletionVector:
         """Return a vector that also deletes ``positions``, in any order. Clauses: DV-11.
@@ -121,7 +121,7 @@ class VectorBuilder:
 
     def __init__(self, base: DeletionVector) -> None:
         self._bits = base.bits
-        self._bitmaps = {high: BitmapBuilder(bitmap) for high, bitmap in base._bitmaps.items()}
+        self._builders = {high: BitmapBuilder(bitmap) for high, bitmap in base.bitmaps.items()}
 
     def mark(self, positions: Positions) -> int:
         """Delete ``positions``, ascending and unique; return how many were not deleted before.
@@ -135,7 +135,7 @@ class VectorBuilder:
         for high in range(int(positions[0]) >> 32, (int(positions[-1]) >> 32) + 1):
             first, end = np.searchsorted(positions, (high << 32, high + 1 << 32))
             if first < end:
-                new += self._bitmap(high).add(
+                new += self._builder(high).add(
                     positions[first:end] - (high << 32) if high else positions[:end]
                 )
         return new
@@ -152,7 +152,7 @@ class VectorBuilder:
             high, low = divmod(start + at, 1 << 32)
             part = mask[at : at + (1 << 32) - low]
             if part.any():
-                new += self._bitmap(high).add_mask(part, low)
+                new += self._builder(high).add_mask(part, low)
             at += len(part)
         return new
 
@@ -163,13 +163,13 @@ class VectorBuilder:
                 f"positions of a {self._bits}-bit vector: expected 0 to {limit}, found {least} to {greatest}"
             )
 
-    def _bitmap(self, high: int) -> BitmapBuilder:
-        return self._bitmaps.setdefault(high, BitmapBuilder())
+    def _builder(self, high: int) -> BitmapBuilder:
+        return self._builders.setdefault(high, BitmapBuilder())
 
     def vector(self) -> DeletionVector:
         """Return the vector of what is deleted so far."""
         return DeletionVector(
-            {high: self._bitmaps[high].build() for high in sorted(self._bitmaps)}, self._bits
+            {high: self._builders[high].build() for high in sorted(self._builders)}, self._bits
         )
 
 
@@ -193,7 +193,7 @@ def encode_vector(vector: DeletionVector) -> bytes:
 
 def stored_parts(vector: DeletionVector) -> list[Any]:
     """Return the stored form of ``vector`` in parts, the great ones not copied."""
-    bitmaps = {high: optimized(bitmap).data for high, bitmap in vector._bitmaps.items()}
+    bitmaps = {high: optimized(bitmap).data for high, bitmap in vector.bitmaps.items()}
     if vector.bits == 32:
         body: list[Any] = [MAGIC_32, bitmaps.get(0, EMPTY.data)]
     else:

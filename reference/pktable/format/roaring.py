@@ -34,16 +34,12 @@ LARGEST_ARRAY: Final = 4096  # positions; a container of more is a bitset
 ARRAY, BITSET, RUNS = range(3)
 
 AT_ONCE: Final = 64  # containers; their bits (512 KiB) stay in the cache
+FEW_RUNS: Final = 64  # of a container are faster set one by one
 
 Mask = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]
-
-_ALL: Final = ~np.uint64(0)
-_FROM_BIT: Final = _ALL << np.arange(64, dtype=np.uint64)
-_FROM_ROW: Final = np.uint64(0x0101010101010101) << np.arange(0, 64, 8, dtype=np.uint64)
-"""Of a word that stands for 64 rows by its bits, or for 8 rows by its bytes: the rows from one on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +70,7 @@ class Bitmap:
         elif self.kinds[last] == RUNS:
             low = self.runs(last, last + 1)[1][-1]
         else:
-            low = np.flatnonzero(np.unpackbits(self.bits(last), bitorder="little"))[-1]
+            low = np.flatnonzero(self._mask(last))[-1]
         return int(self.keys[last]) * CONTAINER_POSITIONS + int(low)
 
     def positions(self) -> Integers:
@@ -85,60 +81,59 @@ class Bitmap:
             if kind == ARRAY:
                 parts.append(np.repeat(bases, self.sizes[first:end]) + self.array_values(first, end))
             elif kind == BITSET:
-                rows = [np.unpackbits(self.bits(i), bitorder="little") for i in range(first, end)]
-                parts += [base + np.flatnonzero(row) for base, row in zip(bases.tolist(), rows, strict=True)]
+                parts += [
+                    np.flatnonzero(self._mask(i)) + self.keys[i] * CONTAINER_POSITIONS
+                    for i in range(first, end)
+                ]
             else:
                 heads, lasts, counts = self.runs(first, end)
                 parts.append(_spelled_out(heads + np.repeat(bases, counts), lasts - heads + 1))
         return np.concatenate(parts)
 
-    def fill_rows(self, rows: Words, start: int) -> None:
-        """Set byte ``position - start`` of ``rows``, all 0, for each position of the bitmap that falls into it."""
-        low, high = start // CONTAINER_POSITIONS, -(-(start + 8 * len(rows)) // CONTAINER_POSITIONS)
-        inside, until = np.searchsorted(self.keys, (low, high)).tolist()
-        mask = rows.view(np.bool_)
-        for kind, first, end in self.stretches(inside, until):
-            bases = self.keys[first:end] * CONTAINER_POSITIONS - start
-            if kind == BITSET:
-                for i, base in enumerate(bases.tolist(), first):
-                    found = np.unpackbits(self.bits(i), bitorder="little").view(np.bool_)
-                    mask[max(base, 0) : base + len(found)] = found[max(-base, 0) :][
-                        : len(mask) - max(base, 0)
-                    ]
-            elif kind == ARRAY:
-                at = np.repeat(bases, self.sizes[first:end]) + self.array_values(first, end)
-                begin, stop = np.searchsorted(at, (0, len(mask)))
-                mask[at[begin:stop]] = True
-            else:
-                heads, lasts, counts = self.runs(first, end)
-                at = np.repeat(bases, counts)
-                _fill_runs(rows, 3, _FROM_ROW, heads + at, lasts + at + 1)
+    def fill(self, mask: Mask, start: int) -> None:
+        """Set ``mask[position - start]``, which is False, for each position of the bitmap inside ``mask``."""
+        low, high = start // CONTAINER_POSITIONS, -(-(start + len(mask)) // CONTAINER_POSITIONS)
+        for i in range(*self.keys.searchsorted((low, high)).tolist()):
+            self._fill(mask, int(self.keys[i]) * CONTAINER_POSITIONS - start, i)
 
-    def fill_bits(self, words: Words) -> None:
-        """Set bit ``position`` of ``words``, all 0, for each position of the bitmap that falls into it."""
-        until = int(np.searchsorted(self.keys, -(-64 * len(words) // CONTAINER_POSITIONS)))
-        for kind, first, end in self.stretches(0, until):
-            if kind == RUNS:
-                heads, lasts, counts = self.runs(first, end)
-                at = np.repeat(self.keys[first:end] * CONTAINER_POSITIONS, counts)
-                _fill_runs(words, 6, _FROM_BIT, heads + at, lasts + at + 1)
-                continue
-            for i, key in enumerate(self.keys[first:end].tolist(), first):
-                part = words.view(np.uint8)[key * BITSET_BYTES : (key + 1) * BITSET_BYTES]
-                part[:] = self.bits(i)[: len(part)]
+    def fill_bits(self, bits: Bits) -> None:
+        """Set bit ``position & 7`` of ``bits[position >> 3]``, all 0, for each position of the bitmap inside."""
+        for i in range(self.keys.searchsorted(-(-len(bits) // BITSET_BYTES))):
+            part = bits[int(self.keys[i]) * BITSET_BYTES :][:BITSET_BYTES]
+            part[:] = self.bits(i)[: len(part)]
 
     def bits(self, i: int) -> Bits:
         """Return the bits of a container as bytes."""
         if self.kinds[i] == BITSET:
             return np.frombuffer(self.data, np.uint8, BITSET_BYTES, self.starts[i])
+        mask = np.zeros(CONTAINER_POSITIONS, np.bool_)
+        self._fill(mask, 0, i)
+        return np.packbits(mask, bitorder="little")
+
+    def _fill(self, mask: Mask, base: int, i: int) -> None:
+        """Set ``mask[base + low half]``, which is False, for each position of a container that falls inside."""
         if self.kinds[i] == ARRAY:
-            mask = np.zeros(CONTAINER_POSITIONS, np.bool_)
-            mask[self.array_values(i, i + 1)] = True
-            return np.packbits(mask, bitorder="little")
-        words = np.zeros(BITSET_BYTES // 8, np.uint64)
+            at = self.array_values(i, i + 1) + np.int64(base)
+            first, end = at.searchsorted((0, len(mask)))
+            mask[at[first:end]] = True
+        elif self.kinds[i] == RUNS and self.stops[i] - self.starts[i] <= 2 + 4 * FEW_RUNS:
+            count = int(self.stops[i] - self.starts[i]) // 2
+            numbers = np.frombuffer(self.data, "<u2", count, self.starts[i]).tolist()
+            for head, rest in zip(numbers[1::2], numbers[2::2], strict=True):
+                mask[max(base + head, 0) : max(base + head + rest + 1, 0)] = True
+        else:
+            found = self._mask(i)
+            inside = mask[max(base, 0) : max(base + CONTAINER_POSITIONS, 0)]
+            inside[:] = found[max(-base, 0) :][: len(inside)]
+
+    def _mask(self, i: int) -> Mask:
+        """Return a container of bits or runs as a mask."""
+        if self.kinds[i] == BITSET:
+            return np.unpackbits(self.bits(i), bitorder="little").view(np.bool_)
         heads, lasts, _ = self.runs(i, i + 1)
-        _fill_runs(words, 6, _FROM_BIT, heads, lasts + 1)
-        return words.view(np.uint8)
+        bounds = np.stack([heads, lasts + 1], axis=1).reshape(-1)
+        inside = np.arange(len(bounds) + 1) % 2 == 1
+        return np.repeat(inside, np.diff(bounds, prepend=0, append=CONTAINER_POSITIONS))
 
     def words(self, first: int, end: int) -> Words:
         """Return the words of containers that are bitsets, a row each."""
@@ -160,39 +155,13 @@ class Bitmap:
     def runs(self, first: int, end: int) -> tuple[Integers, Integers, Integers]:
         """Return of containers that have runs: first and last low half of each run, and how many each has."""
         length = int(self.stops[end - 1] - self.starts[first])
-        stretch = np.frombuffer(self.data, "<u2", length // 2, self.starts[first])
-        counts_at = (self.starts[first:end] - self.starts[first]) // 2
-        is_count = np.zeros(len(stretch), np.bool_)
-        is_count[counts_at] = True
-        pairs = stretch[~is_count].reshape(-1, 2).astype(np.int64)
-        return pairs[:, 0], pairs[:, 0] + pairs[:, 1], stretch[counts_at].astype(np.int64)
-
-
-def _fill_runs(words: Words, shift: int, rows_from: Words, heads: Integers, ends: Integers) -> None:
-    """Set the rows of runs, ascending, each from ``heads`` to before ``ends``, as far as they lie in ``words``.
-
-    A word stands for ``1 << shift`` rows; ``rows_from[i]`` are those from its i-th on. Between the first run
-    and the last nothing else is set.
-    """
-    heads, ends = (np.clip(bound, 0, len(words) << shift) for bound in (heads, ends))
-    some = heads < ends
-    if not some.any():
-        return
-    heads, ends = heads[some], ends[some]
-    head_words, head_rows = heads >> shift, heads & (1 << shift) - 1
-    end_words, end_rows = ends >> shift, ends & (1 << shift) - 1
-    in_one_word = (head_words == end_words) & (head_rows > 0)
-    bounds = np.stack(
-        [np.where((head_rows > 0) & ~in_one_word, head_words + 1, head_words), end_words], axis=1
-    )
-    whole = np.zeros(bounds.size - 1, np.uint64)
-    whole[::2] = rows_from[0]
-    words[bounds[0, 0] : bounds[-1, 1]] = np.repeat(whole, np.diff(bounds.reshape(-1)))
-    before_end = rows_from[0] & ~rows_from[end_rows]
-    first = np.where(in_one_word, rows_from[head_rows] & before_end, rows_from[head_rows])
-    np.bitwise_or.at(words, head_words[head_rows > 0], first[head_rows > 0])
-    last = (end_rows > 0) & ~in_one_word
-    np.bitwise_or.at(words, end_words[last], before_end[last])
+        stretch = np.frombuffer(self.data, "<u2", length // 2, self.starts[first]).astype(np.int64)
+        if first + 1 == end:
+            counts, pairs = stretch[:1], stretch[1:]
+        else:
+            counts_at = (self.starts[first:end] - self.starts[first]) // 2
+            counts, pairs = stretch[counts_at], np.delete(stretch, counts_at)
+        return pairs[::2], pairs[::2] + pairs[1::2], counts
 
 
 def _spelled_out(heads: Integers, lengths: Integers) -> Integers:
