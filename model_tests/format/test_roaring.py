@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import array
 import struct
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pktable.format import roaring_builder
+from pktable.format import roaring, roaring_builder
 from pktable.format.deletion_vector import DeletionVector, VectorBuilder, decode_vector, encode_vector
 from pktable.format.roaring import Bitmap, read_bitmap
-from pktable.format.roaring_builder import BitmapBuilder, optimized
+from pktable.format.roaring_builder import BitmapBuilder
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pyroaring import BitMap, BitMap64
@@ -21,6 +22,16 @@ from model_tests.format.damage import flips
 
 CONTAINER = 1 << 16
 Positions = np.ndarray
+
+
+@pytest.fixture(autouse=True, scope="module", params=["small", "large"])
+def however_large(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run everything with bitmaps read by the library, as small ones are, and read by us."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "large":
+            patched.setattr(roaring, "SMALL", 0)
+            patched.setattr(roaring, "FEW", 0)
+        yield
 
 
 @st.composite
@@ -89,7 +100,7 @@ def test_a_bitmap_that_grows_is_the_one_of_all_its_positions(
     else:
         new = builder.add(other)
     assert new == len(both) - len(one)
-    assert bytes(optimized(builder.build()).data) == of_the_library(both)
+    assert bytes(builder.build().data) == of_the_library(both)
     assert bytes(base.data) == of_the_library(one, runs=runs)
 
 
@@ -101,7 +112,7 @@ def test_a_bitmap_of_the_library_is_read_and_optimised_alike(positions: Position
     assert bytes(bitmap.data) == data
     assert (bitmap.cardinality, bitmap.greatest) == (len(positions), positions[-1])
     np.testing.assert_array_equal(bitmap.positions(), positions)
-    assert bytes(optimized(bitmap).data) == of_the_library(positions)
+    assert bytes(bitmap.run_optimized().data) == of_the_library(positions)
 
 
 @given(

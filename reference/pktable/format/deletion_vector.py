@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
-from pktable.format.roaring import Bitmap, read_bitmap
-from pktable.format.roaring_builder import EMPTY, BitmapBuilder, optimized
+from pktable.format.roaring import EMPTY_DATA, Bitmap, read_bitmap
+from pktable.format.roaring_builder import BitmapBuilder
 
 Positions = npt.NDArray[np.int64]
 
@@ -72,7 +72,7 @@ class DeletionVector:
 
     def positions(self) -> Positions:
         """Return the deleted positions, ascending."""
-        parts = [bitmap.positions() + (high << 32) for high, bitmap in self.bitmaps.items()]
+        parts = [bitmap.positions() + np.int64(high << 32) for high, bitmap in self.bitmaps.items()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def mask(self, row_count: int, start: int = 0) -> npt.NDArray[np.bool_]:
@@ -131,13 +131,13 @@ class VectorBuilder:
         if not len(positions):
             return 0
         self._expect_inside(int(positions[0]), int(positions[-1]))
+        if positions[-1] < 1 << 32:
+            return self._builder(0).add(positions)
         new = 0
         for high in range(int(positions[0]) >> 32, (int(positions[-1]) >> 32) + 1):
             first, end = np.searchsorted(positions, (high << 32, high + 1 << 32))
             if first < end:
-                new += self._builder(high).add(
-                    positions[first:end] - (high << 32) if high else positions[:end]
-                )
+                new += self._builder(high).add(positions[first:end] - (high << 32))
         return new
 
     def mark_mask(self, mask: npt.NDArray[np.bool_], start: int = 0) -> int:
@@ -193,14 +193,14 @@ def encode_vector(vector: DeletionVector) -> bytes:
 
 def stored_parts(vector: DeletionVector) -> list[Any]:
     """Return the stored form of ``vector`` in parts, the great ones not copied."""
-    bitmaps = {high: optimized(bitmap).data for high, bitmap in vector.bitmaps.items()}
+    bitmaps = {high: bitmap.run_optimized().data for high, bitmap in vector.bitmaps.items()}
     if vector.bits == 32:
-        body: list[Any] = [MAGIC_32, bitmaps.get(0, EMPTY.data)]
+        body: list[Any] = [MAGIC_32, bitmaps.get(0, EMPTY_DATA)]
     else:
         count = max(bitmaps, default=-1) + 1
         body = [MAGIC_64, _COUNT.pack(count)]
         for high in range(count):
-            body += [_KEY.pack(high), bitmaps.get(high, EMPTY.data)]
+            body += [_KEY.pack(high), bitmaps.get(high, EMPTY_DATA)]
     checksum = 0
     for part in body:
         checksum = zlib.crc32(part, checksum)
@@ -250,7 +250,7 @@ def _decode_64(payload: memoryview, at: str) -> DeletionVector:
     if len(payload) < _COUNT.size:
         raise CorruptFileError("bitmap count", at=at, expected=f"{_COUNT.size} bytes", found=len(payload))
     (count,) = _COUNT.unpack_from(payload)
-    least = _KEY.size + len(EMPTY.data)
+    least = _KEY.size + len(EMPTY_DATA)
     if not 0 <= count <= (len(payload) - _COUNT.size) // least:
         raise CorruptFileError(
             "bitmap count", at=at, expected=f"at most {len(payload) // least}", found=count
