@@ -13,7 +13,6 @@ from typing import Any
 import pyspark
 
 JARS = Path(pyspark.__file__).parent / "jars"
-PACKAGES = ("numpy", "pyroaring", "pyspark", "matplotlib")
 MEBIBYTE = 1 << 20
 
 
@@ -83,6 +82,11 @@ def describe() -> dict[str, Any]:
         "python": platform.python_version(),
         "java": java.splitlines()[0],
         "RoaringBitmap": _jar("RoaringBitmap").stem.partition("-")[2],
-        **{name: metadata.version(name) for name in PACKAGES},
-        "load_before": [round(load, 2) for load in os.getloadavg()],
+        **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyroaring", "pyspark")},
+        "load_before": load(),
     }
+
+
+def load() -> list[float]:
+    """Return how many processes wanted a core in the last 1, 5 and 15 minutes."""
+    return [round(load, 2) for load in os.getloadavg()]
