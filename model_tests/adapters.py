@@ -133,8 +133,7 @@ class PaimonTable:
         from pktable import CorruptFileError, Table
 
         files = self._table._files
-        indexes = self._table._committer.latest().indexes.items()
-        paths = [files.index_path(files.place(*bucket), index) for bucket, index in indexes]
+        paths = [files.index_path(index) for index in self._table._committer.latest().indexes.values()]
         path = Path(paths[number % len(paths)])
         good = path.read_bytes()
         byte, bit = divmod(number % (8 * len(good)), 8)
@@ -226,7 +225,7 @@ class PaimonTable:
         ]
 
     def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
-        path = self._table._files.index_path(bucket.place, bucket.index)
+        path = self._table._files.index_path(bucket.index)
         if path not in self._vectors:
             self._vectors[path] = stored_vectors(Path(path).read_bytes(), bucket.index.ranges or ())
         return self._vectors[path]

@@ -36,8 +36,9 @@ def _one_file_per_sequence(sorted_runs: Any) -> Any:
 
 def _drops_siblings(forget: Any) -> Any:
     def drop(self: VectorMaintainer, file: str) -> None:
-        if self.vector_of(file) is not None:
+        if {file} & (self._vectors.keys() | self._growing.keys()):
             self._vectors.clear()
+            self._growing.clear()
             self.modified = True
 
     return drop
@@ -55,10 +56,7 @@ def _range_end_inclusive(mark: Any) -> Any:
     def marks(self: VectorMaintainer, file: str, positions: Any) -> int:
         follows = np.isin(positions, positions + 1)
         last_of_range = positions[follows & ~np.isin(positions + 1, positions)]
-        more = np.union1d(positions, last_of_range + 1)
-        vector = self.vector_of(file)
-        fresh = [at for at in more.tolist() if vector is None or at not in vector]
-        return int(mark(self, file, np.array(fresh, np.int64)))
+        return int(mark(self, file, np.union1d(positions, last_of_range + 1)))
 
     return marks
 

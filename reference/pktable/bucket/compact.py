@@ -146,11 +146,6 @@ class _Compaction:
             return
         keys = window.winning_rows(needed).select(list(self._files.key_columns))
         for file, positions in locator.locate(keys):
-            vector = self._vectors.vector_of(file.file_name)
-            if vector is not None:
-                low, high = int(positions[0]), int(positions[-1])
-                already = vector.mask(high - low + 1, low)[positions - low]
-                positions = positions[~already]
             self._marked += self._vectors.mark(file.file_name, positions)
 
     def _locator(self) -> Locator | None:
