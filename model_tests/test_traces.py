@@ -7,20 +7,16 @@ from random import Random
 
 import pytest
 from pktable_spec.covers import covers
-from pktable_spec.interface import Change, TableUnderTest
 from pktable_spec.model.mechanism import RECORD_SIZE, Mechanism
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.model.table import ModelTable
-from pktable_spec.vocabulary import RowKind
 
 from model_tests import faults
-from model_tests.adapters import BACKENDS
-from model_tests.history import SHAPES
-from model_tests.tlc.traces import Event, Recorder, Trace, accepts, data_of, walk
+from model_tests.tlc.traces import Event, Trace, accepts, data_of, walk
+from model_tests.traced import SHAPE, TABLE_OPTIONS, traces_of, worked_on
 
 OPTIONS = ModelOptions(num_levels=4, trigger=3, target_file_size=2 * RECORD_SIZE)
 PLAIN = replace(OPTIONS, deletion_vectors=False)
-SHAPE = SHAPES["int"]
 
 
 @covers("CMP-1", "CMP-9", "CMP-15", "DV-6", "CMT-7", "LSM-5", "RD-1")
@@ -79,62 +75,10 @@ def test_an_empty_trace_is_accepted_and_no_traces_give_no_verdict() -> None:
     assert data_of([]) == "---- MODULE TraceData ----\nTraces == <<>>\n====\n"
 
 
-TABLE_OPTIONS = {
-    "bucket": "1",
-    "deletion-vectors.enabled": "true",
-    "num-levels": "6",
-    "num-sorted-run.compaction-trigger": "5",
-}
-
-
-def changes(random: Random, number: int) -> list[Change]:
-    kinds = (RowKind.INSERT, RowKind.DELETE)
-    return [
-        Change(random.choice(kinds), (key, "v", number))
-        for key in random.sample(range(3), random.randint(1, 2))
-    ]
-
-
-def worked_on(table: TableUnderTest, random: Random, steps: int, bucket_count: int = 1) -> Recorder:
-    """Do random things to a table, staged and at once, and note them."""
-    recorder = Recorder(table, SHAPE, bucket_count)
-    tickets: dict[str, int] = {}
-    for number in range(steps):
-        job = random.choice(
-            ["write", "compact", "w", "c1", "c2"] if bucket_count == 1 else ["write", "compact"]
-        )
-        if job in tickets:
-            ticket, abandoned = tickets.pop(job), random.random() < 0.2
-            committed = not abandoned and table.commit(ticket)
-            if abandoned:
-                table.abandon(ticket)
-            recorder.ended(job, committed=committed, abandoned=abandoned)
-        elif job == "write":
-            table.write(changes(random, number), write_only=random.random() < 0.5)
-            recorder.caught_up()
-        elif job == "compact":
-            table.compact(full=random.random() < 0.3)
-            recorder.caught_up()
-        elif job == "w":
-            tickets[job] = table.begin_write(changes(random, number))
-            recorder.begun(job, "Write")
-        else:
-            begun = table.begin_compaction(full=random.random() < 0.3)
-            if begun is not None:
-                tickets[job] = begun
-                recorder.begun(job, "Compaction")
-    return recorder
-
-
 @covers("CMT-1", "CMT-2", "CMT-7", "CMT-12", "CMP-3", "DV-14")
-@pytest.mark.parametrize("backend", ["model", "local"])
+@pytest.mark.parametrize("backend", ["model", "local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_a_table_did_is_accepted(backend: str) -> None:
-    traces = []
-    with BACKENDS[backend]() as open_table:
-        for seed in range(6):
-            table = open_table(SHAPE, TABLE_OPTIONS)
-            traces.append(worked_on(table, Random(seed), 40).trace(TABLE_OPTIONS))
-            table.close()
+    traces = traces_of(backend, *((3, 25) if backend == "spark" else (6, 40)))
     assert {event.action for trace in traces for event in trace.events} >= {
         *("Write", "BeginWrite", "CommitWrite", "PlanCompaction", "CommitCompaction", "Crash")
     }

@@ -44,7 +44,7 @@ def test_a_data_file_holds_keys_then_sequence_then_kind_then_all_columns() -> No
 def test_parquet_field_ids_are_those_of_the_schema() -> None:
     sink = io.BytesIO()
     schema = file_schema(SCHEMA)
-    with pq.ParquetWriter(sink, schema, compression_level=1, **PARQUET_WRITE_OPTIONS) as writer:
+    with pq.ParquetWriter(sink, schema, **PARQUET_WRITE_OPTIONS) as writer:
         writer.write_table(schema.empty_table())
     read = pq.ParquetFile(sink).schema_arrow
     ids = {field.name: int((field.metadata or {})[b"PARQUET:field_id"]) for field in read}

@@ -76,6 +76,8 @@ def test_what_fails_on_an_executor_is_raised_as_what_it_was(table: Table) -> Non
     frame = spark_session().createDataFrame(rows).selectExpr("p", "nullif(k, 3) AS k", "v")
     with pytest.raises(InvalidRequestError, match="column k"):
         table.upsert(frame)
+    with pytest.raises(InvalidRequestError, match="Spark DataFrame, found list"):
+        table.upsert(rows.to_pylist())
     assert {str(path) for path in root.rglob("data-*")} == before
     table.upsert(rows.slice(0, 1))
     marked = next(file["file_name"] for file in table.files().to_pylist() if file["marked_count"])

@@ -18,7 +18,7 @@ from model_tests.tlc import counterexamples, state_graph
 from model_tests.tlc.checker import Outcome, run_models
 from model_tests.tlc.counterexamples import is_kept
 from model_tests.tlc.models import PASSES, Model, load
-from model_tests.tlc.traces import accepts, walk
+from model_tests.tlc.traces import Trace, accepts, walk
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -39,6 +39,11 @@ def run(say: Say = lambda line: None) -> list[Result]:
     """Check everything. Raises InvalidRequestError where TLC cannot be run or a model is malformed."""
     models = load()
     return [check_coverage(models), *check_models(models, say), check_graphs(say), check_traces(say)]
+
+
+def step_count() -> int:
+    """Return how many lines `run` says."""
+    return len(load()) + len(state_graph.SCOPES) + 1
 
 
 def check_models(models: Sequence[Model], say: Say = lambda line: None) -> list[Result]:
@@ -110,15 +115,20 @@ WALKED: Final = ModelOptions(num_levels=4, trigger=3, target_file_size=2 * RECOR
 def check_traces(say: Say = lambda line: None, walks: int = WALKS) -> Result:
     """Have TLC accept random walks of the oracle: 3 keys, 4 levels, a writer and two compactors."""
     traces = [walk(Mechanism(WALKED), Random(seed), WALK_LENGTH) for seed in range(walks)]
+    return accepted("traces of the oracle", traces, say)
+
+
+def accepted(what: str, traces: Sequence[Trace], say: Say = lambda line: None) -> Result:
+    """Have TLC accept ``traces``, which were made with the seeds 0, 1, …"""
     verdicts = accepts(traces)
     problems = tuple(
-        f"walk with seed {seed}: event {one.explained + 1} of {one.events} is no step of the specification"
+        f"seed {seed}: event {one.explained + 1} of {one.events} is no step of the specification"
         for seed, one in enumerate(verdicts)
         if not one.accepted
     )
     steps = sum(one.explained for one in verdicts)
-    say(f"traces  {walks} random walks of the oracle: {steps:,} events explained, {len(problems)} refused")
-    return Result("traces of the oracle", states=steps, traces=walks, problems=problems)
+    say(f"traces  {what}: {len(traces)}, {steps:,} events explained, {len(problems)} refused")
+    return Result(what, states=steps, traces=len(traces), problems=problems)
 
 
 HEADINGS: Final = ("models", "states", "edges", "traces")

@@ -12,24 +12,25 @@ Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMP-17.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import CommitConflictError, InvalidRequestError
 
 from pktable.bucket.compact import choose
-from pktable.bucket.read import BucketRead
 from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_created, remove_quietly
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog.commit import CommittedError, Committer, StaleSequenceError
 from pktable.catalog.state import Identity, States, TableState
-from pktable.local import CompactionTask
-from pktable.predicate import Predicate
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
+from pktable.local import CompactionTask, Query
 from pktable.rows import ChangeKind
 
-ATTEMPTS = 20
+ATTEMPTS = 200  # to win a race against others who write the same buckets; each loss is another's success
 
 
 class Runner(Protocol):
@@ -47,16 +48,15 @@ class Runner(Protocol):
 
     def compact(self, files: TableFiles, tasks: Sequence[CompactionTask]) -> list[BucketChange]: ...
 
-    def read(
-        self,
-        files: TableFiles,
-        parts: Sequence[BucketRead],
-        columns: Sequence[str],
-        predicate: Predicate | None,
-        limit: int | None,
-    ) -> Any: ...
+    def read(self, files: TableFiles, query: Query) -> Any: ...
 
-    def to_arrow(self, frame: Any) -> pa.Table: ...
+    def to_arrow(self, files: TableFiles, query: Query) -> pa.Table: ...
+
+    def count(self, files: TableFiles, query: Query) -> int: ...
+
+    def check(
+        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]: ...
 
 
 @dataclass(slots=True)
@@ -72,13 +72,13 @@ class Changer:
     def write(self, rows: Any, change: ChangeKind, *, write_only: bool) -> PreparedWrite | None:
         """Do the data work of a write on the latest snapshot; None if ``rows`` is empty. Clauses: CMT-2."""
         state = self.committer.latest()
-        self._expect_bucket_count(state)
+        self._expect_same_keys(state)
         new = NewFiles()
         try:
             appends = self.runner.write(self.files, rows, change, next_sequences(state), new, self.clock())
             if not appends:
                 return None
-            prepared = PreparedWrite(self, appends, new, write_only)
+            prepared = PreparedWrite(self, appends, new, write_only, state)
             prepared.plan(state)
             return prepared
         except BaseException:
@@ -87,23 +87,32 @@ class Changer:
 
     def compact(self, state: TableState, identities: Iterable[Identity], *, full: bool) -> PreparedCompaction:
         """Do the data work of compacting some buckets of ``state``."""
-        return PreparedCompaction(self, self._changes(state, identities, full=full), full)
+        return PreparedCompaction(self, self._changes(state, identities, full=full), full, state)
 
     def _changes(
-        self, state: TableState, identities: Iterable[Identity], *, full: bool
+        self,
+        state: TableState,
+        identities: Iterable[Identity],
+        *,
+        full: bool,
+        at_hand: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> list[BucketChange]:
-        self._expect_bucket_count(state)
+        self._expect_same_keys(state)
         tasks = []
         for identity in identities:
             bucket = self.states.bucket(state, identity)
             chosen = choose(self.files, bucket, full=full)
             if chosen is not None:
-                tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock()))
+                names = at_hand.keys() & {file.file_name for file in chosen.files}
+                rows = {name: at_hand[name] for name in names}
+                tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
         return (
             [change for change in self.runner.compact(self.files, tasks) if not change.empty] if tasks else []
         )
 
-    def _expect_bucket_count(self, state: TableState) -> None:
+    def _expect_same_keys(self, state: TableState) -> None:
+        """Raise InvalidRequestError unless live files have the table's keys, in the buckets that the table has."""
+        self.files.expect_keys(file for live in state.files.values() for file in live)
         if state.bucket_counts - {self.files.options.bucket}:
             raise InvalidRequestError(
                 f"{self.files.root}: option bucket is {self.files.options.bucket}, but live files were written under "
@@ -119,13 +128,19 @@ class PreparedWrite:
     appends: list[BucketAppend]
     new: NewFiles
     write_only: bool
+    base: TableState
     changes: list[BucketChange] = field(default_factory=list)
 
     def plan(self, state: TableState) -> None:
         """Compact the buckets as if the new files were in ``state`` already. Clauses: CMP-17."""
+        self.base = state
         if not self.write_only:
-            identities = [append.place.identity for append in self.appends]
-            self.changes = self.changer._changes(_with_appends(state, self.appends), identities, full=False)
+            self.changes = self.changer._changes(
+                _with_appends(state, self.appends),
+                [append.place.identity for append in self.appends],
+                full=False,
+                at_hand={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
+            )
 
     def commit(self, user: str) -> TableState:
         """Make the write visible; return the state after it. Clauses: CMT-2, CMT-10."""
@@ -139,7 +154,7 @@ class PreparedWrite:
             raise
         if not self.changes:
             return state
-        compaction = PreparedCompaction(self.changer, self.changes, full=False)
+        compaction = PreparedCompaction(self.changer, self.changes, full=False, base=state)
         try:
             return compaction.commit(user) or state
         except CommitConflictError as error:
@@ -155,7 +170,7 @@ class PreparedWrite:
     def _append(self, user: str) -> TableState:
         for _ in range(ATTEMPTS):
             try:
-                return self.changer.committer.append(self.appends, user)
+                return self.changer.committer.append(self.appends, user, self.base)
             except StaleSequenceError as stale:
                 self._renumber(stale.state)
         raise CommitConflictError(
@@ -188,6 +203,7 @@ class PreparedCompaction:
     changer: Changer
     changes: list[BucketChange]
     full: bool
+    base: TableState
 
     def commit(self, user: str) -> TableState | None:
         """Make the compaction visible; return the state after it, None if it changed nothing.
@@ -200,7 +216,7 @@ class PreparedCompaction:
             if not self.changes:
                 return committed
             try:
-                state, refused = self.changer.committer.compact(self.changes, user)
+                state, refused = self.changer.committer.compact(self.changes, user, self.base)
             except CommittedError:
                 raise
             except BaseException:
@@ -211,14 +227,14 @@ class PreparedCompaction:
                 return committed
             self.changes = [change for change in self.changes if change.place.identity in refused]
             self.discard()
-            latest = self.changer.committer.latest()
-            self.changes = self.changer._changes(latest, list(refused), full=self.full)
+            self.base = self.changer.committer.latest()
+            self.changes = self.changer._changes(self.base, list(refused), full=self.full)
         self.discard()
         raise CommitConflictError("; ".join(refused.values()), self.changer.committer.latest().id)
 
     def commit_once(self, user: str) -> bool:
         """Make all of the compaction visible as it was planned, or drop it and return False. Clauses: CMT-7."""
-        _, refused = self.changer.committer.compact(self.changes, user, partly=False)
+        _, refused = self.changer.committer.compact(self.changes, user, self.base, partly=False)
         if refused:
             self.discard()
         return not refused

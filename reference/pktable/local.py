@@ -6,7 +6,7 @@ Clauses: RD-9, RD-12, CMT-12.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -14,6 +14,9 @@ from pktable.bucket.compact import compact_bucket
 from pktable.bucket.read import BucketRead, read_bucket
 from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles, remove_created
 from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
+from pktable.check.walk import check_here
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
 from pktable.rows import ChangeKind, as_changes
@@ -23,12 +26,26 @@ KIND_COLUMN = "__pktable_kind"
 
 @dataclass(frozen=True, slots=True)
 class CompactionTask:
-    """One bucket to compact: its state, what to compact, and the token that names its new files."""
+    """One bucket to compact: its state, what to compact, and the token that names its new files.
+
+    ``at_hand``: the rows of some of its files, by name.
+    """
 
     state: BucketState
     chosen: Pick
     token: str
     now_millis: int
+    at_hand: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to read: the parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave."""
+
+    parts: Sequence[BucketRead]
+    columns: Sequence[str]
+    predicate: Predicate | None = None
+    limit: int | None = None
 
 
 class LocalRunner:
@@ -52,7 +69,7 @@ class LocalRunner:
         appends = []
         for partition, bucket, part in split_by_bucket(files, table) if table.num_rows else ():
             place = files.place(partition, bucket)
-            written = write_rows(
+            append = write_rows(
                 files,
                 place,
                 part.drop_columns([KIND_COLUMN]),
@@ -61,7 +78,7 @@ class LocalRunner:
                 new,
                 now_millis=now_millis,
             )
-            appends.append(BucketAppend(place, written))
+            appends.append(append)
         return appends
 
     def compact(self, files: TableFiles, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
@@ -75,20 +92,13 @@ class LocalRunner:
             raise
         return changes
 
-    def read(
-        self,
-        files: TableFiles,
-        parts: Sequence[BucketRead],
-        columns: Sequence[str],
-        predicate: Predicate | None,
-        limit: int | None,
-    ) -> pa.Table:
-        """Return the rows of ``parts``, at most ``limit``. Stops reading when it has them. Clauses: RD-9."""
+    def read(self, files: TableFiles, query: Query) -> pa.Table:
+        """Return the rows of ``query``. Stops reading when it has as many as its limit. Clauses: RD-9."""
         schema = files.schema.arrow_schema
-        empty = pa.schema([schema.field(name) for name in columns]).empty_table()
+        empty = pa.schema([schema.field(name) for name in query.columns]).empty_table()
         tables = [empty]
-        missing = limit if limit is not None else -1
-        for table in _tables(files, parts, columns, predicate) if missing else ():
+        missing = query.limit if query.limit is not None else -1
+        for table in _tables(files, query) if missing else ():
             tables.append(table if missing < 0 else table.slice(0, missing))
             if missing >= 0:
                 missing -= tables[-1].num_rows
@@ -96,22 +106,31 @@ class LocalRunner:
                     break
         return pa.concat_tables([table.cast(empty.schema) for table in tables])
 
-    def to_arrow(self, frame: pa.Table) -> pa.Table:
-        return frame
+    def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
+        return self.read(files, query)
+
+    def count(self, files: TableFiles, query: Query) -> int:
+        return sum(table.num_rows for table in _tables(files, query))
+
+    def check(
+        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Check buckets one after the other."""
+        return check_here(files, tasks, progress)
 
 
 def run_task(files: TableFiles, task: CompactionTask) -> BucketChange:
     """Carry out one task wherever it was sent; on failure remove what it made. Clauses: CMT-12."""
     new = NewFiles(token=task.token)
     try:
-        return compact_bucket(files, task.state, task.chosen, new, now_millis=task.now_millis)
+        return compact_bucket(
+            files, task.state, task.chosen, new, now_millis=task.now_millis, at_hand=task.at_hand
+        )
     except BaseException:
         new.remove(files.store)
         raise
 
 
-def _tables(
-    files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str], predicate: Predicate | None
-) -> Iterator[pa.Table]:
-    for part in parts:
-        yield from read_bucket(files, part, columns, predicate)
+def _tables(files: TableFiles, query: Query) -> Iterator[pa.Table]:
+    for part in query.parts:
+        yield from read_bucket(files, part, query.columns, query.predicate)

@@ -13,9 +13,10 @@ Clauses: CMP-9 to CMP-16, DV-6 to DV-11, DV-13.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
 from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.bucket.locate import Locator
@@ -25,13 +26,14 @@ from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, Tabl
 from pktable.format.dv_index import encode_index
 from pktable.format.manifest import DataFileMeta, IndexManifestEntry
 from pktable.lsm.plan import CompactionPlan, plan
-from pktable.lsm.runs import sorted_runs
+from pktable.lsm.runs import Run, sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_full
 from pktable.lsm.vectors import VectorMaintainer
 
 
 def choose(files: TableFiles, state: BucketState, *, full: bool) -> Pick | None:
-    """Return what to compact in a bucket, or None. Reads nothing. Clauses: CMP-3, CMP-7."""
+    """Return what to compact in a bucket, or None. Reads no data. Clauses: CMP-3, CMP-7, DV-15."""
+    full = full or files.may_hide_unmarked(state.files)
     runs = sorted_runs(state.files, files.order)
     return pick_full(runs, files.options, vector_names(state)) if full else pick(runs, files.options)
 
@@ -42,23 +44,37 @@ def vector_names(state: BucketState) -> set[str]:
 
 
 def compact_bucket(
-    files: TableFiles, state: BucketState, chosen: Pick, new: NewFiles, *, now_millis: int
+    files: TableFiles,
+    state: BucketState,
+    chosen: Pick,
+    new: NewFiles,
+    *,
+    now_millis: int,
+    at_hand: Mapping[str, pa.Table],
 ) -> BucketChange:
     """Carry out ``chosen`` on a bucket as it is in ``state`` and return the change to commit.
 
+    ``at_hand``: the rows of some inputs by file name, which then are not read.
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
-    work = _Compaction(files, state, plan(chosen, state.files, files.options, files.order), new, now_millis)
-    return work.run()
+    steps = plan(chosen, state.files, files.options, files.order)
+    return _Compaction(files, state, steps, new, now_millis, at_hand).run()
 
 
 class _Compaction:
     """One compaction under way."""
 
     def __init__(
-        self, files: TableFiles, state: BucketState, steps: CompactionPlan, new: NewFiles, now_millis: int
+        self,
+        files: TableFiles,
+        state: BucketState,
+        steps: CompactionPlan,
+        new: NewFiles,
+        now_millis: int,
+        at_hand: Mapping[str, pa.Table],
     ) -> None:
         self._files, self._state, self._plan, self._new, self._now = files, state, steps, new, now_millis
+        self._at_hand = at_hand
         self._base_vectors = files.vectors(state)
         self._vectors = VectorMaintainer(self._base_vectors, bits=files.vector_bits)
         older = [file for file in state.files if file.level > steps.output_level]
@@ -104,7 +120,7 @@ class _Compaction:
         )
         locator = self._locator()
         try:
-            for window in merge(self._files, self._state.place, runs, self._base_vectors, columns):
+            for window in self._merged(runs, columns):
                 self._mark_replaced(window, locator)
                 stays = window.adds()[window.winners] if self._plan.drop_deletes else None
                 writer.write(window.winning_rows(stays))
@@ -115,10 +131,12 @@ class _Compaction:
 
     def _mark_replaced_by(self, file: DataFileMeta) -> None:
         """Mark what the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
-        runs = sorted_runs([file], self._files.order)
         locator = self._locator()
-        for window in merge(self._files, self._state.place, runs, self._base_vectors, ()):
+        for window in self._merged(sorted_runs([file], self._files.order), ()):
             self._mark_replaced(window, locator)
+
+    def _merged(self, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Window]:
+        return merge(self._files, self._state.place, runs, self._base_vectors, columns, at_hand=self._at_hand)
 
     def _mark_replaced(self, window: Window, locator: Locator | None) -> None:
         if locator is None:
@@ -128,11 +146,6 @@ class _Compaction:
             return
         keys = window.winning_rows(needed).select(list(self._files.key_columns))
         for file, positions in locator.locate(keys):
-            vector = self._vectors.vector_of(file.file_name)
-            if vector is not None:
-                low, high = int(positions[0]), int(positions[-1])
-                already = vector.mask(high - low + 1, low)[positions - low]
-                positions = positions[~already]
             self._marked += self._vectors.mark(file.file_name, positions)
 
     def _locator(self) -> Locator | None:
@@ -146,7 +159,7 @@ class _Compaction:
         if not vectors:
             return None
         data, ranges = encode_index(vectors)
-        path = self._new.index_path(self._files.root)
+        path = self._new.index_path(self._files.index_directory(self._state.place))
         self._files.store.write(path, data)
         place = self._state.place
         return IndexManifestEntry(

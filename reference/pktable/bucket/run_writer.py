@@ -3,7 +3,7 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10.
+Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10, META-17.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from pktable.bucket.table_files import NewFiles, Place, TableFiles
 from pktable.format.binary_row import encode_row
 from pktable.format.data_file import PARQUET_WRITE_OPTIONS
 from pktable.format.manifest import DataFileMeta
+from pktable.format.parquet_footer import FooterSink
+from pktable.format.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
 GATHERED_BYTES = 64 << 20  # of Arrow memory before a row group is written
+TINY_BYTES = 4 << 10  # of Arrow memory up to which compression only costs: time, and more bytes than it saves
 
 
 class RunWriter:
@@ -52,7 +55,8 @@ class RunWriter:
 
     def close(self) -> list[DataFileMeta]:
         """Finish the last file and return the metadata of all, in key order."""
-        self._flush()
+        tiny = self._open is None and not self._done and self._gathered_bytes <= TINY_BYTES
+        self._flush(compressed=not tiny)
         self._roll()
         return self._done
 
@@ -61,7 +65,7 @@ class RunWriter:
         if self._open is not None:
             self._open.sink.close()
 
-    def _flush(self) -> None:
+    def _flush(self, *, compressed: bool = True) -> None:
         if not self._gathered:
             return
         table = pa.concat_tables(self._gathered).cast(self._schema)
@@ -69,7 +73,7 @@ class RunWriter:
         step = self._files.options.row_group_rows or table.num_rows
         for start in range(0, table.num_rows, step):
             if self._open is None:
-                self._open = _OpenFile(self._files, self._place, self._new, self._schema)
+                self._open = _OpenFile(self._files, self._place, self._new, self._schema, compressed)
             self._open.write(table.slice(start, step))
             if self._open.sink.tell() >= self._files.options.target_file_bytes:
                 self._roll()
@@ -83,13 +87,20 @@ class RunWriter:
 class _OpenFile:
     """One file being written, with what its metadata must say so far."""
 
-    def __init__(self, files: TableFiles, place: Place, new: NewFiles, schema: pa.Schema) -> None:
+    def __init__(
+        self, files: TableFiles, place: Place, new: NewFiles, schema: pa.Schema, compressed: bool
+    ) -> None:
         self._files = files
         self.path = new.data_path(place)
         self.sink: Any = files.store.create(self.path)
-        self._writer = pq.ParquetWriter(
-            self.sink, schema, compression_level=files.options.zstd_level, **PARQUET_WRITE_OPTIONS
-        )
+        options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
+        if compressed:
+            options |= {"compression": "zstd", "compression_level": files.options.zstd_level}
+        self._footer, self._schema = FooterSink(self.sink), schema
+        if has_nanoseconds(schema):
+            self._footer, self._schema = FooterSink(self.sink, with_times(schema)), stored_schema(schema)
+            options["use_deprecated_int96_timestamps"] = True
+        self._writer = pq.ParquetWriter(self._footer, self._schema, **options)
         self._rows = self._deletes = 0
         self._sequences: list[int] = []
         self._first = self._last = b""
@@ -97,7 +108,8 @@ class _OpenFile:
         self._value_stats: list[SimpleStats] = []
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=table.num_rows)
+        stored = table if self._footer is None else table.cast(self._schema)
+        self._writer.write_table(stored, row_group_size=table.num_rows)
         sequences = table.column(SEQUENCE_NUMBER).to_numpy()
         self._sequences += [int(sequences.min()), int(sequences.max())]
         # -U and -D are the odd row kinds.
@@ -110,7 +122,7 @@ class _OpenFile:
         self._value_stats.append(collect_stats(table, fields, truncate=self._files.options.stats_truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
-        self._writer.close()
+        self._footer.finish(self._writer)
         size = self.sink.tell()
         self.sink.close()
         fields = stats_fields(self._files)

@@ -9,7 +9,7 @@ Clauses: TBL-6, LSM-1, LSM-5, MRG-1.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,19 @@ from pktable.format.bucket import bucket_of
 from pktable.format.manifest import DataFileMeta
 from pktable.format.types import values_of
 
+ROWS_AT_HAND_BYTES = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class BucketAppend:
-    """New level-0 files of one bucket, oldest first."""
+    """New level-0 files of one bucket, oldest first.
+
+    ``rows``: what the one file holds, where that is little: its compaction need not read it back.
+    """
 
     place: Place
     files: tuple[DataFileMeta, ...]
+    rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
 def split_by_bucket(files: TableFiles, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
@@ -81,7 +87,7 @@ def write_rows(
     new: NewFiles,
     *,
     now_millis: int,
-) -> tuple[DataFileMeta, ...]:
+) -> BucketAppend:
     """Write ``rows`` (n rows of the table's columns, ``kinds`` their row kinds) as one level-0 run.
 
     Row i has sequence number ``first_sequence + i``. Clauses: TBL-6, LSM-1, LSM-5.
@@ -105,10 +111,12 @@ def write_rows(
     writer = RunWriter(files, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
     try:
         writer.write(table)
-        return tuple(writer.close())
+        written = tuple(writer.close())
     except BaseException:
         writer.abort()
         raise
+    at_hand = len(written) == 1 and table.nbytes <= ROWS_AT_HAND_BYTES
+    return BucketAppend(place, written, table if at_hand else None)
 
 
 def renumber(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pktable_spec.errors import CommitConflictError
+from pktable_spec.errors import CommitConflictError, SnapshotNotFoundError
 from pktable_spec.vocabulary import APPEND, COMPACT
 
 from pktable.bucket.table_files import BucketChange, TableFiles, remove_quietly
@@ -76,9 +76,12 @@ class Committer:
         latest = self._snapshots.latest_id()
         return TableState() if latest is None else self._states.at(self._snapshots.read(latest))
 
-    def append(self, appends: Sequence[BucketAppend], user: str) -> TableState:
+    def append(
+        self, appends: Sequence[BucketAppend], user: str, base: TableState | None = None
+    ) -> TableState:
         """Commit new level-0 files as an APPEND snapshot and return its state.
 
+        ``base``: the state they were numbered on. It saves looking for the latest where it still is that.
         Raises StaleSequenceError if they are not newer than all that is live. Clauses: CMT-2, CMT-6, CMT-10.
         """
 
@@ -93,15 +96,21 @@ class Committer:
             entries = [self._entry(ADD, a.place.identity, file) for a in appends for file in a.files]
             return _Delta(APPEND, tuple(entries), state.indexes)
 
-        committed = self._commit(delta, user)
+        committed = self._commit(delta, user, base)
         assert committed is not None, "an append is never empty"
         return committed
 
     def compact(
-        self, changes: Sequence[BucketChange], user: str, *, partly: bool = True
+        self,
+        changes: Sequence[BucketChange],
+        user: str,
+        base: TableState | None = None,
+        *,
+        partly: bool = True,
     ) -> tuple[TableState | None, dict[Identity, str]]:
         """Commit those changes that fit the latest snapshot as one COMPACT snapshot; not ``partly``: all or none.
 
+        ``base``: the state they were planned on, or a later one.
         Returns its state (None if nothing fits, or nothing changes) and, for each bucket whose change did
         not fit, what stands against it: plan those anew. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14.
         """
@@ -125,11 +134,14 @@ class Committer:
             nothing = not entries and indexes == state.indexes
             return None if nothing or (refused and not partly) else _Delta(COMPACT, tuple(entries), indexes)
 
-        return self._commit(delta, user), refused
+        return self._commit(delta, user, base), refused
 
-    def _commit(self, make_delta: Callable[[TableState], _Delta | None], user: str) -> TableState | None:
-        for _ in range(ATTEMPTS):
-            state = self.latest()
+    def _commit(
+        self, make_delta: Callable[[TableState], _Delta | None], user: str, base: TableState | None
+    ) -> TableState | None:
+        for attempt in range(ATTEMPTS):
+            # Whether ``base`` is still the latest need not be known: if it is not, the put will fail.
+            state = base if base and not attempt and self._is_retained(base) else self.latest()
             delta = make_delta(state)
             if delta is None:
                 return None
@@ -149,6 +161,13 @@ class Committer:
                 return self.latest()
             remove_quietly(self._files.store, writer.paths)
         raise CommitConflictError(f"{ATTEMPTS} attempts to commit lost the race", self.latest().id)
+
+    def _is_retained(self, state: TableState) -> bool:
+        """Whether ``state`` is of a snapshot that is there, not rolled back or replaced since."""
+        try:
+            return state.snapshot is not None and self._snapshots.read(state.id) == state.snapshot
+        except SnapshotNotFoundError:
+            return False
 
     def _is_committed(self, snapshot: int, writer: ManifestWriter) -> bool:
         try:

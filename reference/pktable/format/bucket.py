@@ -31,6 +31,8 @@ def bucket_of(
     columns: Sequence[Column], types: Sequence[DataType], bucket_count: int
 ) -> npt.NDArray[np.int32]:
     """Return the bucket of each row, from 0 to ``bucket_count`` - 1. Clauses: TBL-5."""
+    if bucket_count == 1:
+        return np.zeros(len(columns[0]), np.int32)
     hashes = hash_rows(columns, types).astype(np.int64)
     # Java's remainder has the sign of the hash; the absolute value of it is the remainder of the absolute.
     return (np.abs(hashes) % bucket_count).astype(np.int32)

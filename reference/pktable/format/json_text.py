@@ -17,15 +17,28 @@ from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
 
+from pktable.format.bounds import is_file_name
+
 CHECKSUM: Final = re.compile(rb',\s*"pktable\.crc32"\s*:\s*(\d{1,10})\s*\}\s*\Z')
 GREATEST_LONG: Final = (1 << 63) - 1
 
 
 def encode_json(fields: Mapping[str, object]) -> bytes:
     """Return ``fields`` (at least one) as a JSON file, the checksum last. Clauses: META-13."""
-    text = json.dumps(fields, indent=2, ensure_ascii=False, separators=(",", " : "), allow_nan=False)
-    body = text.encode()[: -len("\n}")]
+    entries = (f"\n  {_compact(name)} : {_indented(value)}" for name, value in fields.items())
+    body = ("{" + ",".join(entries)).encode()
     return b'%s,\n  "pktable.crc32" : %d\n}' % (body, zlib.crc32(body))
+
+
+def _indented(value: object) -> str:
+    if not isinstance(value, dict | list):
+        return _compact(value)
+    # Indenting is done in Python, slowly; most files have little of it.
+    text = json.dumps(value, indent=2, ensure_ascii=False, separators=(",", " : "), allow_nan=False)
+    return text.replace("\n", "\n  ")
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def decode_json(data: bytes, *, at: str) -> JsonObject:
@@ -75,6 +88,16 @@ class JsonObject:
         value = self._fields.get(name)
         if value is not None and not isinstance(value, str):
             raise self._wrong(name, "text", value)
+        return value
+
+    def file_name(self, name: str) -> str:
+        """Return a required name of a file."""
+        return str(self._required(name, "the name of a file", self.optional_file_name(name)))
+
+    def optional_file_name(self, name: str) -> str | None:
+        value = self.optional_text(name)
+        if value is not None and not is_file_name(value):
+            raise self._wrong(name, "the name of a file", value)
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:

@@ -97,10 +97,9 @@ def _written(
             numbers[identity] = first + table.num_rows
             kinds = table.column(KIND).to_numpy().astype(np.int8)
             made = len(new.paths)
-            written = write_rows(
-                files, place, table.drop_columns([KIND]), kinds, first, new, now_millis=now_millis
-            )
-            yield BucketAppend(place, written), new.paths[made:]
+            rows = table.drop_columns([KIND])
+            append = write_rows(files, place, rows, kinds, first, new, now_millis=now_millis)
+            yield BucketAppend(place, append.files), new.paths[made:]
         gathered.clear()
 
     schema = files.schema.arrow_schema.append(pa.field(KIND, pa.int8()))
