@@ -66,7 +66,6 @@ KEY_NUMBERS = st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True)
 # From the end: the checksum as often as all the rest.
 BITS = st.integers(0, 31) | st.integers(32, 9_999)
 SELDOM = st.sampled_from((False,) * 3 + (True,))
-RARELY = st.sampled_from((False,) * 5 + (True,))
 QUERY_NUMBERS = st.integers(0, 999_999)
 
 

@@ -120,10 +120,8 @@ class TableFiles:
             return False
         deepest = max((file.level for file in live), default=0)
         schemas = {file.schema_id for file in live if 0 < file.level < deepest}
-        return any(not self._has_vectors(self.schema_of(schema)) for schema in schemas)
-
-    def _has_vectors(self, schema: TableSchema) -> bool:
-        return schema is self.schema or parse_options(schema.options).deletion_vectors_enabled
+        # The schema of an old snapshot, which `under` reads it by, had no vectors if its options say so.
+        return any(not parse_options(self.schema_of(one).options).deletion_vectors_enabled for one in schemas)
 
     def under(self, schema: TableSchema) -> TableFiles:
         """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14."""
