@@ -25,7 +25,8 @@ class Snapshot:
     """What is looked into to say whether a limit applies; the bytes themselves, not what pktable makes of them."""
 
     def __init__(self, path: Path, id: int, table: Table) -> None:
-        self.path, self._table, self._snapshot = path, table, table._snapshots.read(id)
+        self.id, self.path, self._table = id, path, table
+        self._snapshot = table._snapshots.read(id)
 
     @cached_property
     def manifest_fields(self) -> list[frozenset[str]]:
