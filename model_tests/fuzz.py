@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import struct
 import subprocess
 import sys
@@ -250,11 +251,11 @@ def _without_checksums(data: bytes) -> bytes:
 
 
 def _plain_container(data: bytes) -> bytes:
-    source = avro._Source(data, "x")
+    source = avro._Source(io.BytesIO(data), len(data), "x")
     metadata, sync = avro._header(source)
     head = avro.MAGIC + avro.encode_long(1) + avro._encode_entry("avro.schema", metadata[b"avro.schema"])
     blocks = [head + avro.encode_long(0) + sync]
-    while source.position < len(data):
+    while source.left:
         count, length = source.long("count"), source.long("length")
         block = avro._unpacked(source.take(length, "block"), b"zstandard", "x")
         blocks += [avro.encode_long(count), avro.encode_long(len(block)), block, sync]

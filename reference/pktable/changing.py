@@ -30,7 +30,7 @@ from pktable.check.findings import Progress
 from pktable.local import CompactionTask, Query
 from pktable.rows import ChangeKind
 
-ATTEMPTS = 20
+ATTEMPTS = 200  # to win a race against others who write the same buckets; each loss is another's success
 
 
 class Runner(Protocol):
@@ -72,7 +72,7 @@ class Changer:
     def write(self, rows: Any, change: ChangeKind, *, write_only: bool) -> PreparedWrite | None:
         """Do the data work of a write on the latest snapshot; None if ``rows`` is empty. Clauses: CMT-2."""
         state = self.committer.latest()
-        self._expect_bucket_count(state)
+        self._expect_same_keys(state)
         new = NewFiles()
         try:
             appends = self.runner.write(self.files, rows, change, next_sequences(state), new, self.clock())
@@ -97,7 +97,7 @@ class Changer:
         full: bool,
         at_hand: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> list[BucketChange]:
-        self._expect_bucket_count(state)
+        self._expect_same_keys(state)
         tasks = []
         for identity in identities:
             bucket = self.states.bucket(state, identity)
@@ -110,7 +110,9 @@ class Changer:
             [change for change in self.runner.compact(self.files, tasks) if not change.empty] if tasks else []
         )
 
-    def _expect_bucket_count(self, state: TableState) -> None:
+    def _expect_same_keys(self, state: TableState) -> None:
+        """Raise InvalidRequestError unless live files have the table's keys, in the buckets that the table has."""
+        self.files.expect_keys(file for live in state.files.values() for file in live)
         if state.bucket_counts - {self.files.options.bucket}:
             raise InvalidRequestError(
                 f"{self.files.root}: option bucket is {self.files.options.bucket}, but live files were written under "

@@ -3,7 +3,7 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10.
+Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10, META-17.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pktable.format.binary_row import encode_row
 from pktable.format.data_file import PARQUET_WRITE_OPTIONS
 from pktable.format.manifest import DataFileMeta
 from pktable.format.parquet_footer import FooterSink
+from pktable.format.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 
@@ -92,11 +93,14 @@ class _OpenFile:
         self._files = files
         self.path = new.data_path(place)
         self.sink: Any = files.store.create(self.path)
-        codec: dict[str, Any] = {"compression": "none"}
+        options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         if compressed:
-            codec = {"compression": "zstd", "compression_level": files.options.zstd_level}
-        self._footer = FooterSink(self.sink)
-        self._writer = pq.ParquetWriter(self._footer, schema, **codec, **PARQUET_WRITE_OPTIONS)
+            options |= {"compression": "zstd", "compression_level": files.options.zstd_level}
+        self._footer, self._schema = FooterSink(self.sink), schema
+        if has_nanoseconds(schema):
+            self._footer, self._schema = FooterSink(self.sink, with_times(schema)), stored_schema(schema)
+            options["use_deprecated_int96_timestamps"] = True
+        self._writer = pq.ParquetWriter(self._footer, self._schema, **options)
         self._rows = self._deletes = 0
         self._sequences: list[int] = []
         self._first = self._last = b""
@@ -104,7 +108,8 @@ class _OpenFile:
         self._value_stats: list[SimpleStats] = []
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=table.num_rows)
+        stored = table if self._footer is None else table.cast(self._schema)
+        self._writer.write_table(stored, row_group_size=table.num_rows)
         sequences = table.column(SEQUENCE_NUMBER).to_numpy()
         self._sequences += [int(sequences.min()), int(sequences.max())]
         # -U and -D are the odd row kinds.

@@ -48,13 +48,16 @@ class Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
 
 
-def unpacked(block: bytes, decompressor: Decompressor) -> bytes:
-    """Return what a block holds. Raises ValueError if that is too much or not all there."""
+def unpacked(block: bytes, decompressor: Decompressor, rest: int = 0) -> bytes:
+    """Return what a block holds. Raises ValueError if that is too much or not all there.
+
+    ``rest``: as many bytes may follow what is unpacked.
+    """
     most = MOST_TIMES * len(block) + ALWAYS_ALLOWED
     data = decompressor.decompress(block, most)
     if not decompressor.eof:
         raise ValueError(f"more than {most} bytes" if len(data) >= most else "a frame that does not end")
-    if decompressor.unused_data:
+    if len(decompressor.unused_data) > rest:
         raise ValueError(f"{len(decompressor.unused_data)} bytes behind the frame")
     return data
 

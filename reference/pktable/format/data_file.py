@@ -60,14 +60,21 @@ def _with_id(name: str, t: DataType, identifier: int) -> Any:
     return arrow_field(Field(identifier, name, t)).with_metadata({"PARQUET:field_id": str(identifier)})
 
 
-def partition_path(values: Sequence[Value], fields: Sequence[Field], *, legacy_names: bool = True) -> str:
+def partition_path(
+    values: Sequence[Value],
+    fields: Sequence[Field],
+    *,
+    legacy_names: bool = True,
+    default_name: str = DEFAULT_PARTITION,
+) -> str:
     """Return the directory of a partition, such as ``dt=2024-01-01/region=eu``; nothing if unpartitioned.
 
     ``legacy_names``: the option ``partition.legacy-name``, by default true, under which a DATE is spelled
-    as its number of days. Raises InvalidRequestError for types and times that spell no directory. Clauses: META-9.
+    as its number of days. ``default_name``: what null and blank values are called.
+    Raises InvalidRequestError for types and times that spell no directory. Clauses: META-9.
     """
     return "/".join(
-        f"{escaped(field.name)}={escaped(_spelled(value, field.type, legacy_names))}"
+        f"{escaped(field.name)}={escaped(_spelled(value, field.type, legacy_names) or default_name)}"
         for value, field in zip(values, fields, strict=True)
     )
 
@@ -78,8 +85,9 @@ def escaped(text: str) -> str:
 
 
 def _spelled(value: Value, t: DataType, legacy_names: bool) -> str:
+    """Return a partition value as text, nothing if it is null or blank."""
     if value is None:
-        return DEFAULT_PARTITION
+        return ""
     if isinstance(value, bool):
         text = str(value).lower()
     elif isinstance(value, str):
@@ -96,7 +104,7 @@ def _spelled(value: Value, t: DataType, legacy_names: bool) -> str:
         text = str(value)
     else:
         raise InvalidRequestError(f"partition column of type {t}: expected a type that can name a directory")
-    return DEFAULT_PARTITION if _is_blank(text) else text
+    return "" if _is_blank(text) else text
 
 
 def _is_blank(text: str) -> bool:

@@ -1,8 +1,9 @@
 """Manifests: which data files were added and removed, which manifests there are, which indexes there are.
 
-A field that a file does not have, because an older version wrote it, reads as null; a field that must be
-there and is not, or has another type, is damage. The one spelling to know: the ranges of vectors are
-called ``_DELETIONS_VECTORS_RANGES``, and their fields f0, f1, f2.
+They are written as Avro; what others wrote as ORC or Parquet is known by its first bytes. A field that a
+file does not have, because an older version wrote it, reads as null; a field that must be there and is
+not, or has another type, is damage. The one spelling to know: the ranges of vectors are called
+``_DELETIONS_VECTORS_RANGES``, and their fields f0, f1, f2.
 
 Clauses: CMT-4, META-3, META-12.
 """
@@ -19,6 +20,7 @@ from pktable_spec.errors import CorruptFileError
 from pktable.format import manifest_schemas
 from pktable.format.avro import decode_container, encode_container, encode_record
 from pktable.format.bounds import is_file_name
+from pktable.format.columnar_records import decode_columnar
 from pktable.format.dv_index import VectorRange
 from pktable.format.stats import SimpleStats
 
@@ -339,7 +341,12 @@ def _file(record: _Record) -> DataFileMeta:
 
 
 def _records(data: bytes, at: str, size: int | None, version: int) -> list[_Record]:
-    records = [_Record(fields, at) for fields in decode_container(data, at, size=size)]
+    if size is not None and len(data) != size:
+        raise CorruptFileError("file size", at=at, expected=size, found=len(data))
+    found_fields = decode_columnar(data, at)
+    if found_fields is None:
+        found_fields = decode_container(data, at)
+    records = [_Record(fields, at) for fields in found_fields]
     for record in records:
         found = record.get("_VERSION", int)
         if found != version:

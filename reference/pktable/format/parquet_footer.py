@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -30,10 +31,13 @@ SEAL_BYTES: Final = len(FIELD) + CRC_BYTES + len(NAME) + len(STOP)
 
 
 class FooterSink:
-    """A sink for Arrow's writer that passes everything on until `finish`, which seals the footer."""
+    """A sink for Arrow's writer that passes everything on until `finish`, which seals the footer.
 
-    def __init__(self, sink: Any) -> None:
-        self._sink = sink
+    ``change``: what is to become of the footer before.
+    """
+
+    def __init__(self, sink: Any, change: Callable[[bytes], bytes] = bytes) -> None:
+        self._sink, self._change = sink, change
         self._held: list[bytes] | None = None
         self.closed = False
 
@@ -60,7 +64,7 @@ class FooterSink:
         data, self._held = b"".join(self._held), None
         start = len(data) - TAIL_BYTES - int.from_bytes(data[-TAIL_BYTES:][:4], "little")
         assert start >= 0, "the footer is written when the writer is closed"
-        footer = sealed(data[start:-TAIL_BYTES])
+        footer = sealed(self._change(data[start:-TAIL_BYTES]))
         self._sink.write(data[:start] + footer + len(footer).to_bytes(4, "little") + MAGIC)
 
 

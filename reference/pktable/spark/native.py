@@ -14,8 +14,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,7 +22,8 @@ from pyspark.sql.types import StructType
 from pktable.bucket.read import BucketRead
 from pktable.bucket.table_files import TableFiles
 from pktable.format.deletion_vector import DeletionVector
-from pktable.spark.types import quoted, spark_schema
+from pktable.format.evolution import same_values
+from pktable.spark.types import is_finer, quoted, spark_schema
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256
 Marked = tuple[int, DeletionVector]
@@ -36,9 +35,27 @@ GLOB = re.compile(r"[\[\]{}*?\\]")
 WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
 
 
-def is_native(files: TableFiles, part: BucketRead) -> bool:
-    """Whether Spark's scan reads ``part`` as it is: nothing to merge, and columns under today's names and types."""
-    return not part.merges and all(file.schema_id == files.schema.id for file in part.state.files)
+def is_native(files: TableFiles, part: BucketRead, columns: Sequence[str]) -> bool:
+    """Whether Spark's scan reads ``columns`` of ``part`` as they are.
+
+    So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
+    names and types, none of them finer than microseconds. Clauses: RD-12, META-15.
+    """
+    return not part.merges and all(
+        file.file_name.endswith(".parquet") and _unchanged(files, file.schema_id, columns)
+        for file in part.state.files
+    )
+
+
+def _unchanged(files: TableFiles, schema_id: int, columns: Sequence[str]) -> bool:
+    before = files.schema_of(schema_id).by_id
+    fields = [files.schema.field(name) for name in columns]
+    return not any(is_finer(field.type) for field in fields) and all(
+        field.id in before
+        and before[field.id].name == field.name
+        and same_values(before[field.id].type, field.type)
+        for field in fields
+    )
 
 
 def native_scan(
@@ -103,7 +120,7 @@ def _without_marked(
         pa.table(
             {
                 FILE: pa.array(sizes, pa.int64()) if by_size else pa.array(names),
-                WORDS: pa.array([_words(vector) for _, vector in marked.values()], pa.list_(pa.int64())),
+                WORDS: pa.array([vector.words() for _, vector in marked.values()], pa.list_(pa.int64())),
             }
         )
     )
@@ -117,10 +134,3 @@ def _unmarked() -> Column:
     word = F.get(F.col(WORDS), F.shiftright(POSITION, 6).cast("int"))
     bit = F.getbit(word, F.col(POSITION).bitwiseAND(F.lit(63)).cast("int"))
     return F.coalesce(bit, F.lit(0).cast("tinyint")) == F.lit(0).cast("tinyint")
-
-
-def _words(vector: DeletionVector) -> npt.NDArray[np.int64]:
-    """Return the vector as little-endian words, as long as its last marked position needs."""
-    mask = vector.mask(vector.max_position + 1)
-    packed = np.packbits(mask, bitorder="little")
-    return np.concatenate([packed, np.zeros(-len(packed) % 8, np.uint8)]).view("<i8")

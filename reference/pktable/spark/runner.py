@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -105,8 +105,9 @@ class SparkRunner:
         columns, predicate = query.columns, query.predicate
         tested = predicate.columns() if predicate else ()
         needed = [*columns, *(name for name in tested if name not in columns)]
-        native = [part for part in query.parts if is_native(files, part)]
-        others = [part for part in query.parts if not is_native(files, part)]
+        pieces = [piece for part in query.parts for piece in _by_file(part)]
+        native = [piece for piece in pieces if is_native(files, piece, needed)]
+        others = [piece for piece in pieces if not is_native(files, piece, needed)]
         frames = []
         if native:
             frames.append(native_scan(self.session, files, native, needed))
@@ -120,8 +121,10 @@ class SparkRunner:
         return frame if query.limit is None else frame.limit(query.limit)
 
     def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
-        """Return the rows of ``query``; what is tiny and has to be merged never leaves the driver."""
-        if not any(is_native(files, part) for part in query.parts) and self._is_tiny(query.parts):
+        """Return the rows of ``query``; what is tiny and not for Spark's own scan never leaves the driver."""
+        if not any(is_native(files, part, query.columns) for part in query.parts) and self._is_tiny(
+            query.parts
+        ):
             return LocalRunner().read(files, query)
         frame = self.read(files, query)
         with raised_here():
@@ -189,6 +192,13 @@ class SparkRunner:
                     yield from for_spark(table).to_batches()
 
         return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(rows, schema)
+
+
+def _by_file(part: BucketRead) -> list[BucketRead]:
+    """Return ``part`` file by file unless it is merged: files are read in different ways, and by several tasks."""
+    if part.merges:
+        return [part]
+    return [replace(part, state=replace(part.state, files=(file,))) for file in part.state.files]
 
 
 def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:
