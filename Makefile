@@ -5,7 +5,7 @@ PROFILE ?= quick
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
 
-.PHONY: help verify test lint trace bench bench-roaring clean java
+.PHONY: help verify test interop lint trace tla mutants bench bench-roaring clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ test: java $(STAMP)  ## run the tests (those marked slow excepted)
 	$(BIN)/python -m pytest -q -n auto -m "not spark and not slow"
 	$(BIN)/python -m pytest -q -m "spark and not slow"
 
+interop: java $(STAMP)  ## compare with real Paimon implementations, set up in .interop (PROFILE=quick|deep)
+	@$(BIN)/python -m model_tests.interop $(PROFILE)
+
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -24,8 +27,14 @@ lint: $(STAMP)  ## ruff and mypy --strict
 trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untested one
 	@$(BIN)/python -m pktable_spec.trace
 
+tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle against them
+	@$(BIN)/python -m model_tests.tlc
+
 bench: java $(STAMP)  ## run the benchmarks
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
+
+mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found
+	@$(BIN)/python -m model_tests.mutants
 
 bench-roaring: java $(STAMP)  ## measure the RoaringBitmap table of PIP-16 again (hours; ROARING='--max 20000000' for less)
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
@@ -33,7 +42,7 @@ bench-roaring: java $(STAMP)  ## measure the RoaringBitmap table of PIP-16 again
 	@$(BIN)/python -m benchmarks.dv_layouts
 
 clean:  ## remove .venv and everything generated
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
+	rm -rf .venv .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
 	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
 

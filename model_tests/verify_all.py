@@ -1,12 +1,14 @@
 """Everything that can be checked from a command: ``pktable verify``, also ``make verify``.
 
-In this order: drawn histories on the oracle, on the local runner and on Spark; the stored histories on Spark;
-the history of this checkout, replayed and compared with git; a larger stored stream where there is one. What
-is absent is said and is no failure. Ends on a table of what was compared.
+In this order: the TLA+ models by TLC, and the oracle held against them; drawn histories on the oracle, on the
+local runner and on Spark; the stored histories on Spark; the history of this checkout, replayed and compared
+with git; a larger stored stream where there is one. What is absent is said and is no failure. Ends on tables of
+what was checked and compared.
 """
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,11 +29,14 @@ from model_tests.checked import replay as replay_history
 from model_tests.harness import run_histories
 from model_tests.profiles import PROFILES, Profile
 from model_tests.shared import ROOT as SHARED
+from model_tests.tlc import suite
+from model_tests.traced import traces_of
 from model_tests.watched import Stats
 
 CHECKOUT: Final = Path(__file__).parents[1]
 STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
+TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
 CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=2)
 
 
@@ -62,6 +67,7 @@ def main(profile: str) -> int:
         console.width = WIDTH
     results: list[Result] = []
     with Reporter() as show:
+        checked = checked_by_tlc(show)
         for backend in ("model", "local", "spark"):
             results.append(drawn_histories(backend, profile, show))
         results.append(stored_histories(show))
@@ -69,10 +75,27 @@ def main(profile: str) -> int:
             history = source(show)
             if history is not None:
                 results.append(real_input(what, history, show))
+    console.print(tlc_summary(checked))
     console.print(summary(results))
-    failed = [f"{result.what}: {problem}" for result in results if (problem := result.problem)]
+    failed = [f"{check.what}: {problem}" for check in checked for problem in check.problems]
+    failed += [f"{result.what}: {problem}" for result in results if (problem := result.problem)]
     console.print("\n".join(f"FAILED {one}" for one in failed) or "all checks passed", highlight=False)
     return 1 if failed else 0
+
+
+def checked_by_tlc(show: Reporter) -> list[suite.Result]:
+    """Run every model, and hold the oracle's state graphs and the traces of every backend against TLC."""
+    what = "TLC: models, graphs, traces"
+    done = itertools.count(1)
+    total = suite.step_count() + len(TRACED)
+
+    def say(line: str) -> None:
+        show(what, next(done), total)
+
+    results = suite.run(say)
+    for backend, (tables, steps) in TRACED.items():
+        results.append(suite.accepted(f"traces of tables, {backend}", traces_of(backend, tables, steps), say))
+    return results
 
 
 def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
@@ -143,6 +166,20 @@ def real_input(what: str, history: History, show: Reporter) -> Result:
         mismatches=found.mismatches,
         real_rows=found.rows_compared,
     )
+
+
+def tlc_summary(results: list[suite.Result]) -> TextTable:
+    """Return what TLC checked as a table."""
+    table = TextTable(title="What TLC checked")
+    table.add_column("check")
+    for heading in (*suite.HEADINGS, "problems"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        counts = [getattr(result, heading) for heading in suite.HEADINGS]
+        table.add_row(
+            result.what, *(f"{count:,}" if count else "" for count in counts), str(len(result.problems))
+        )
+    return table
 
 
 def summary(results: list[Result]) -> TextTable:

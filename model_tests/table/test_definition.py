@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, NotATableError, Table, UnsupportedOptionError
+from pktable.format.schema import encode_schema
 from pktable_spec.covers import covers
 
 
@@ -66,6 +68,21 @@ def test_an_option_that_is_not_implemented_is_refused_by_name(
 def test_a_malformed_option_is_refused(tmp_path: Path, option: str, value: str) -> None:
     with pytest.raises(InvalidRequestError, match=option):
         Table.create(tmp_path / "t", "k INT", primary_key=["k"], options={option: value})
+
+
+@covers("TBL-3", "META-1")
+def test_a_table_that_gives_no_number_of_buckets_is_not_ours_to_write(tmp_path: Path) -> None:
+    """Paimon takes such a table to have a growing number of buckets, so `Table.create` always gives one."""
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"])
+    assert table.schema.options == {"bucket": "1"}
+    table.upsert(pa.table({"k": [1], "v": [1]}))
+    schema = tmp_path / "schema" / "schema-0"
+    without = replace(table.schema, options={})
+    schema.write_bytes(encode_schema(without))
+    other = Table.open(tmp_path)
+    assert other.to_arrow(where="k = 1").num_rows == 1
+    with pytest.raises(UnsupportedOptionError, match="bucket"):
+        other.upsert(pa.table({"k": [2], "v": [2]}))
 
 
 @covers("TBL-10")

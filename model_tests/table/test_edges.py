@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.format.schema import TableSchema, encode_schema
-from pktable.format.types import DataType, Field
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
@@ -108,22 +107,6 @@ def test_files_of_an_older_schema_read_by_id_on_spark_too(tmp_path: Path) -> Non
     table.upsert(pa.table({"k": [2], "b": [3], "a": [4]}))
     found = table.read().orderBy("k").collect()
     assert [row.asDict() for row in found] == [{"k": 1, "b": 1, "a": 2}, {"k": 2, "b": 3, "a": 4}]
-
-
-def test_a_nested_type_that_changed_is_refused_and_not_mixed_up(tmp_path: Path) -> None:
-    table = Table.create(tmp_path, "k INT, r ROW<a INT, b INT>", primary_key=["k"], options=DV)
-    table.upsert(pa.Table.from_pylist([{"k": 1, "r": {"a": 1, "b": 2}}], schema=table.schema.arrow_schema))
-
-    def renamed(schema: TableSchema) -> TableSchema:
-        key, row = schema.fields
-        a, b = row.type.children
-        kind = DataType("ROW", children=(Field(a.id, b.name, a.type), Field(b.id, a.name, b.type)))
-        return replace(schema, fields=(key, replace(row, type=kind)))
-
-    add_schema(tmp_path, renamed)
-    with pytest.raises(InvalidRequestError, match="column r"):
-        Table.open(tmp_path).to_arrow()
-    assert Table.open(tmp_path).to_arrow(columns=["k"]).num_rows == 1
 
 
 @covers("RD-8", "MRG-5")

@@ -12,7 +12,7 @@ Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMP-17.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -25,10 +25,12 @@ from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remov
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog.commit import CommittedError, Committer, StaleSequenceError
 from pktable.catalog.state import Identity, States, TableState
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
 from pktable.local import CompactionTask, Query
 from pktable.rows import ChangeKind
 
-ATTEMPTS = 20
+ATTEMPTS = 200  # to win a race against others who write the same buckets; each loss is another's success
 
 
 class Runner(Protocol):
@@ -52,6 +54,10 @@ class Runner(Protocol):
 
     def count(self, files: TableFiles, query: Query) -> int: ...
 
+    def check(
+        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]: ...
+
 
 @dataclass(slots=True)
 class Changer:
@@ -66,7 +72,7 @@ class Changer:
     def write(self, rows: Any, change: ChangeKind, *, write_only: bool) -> PreparedWrite | None:
         """Do the data work of a write on the latest snapshot; None if ``rows`` is empty. Clauses: CMT-2."""
         state = self.committer.latest()
-        self._expect_bucket_count(state)
+        self._expect_same_keys(state)
         new = NewFiles()
         try:
             appends = self.runner.write(self.files, rows, change, next_sequences(state), new, self.clock())
@@ -91,7 +97,7 @@ class Changer:
         full: bool,
         at_hand: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> list[BucketChange]:
-        self._expect_bucket_count(state)
+        self._expect_same_keys(state)
         tasks = []
         for identity in identities:
             bucket = self.states.bucket(state, identity)
@@ -104,7 +110,9 @@ class Changer:
             [change for change in self.runner.compact(self.files, tasks) if not change.empty] if tasks else []
         )
 
-    def _expect_bucket_count(self, state: TableState) -> None:
+    def _expect_same_keys(self, state: TableState) -> None:
+        """Raise InvalidRequestError unless live files have the table's keys, in the buckets that the table has."""
+        self.files.expect_keys(file for live in state.files.values() for file in live)
         if state.bucket_counts - {self.files.options.bucket}:
             raise InvalidRequestError(
                 f"{self.files.root}: option bucket is {self.files.options.bucket}, but live files were written under "

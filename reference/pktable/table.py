@@ -22,6 +22,7 @@ from pktable_spec.vocabulary import RowKind
 from pktable.bucket.read import live_record_count
 from pktable.bucket.table_files import TableFiles
 from pktable.catalog.commit import Committer
+from pktable.catalog.expire import Expiry
 from pktable.catalog.listing import list_files
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.scan import plan_read
@@ -29,6 +30,8 @@ from pktable.catalog.schemas import create_schema, load_schemas
 from pktable.catalog.snapshots import Snapshots
 from pktable.catalog.state import States, TableState
 from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
+from pktable.check.findings import Progress
+from pktable.check.walk import Report, check_table
 from pktable.format.schema import TableSchema
 from pktable.format.snapshot import Snapshot
 from pktable.local import LocalRunner, Query
@@ -52,10 +55,12 @@ class Table:
         options = parse_options(schema.options)
         self.path = root
         self._files = TableFiles(store, root, schema, options, schemas)
+        self._former: dict[int, TableFiles] = {}
         self._snapshots = Snapshots(store, root)
         manifests = Manifests(store, root, schema, options)
         self._states = States(self._files, manifests)
         self._committer = Committer(self._files, self._snapshots, manifests, self._states, now_millis)
+        self._expiry = Expiry(self._files, self._snapshots, manifests, self._states)
         self._changer = Changer(self._files, self._states, self._committer, runner, now_millis)
         self._runner = runner
 
@@ -74,7 +79,7 @@ class Table:
         """Create an empty table and open it.
 
         ``columns``: ``"id BIGINT, city STRING"`` or an Arrow schema; key columns become NOT NULL. ``options``:
-        Paimon's names; ``deletion-vectors.enabled`` is off unless given, as in Paimon.
+        Paimon's names; ``deletion-vectors.enabled`` is off unless given, as in Paimon; ``bucket`` is 1.
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, META-1.
         """
@@ -136,6 +141,39 @@ class Table:
         state = self.prepare_compaction(full=full).commit(str(uuid.uuid4()))
         return state.id if state else None
 
+    # Keeping and letting go
+
+    def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
+        """Keep ``snapshot`` (None: the latest) under ``name``, also when it expires.
+
+        Raises InvalidRequestError if there is such a tag or nothing to tag, SnapshotNotFoundError.
+        Clauses: CMT-17.
+        """
+        found = self._snapshots.latest_id() if snapshot is None else snapshot
+        if found is None:
+            raise InvalidRequestError(f"tag {name!r}: expected a table with a snapshot, found none")
+        self._snapshots.put_tag(name, found)
+
+    def delete_tag(self, name: str) -> None:
+        """Drop a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        self._expiry.drop_tag(name)
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Return the snapshot that each tag keeps, by name."""
+        return {name: self._snapshots.tagged(name) for name in self._snapshots.tags()}
+
+    def expire_snapshots(
+        self, *, retain_last: int, older_than: int | str | datetime | None = None
+    ) -> list[int]:
+        """Expire the oldest snapshots and delete the files that then nothing needs; return the expired ids.
+
+        The ``retain_last`` newest stay, and with ``older_than`` (as ``timestamp`` of `read`) all from the
+        first one on that is not older. What a tag keeps can still be read by the tag.
+        Raises InvalidRequestError. Clauses: CMT-16, CMT-17.
+        """
+        limit = None if older_than is None else _millis(older_than)
+        return self._expiry.expire(retain_last=retain_last, older_than=limit)
+
     def prepare_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
     ) -> PreparedWrite | None:
@@ -179,11 +217,12 @@ class Table:
         """Return rows: a DataFrame with Spark, a pyarrow.Table without. Starts no job with Spark.
 
         With deletion vectors a plain read sees what compaction has absorbed, ``fresh`` merges level 0 in.
+        A read of an older snapshot has the columns that the table had then.
         ``timestamp``: milliseconds since the epoch, a datetime, or ISO text (UTC unless it says otherwise).
-        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-12.
+        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-14.
         """
-        state = self._state(snapshot, tag, timestamp)
-        return self._runner.read(self._files, self._query(state, fresh, where, columns, limit))
+        state, files = self._state(snapshot, tag, timestamp)
+        return self._runner.read(files, self._query(state, files, fresh, where, columns, limit))
 
     def to_arrow(
         self,
@@ -197,18 +236,18 @@ class Table:
         limit: int | None = None,
     ) -> pa.Table:
         """Return the rows of `read` with the same arguments as a pyarrow.Table."""
-        state = self._state(snapshot, tag, timestamp)
-        found = self._runner.to_arrow(self._files, self._query(state, fresh, where, columns, limit))
-        schema = self.schema.arrow_schema
+        state, files = self._state(snapshot, tag, timestamp)
+        found = self._runner.to_arrow(files, self._query(state, files, fresh, where, columns, limit))
+        schema = files.schema.arrow_schema
         return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
 
     def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
         """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
-        state = self._state(snapshot, None, None)
-        query = self._query(state, fresh, None, self.schema.primary_keys[:1], None)
-        counted = sum(live_record_count(self._files, part.state) for part in query.parts if not part.merges)
+        state, files = self._state(snapshot, None, None)
+        query = self._query(state, files, fresh, None, files.schema.primary_keys[:1], None)
+        counted = sum(live_record_count(files, part.state) for part in query.parts if not part.merges)
         merged = [part for part in query.parts if part.merges]
-        return counted + (self._runner.count(self._files, replace(query, parts=merged)) if merged else 0)
+        return counted + (self._runner.count(files, replace(query, parts=merged)) if merged else 0)
 
     def snapshots(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first."""
@@ -216,27 +255,51 @@ class Table:
 
     def files(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per live file: partition, bucket, level, name, counts, key and sequence ranges."""
-        return list_files(self._files, self._states, self._state(snapshot, None, None))
+        state, files = self._state(snapshot, None, None)
+        return list_files(files, self._states, state)
+
+    def check(
+        self,
+        *,
+        snapshot: int | None = None,
+        reads_rows: bool = True,
+        progress: Progress = lambda what, done, total: None,
+    ) -> Report:
+        """Check every invariant that stored bytes can show, and report what does not hold; nothing is changed.
+
+        ``snapshot``: only this one; otherwise all that can be read, and files that nothing refers to.
+        ``reads_rows``: False opens no data file. Raises SnapshotNotFoundError. Clauses: RD-11.
+        """
+        return check_table(
+            self._files.store,
+            self.path,
+            self._runner,
+            snapshot=snapshot,
+            reads_rows=reads_rows,
+            progress=progress,
+        )
 
     def _query(
         self,
         state: TableState,
+        files: TableFiles,
         fresh: bool,
         where: str | None,
         columns: Sequence[str] | None,
         limit: int | None,
     ) -> Query:
-        names = self._columns(columns)
+        names = _columns(columns, files.schema)
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
-        predicate = parse(where, self.schema.fields) if where is not None else None
-        fresh = fresh or self._files.options.read_merges_level_zero
-        parts = plan_read(self._files, self._states, state, fresh=fresh, predicate=predicate)
+        predicate = parse(where, files.schema.fields) if where is not None else None
+        fresh = fresh or files.options.read_merges_level_zero
+        parts = plan_read(files, self._states, state, fresh=fresh, predicate=predicate)
         return Query(parts, names, predicate, limit)
 
     def _state(
         self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None
-    ) -> TableState:
+    ) -> tuple[TableState, TableFiles]:
+        """Return the state to read and the files under the schema to read it with. Clauses: RD-10, RD-14."""
         given = [
             name
             for name, value in (("snapshot", snapshot), ("tag", tag), ("timestamp", timestamp))
@@ -247,24 +310,51 @@ class Table:
                 f"read: expected one of snapshot, tag, timestamp, found {' and '.join(given)}"
             )
         if snapshot is not None:
-            return self._states.at(self._snapshots.read(snapshot))
-        if tag is not None:
-            return self._states.at(self._snapshots.tagged(tag))
-        if timestamp is not None:
-            return self._states.at(self._snapshots.at(_millis(timestamp)))
-        return self._committer.latest()
+            found = self._snapshots.read(snapshot)
+        elif tag is not None:
+            found = self._snapshots.tagged(tag)
+        elif timestamp is not None:
+            found = self._snapshots.at(_millis(timestamp))
+        else:
+            return self._committer.latest(), self._files
+        return self._states.at(found), self._under(found.schema_id)
 
-    def _columns(self, columns: Sequence[str] | None) -> list[str]:
-        names = [field.name for field in self.schema.fields]
-        if columns is None:
-            return names
-        unknown = [column for column in columns if column not in names]
-        if unknown or not columns or len(set(columns)) != len(columns):
-            found = ", ".join(map(str, columns)) or "none"
-            raise InvalidRequestError(
-                f"columns: expected some of {', '.join(names)}, each once, found {found}"
-            )
-        return list(columns)
+    def _under(self, schema_id: int) -> TableFiles:
+        """Return the table's files as they are read under a schema of some time. Clauses: RD-14."""
+        if schema_id == self.schema.id:
+            return self._files
+        if schema_id not in self._former:
+            self._former[schema_id] = self._files.under(self._files.schema_of(schema_id))
+        return self._former[schema_id]
+
+
+def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
+    names = [field.name for field in schema.fields]
+    if columns is None:
+        return names
+    unknown = [column for column in columns if column not in names]
+    if unknown or not columns or len(set(columns)) != len(columns):
+        found = ", ".join(map(str, columns)) or "none"
+        raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
+    return list(columns)
+
+
+def check(
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    snapshot: int | None = None,
+    reads_rows: bool = True,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """Check the table at ``path``, even one too damaged to be opened; otherwise as `Table.check`.
+
+    Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    """
+    store, root = open_store(path)
+    return check_table(
+        store, root, _runner(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
+    )
 
 
 def _millis(timestamp: int | str | datetime) -> int:

@@ -23,6 +23,11 @@ class UnsupportedOptionError(InvalidRequestError):
         super().__init__(f"option {option}={value!r} is not supported: expected {expected}")
         self.option, self.value, self.expected = option, value, expected
 
+    def __reduce__(
+        self,
+    ) -> tuple[object, ...]:  # options cross process boundaries, with what they do not allow
+        return UnsupportedOptionError, (self.option, self.value, self.expected)
+
 
 class NotATableError(InvalidRequestError):
     """The path holds no table."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from pktable_spec.vocabulary import RowKind
@@ -159,6 +160,11 @@ class TableUnderTest(Protocol):
     """A primary-key table that can be written, compacted, read at every snapshot, and looked into."""
 
     @property
+    def directory(self) -> Path | None:
+        """Where the table is stored; None for one that is held in memory."""
+        ...
+
+    @property
     def can_stage_writes(self) -> bool:
         """Whether `begin_write` works; `begin_compaction` always does."""
         ...
@@ -202,6 +208,31 @@ class TableUnderTest(Protocol):
 
     def reopen(self) -> None:
         """Forget everything held in memory and read the table from what is stored."""
+        ...
+
+    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        """Commit two write-only writes begun on one snapshot, as writers that know nothing of each other.
+
+        They may number their records alike (LSM-4); they have no key in common.
+        """
+        ...
+
+    def enable_vectors(self) -> None:
+        """Switch deletion vectors on by a new schema and nothing else, and open the table again.
+
+        This and the next two act on files; a table held in memory does nothing.
+        """
+        ...
+
+    def damage_vectors(self, number: int) -> bool:
+        """Flip one bit of the latest snapshot's index files, read, put it back; return whether the read refused.
+
+        ``number``: which bit, counted from the end, modulo all bits there are.
+        """
+        ...
+
+    def reorder_vectors(self) -> None:
+        """Write the latest snapshot's index manifest as another writer may: the same ranges in reverse order."""
         ...
 
     def begin_write(self, changes: Sequence[Change]) -> int:

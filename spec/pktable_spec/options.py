@@ -1,9 +1,10 @@
 """Table options: Paimon's names and defaults, parsed once, refused by name where not implemented.
 
-An option is one of four: implemented (a field of `TableOptions`); harmless (it cannot change what we
+An option is one of five: implemented (a field of `TableOptions`); harmless (it cannot change what we
 write or read); of writers only (a reader may ignore it, a writer that cannot honour it must refuse);
-unknown. `parse_options` never guesses: what it cannot honour is remembered, and `require_writable`
-or `require_mergeable` raise it when the table is about to do the thing the option would change.
+of readers too; unknown. `parse_options` never guesses: what it cannot honour is remembered, and
+`require_writable`, `require_readable` or `require_mergeable` raise it when the table is about to do the
+thing the option would change.
 
 Clauses: TBL-9, LSM-3.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
@@ -44,18 +46,55 @@ ONLY_VALUE = {
     "lookup-wait": "true",
     "lookup-compact": "RADICAL",
     "commit.force-compact": "true",
-    "partition.default-name": "__DEFAULT_PARTITION__",
 }
 
 # What changes the meaning of a merge: whoever merges must honour it.
 OF_MERGE = frozenset({"sequence.field", "ignore-delete", "rowkind.field", "sequence.field.sort-order"})
 
 
+# What changes which rows a plain read returns, with the values that change nothing.
+OF_READING = {
+    "branch": ("main",),
+    "chain-table.enabled": ("false",),
+    "pk-clustering-override": ("false",),
+    "postpone.merge-on-read": ("false",),
+    "query-auth.enabled": ("false",),
+    "scan.mode": ("default", "latest", "latest-full", "full"),
+    "table-read.sequence-number.enabled": ("false",),
+    **dict.fromkeys(
+        (
+            "incremental-between",
+            "incremental-between-timestamp",
+            "incremental-to-auto-tag",
+            "record-level.expire-time",
+            "scan.bucket",
+            "scan.creation-time-millis",
+            "scan.fallback-branch",
+            "scan.fallback-delta-branch",
+            "scan.fallback-snapshot-branch",
+            "scan.file-creation-time-millis",
+            "scan.primary-branch",
+            "scan.snapshot-id",
+            "scan.tag-name",
+            "scan.timestamp",
+            "scan.timestamp-millis",
+            "scan.version",
+            "scan.watermark",
+        ),
+        (),
+    ),
+}
+
+
+GROWING: Final = -1
+"""The number of buckets that Paimon assumes where none is given: it grows with the table. Not implemented."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent."""
 
-    bucket: int = 1
+    bucket: int = GROWING
     bucket_key: tuple[str, ...] = ()
     deletion_vectors_enabled: bool = False
     deletion_vectors_bitmap64: bool = False
@@ -76,6 +115,12 @@ class TableOptions:
     manifest_full_compaction_bytes: int = 16 << 20
     read_merges_level_zero: bool = False
     partition_legacy_names: bool = True
+    partition_default_name: str = "__DEFAULT_PARTITION__"
+    data_directory: str = ""
+    index_in_data_directory: bool = False
+    first_row: bool = False
+    hashes_buckets: bool = True
+    unreadable: tuple[UnsupportedOptionError, ...] = ()
     unwritable: tuple[UnsupportedOptionError, ...] = ()
     unmergeable: tuple[UnsupportedOptionError, ...] = ()
 
@@ -83,9 +128,19 @@ class TableOptions:
     def max_level(self) -> int:
         return self.levels - 1
 
+    @property
+    def one_record_per_key(self) -> bool:
+        """Whether levels above 0 hold at most one live record per key, and a read leaves level 0 out."""
+        return self.deletion_vectors_enabled or self.first_row
+
     def require_writable(self) -> None:
         """Raise UnsupportedOptionError if a writer cannot honour every option of the table."""
-        for error in (*self.unwritable, *self.unmergeable):
+        for error in (*self.unwritable, *self.unreadable, *self.unmergeable):
+            raise error
+
+    def require_readable(self) -> None:
+        """Raise UnsupportedOptionError if an option asks for other rows than those a snapshot holds."""
+        for error in self.unreadable:
             raise error
 
     def require_mergeable(self) -> None:
@@ -101,6 +156,7 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
     """
     rest = {name: str(value) for name, value in options.items() if name not in HARMLESS}
     found: dict[str, object] = {}
+    unreadable: list[UnsupportedOptionError] = []
     unwritable: list[UnsupportedOptionError] = []
     unmergeable: list[UnsupportedOptionError] = []
     for name, value in rest.items():
@@ -112,6 +168,11 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
         elif name == "merge-engine":
             if value != "deduplicate":
                 unmergeable.append(UnsupportedOptionError(name, value, "deduplicate"))
+                found["first_row"] = value == "first-row"
+        elif name in OF_READING:
+            if value.lower() not in OF_READING[name]:
+                expected = " or ".join(OF_READING[name]) or "the option to be absent"
+                unreadable.append(UnsupportedOptionError(name, value, expected))
         elif name in OF_MERGE:
             if value != "false":
                 unmergeable.append(UnsupportedOptionError(name, value, "the option to be absent"))
@@ -121,10 +182,17 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
         else:
             unwritable.append(UnsupportedOptionError(name, value, "one of the implemented options"))
     found.setdefault("levels", int(str(found.get("compaction_trigger", 5))) + 1)
-    parsed = TableOptions(**found, unwritable=tuple(unwritable), unmergeable=tuple(unmergeable))  # type: ignore[arg-type]
-    if parsed.bucket < 1:
-        error = UnsupportedOptionError("bucket", str(parsed.bucket), "a fixed number of buckets, at least 1")
-        return TableOptions(**found, unwritable=(error, *unwritable), unmergeable=tuple(unmergeable))  # type: ignore[arg-type]
+    buckets = int(str(found.setdefault("bucket", GROWING)))
+    found["hashes_buckets"] = buckets > 0 and rest.get("bucket-function.type", "default") == "default"
+    if buckets < 1:
+        expected = "a fixed number of buckets, at least 1"
+        unwritable.insert(0, UnsupportedOptionError("bucket", str(buckets), expected))
+    parsed = TableOptions(
+        **found,  # type: ignore[arg-type]
+        unreadable=tuple(unreadable),
+        unwritable=tuple(unwritable),
+        unmergeable=tuple(unmergeable),
+    )
     if parsed.levels < 2:
         raise InvalidRequestError(f"option num-levels={parsed.levels}: expected at least 2")
     return parsed
@@ -161,6 +229,14 @@ def _names(name: str, value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def _text(name: str, value: str) -> str:
+    return value
+
+
+def _directory(name: str, value: str) -> str:
+    return value.strip("/")
+
+
 def _stats_mode(name: str, value: str) -> dict[str, object]:
     if value in ("none", "full"):
         return {"stats_mode": value, "stats_truncate": None}
@@ -177,6 +253,9 @@ PARSERS = {
     "deletion-vectors.bitmap64": ("deletion_vectors_bitmap64", _boolean),
     "deletion-vectors.merge-on-read": ("read_merges_level_zero", _boolean),
     "partition.legacy-name": ("partition_legacy_names", _boolean),
+    "partition.default-name": ("partition_default_name", _text),
+    "data-file.path-directory": ("data_directory", _directory),
+    "index-file-in-data-file-dir": ("index_in_data_directory", _boolean),
     "write-only": ("write_only", _boolean),
     "num-sorted-run.compaction-trigger": ("compaction_trigger", _positive),
     "num-levels": ("levels", _positive),

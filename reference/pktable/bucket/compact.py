@@ -32,7 +32,8 @@ from pktable.lsm.vectors import VectorMaintainer
 
 
 def choose(files: TableFiles, state: BucketState, *, full: bool) -> Pick | None:
-    """Return what to compact in a bucket, or None. Reads nothing. Clauses: CMP-3, CMP-7."""
+    """Return what to compact in a bucket, or None. Reads no data. Clauses: CMP-3, CMP-7, DV-15."""
+    full = full or files.may_hide_unmarked(state.files)
     runs = sorted_runs(state.files, files.order)
     return pick_full(runs, files.options, vector_names(state)) if full else pick(runs, files.options)
 
@@ -158,7 +159,7 @@ class _Compaction:
         if not vectors:
             return None
         data, ranges = encode_index(vectors)
-        path = self._new.index_path(self._files.root)
+        path = self._new.index_path(self._files.index_directory(self._state.place))
         self._files.store.write(path, data)
         place = self._state.place
         return IndexManifestEntry(

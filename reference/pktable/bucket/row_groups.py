@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pktable.bucket.data_reader import DataReader
 from pktable.format.schema import TableSchema
+from pktable.format.stored_rows import ParquetRows
 from pktable.predicate import ColumnRange, Predicate, may_match
 
 PLAIN = {"TINYINT", "SMALLINT", "INT", "BIGINT"}  # types whose Parquet statistics are our internal values
@@ -15,9 +16,12 @@ PLAIN = {"TINYINT", "SMALLINT", "INT", "BIGINT"}  # types whose Parquet statisti
 def row_groups_that_may_match(
     reader: DataReader, schema: TableSchema, predicate: Predicate
 ) -> list[int] | None:
-    """Return the row groups worth reading, or None for all."""
-    metadata = reader.parquet.metadata
-    if metadata.num_row_groups < 2 or reader.meta.schema_id != schema.id:
+    """Return the row groups of a Parquet file worth reading, or None for all of the file."""
+    stored = reader.stored
+    if not isinstance(stored, ParquetRows) or reader.meta.schema_id != schema.id:
+        return None
+    metadata = stored.metadata
+    if metadata.num_row_groups < 2:
         return None
     # A part of a nested column may spell its path as a plain column with a dot in its name does.
     plain = (i for i in range(metadata.num_columns) if metadata.schema.column(i).max_definition_level <= 1)

@@ -3,7 +3,7 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10.
+Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10, META-17.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pktable.bucket.table_files import NewFiles, Place, TableFiles
 from pktable.format.binary_row import encode_row
 from pktable.format.data_file import PARQUET_WRITE_OPTIONS
 from pktable.format.manifest import DataFileMeta
+from pktable.format.parquet_footer import FooterSink
+from pktable.format.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 
@@ -91,10 +93,14 @@ class _OpenFile:
         self._files = files
         self.path = new.data_path(place)
         self.sink: Any = files.store.create(self.path)
-        codec: dict[str, Any] = {"compression": "none"}
+        options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         if compressed:
-            codec = {"compression": "zstd", "compression_level": files.options.zstd_level}
-        self._writer = pq.ParquetWriter(self.sink, schema, **codec, **PARQUET_WRITE_OPTIONS)
+            options |= {"compression": "zstd", "compression_level": files.options.zstd_level}
+        self._footer, self._schema = FooterSink(self.sink), schema
+        if has_nanoseconds(schema):
+            self._footer, self._schema = FooterSink(self.sink, with_times(schema)), stored_schema(schema)
+            options["use_deprecated_int96_timestamps"] = True
+        self._writer = pq.ParquetWriter(self._footer, self._schema, **options)
         self._rows = self._deletes = 0
         self._sequences: list[int] = []
         self._first = self._last = b""
@@ -102,7 +108,8 @@ class _OpenFile:
         self._value_stats: list[SimpleStats] = []
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=table.num_rows)
+        stored = table if self._footer is None else table.cast(self._schema)
+        self._writer.write_table(stored, row_group_size=table.num_rows)
         sequences = table.column(SEQUENCE_NUMBER).to_numpy()
         self._sequences += [int(sequences.min()), int(sequences.max())]
         # -U and -D are the odd row kinds.
@@ -115,7 +122,7 @@ class _OpenFile:
         self._value_stats.append(collect_stats(table, fields, truncate=self._files.options.stats_truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
-        self._writer.close()
+        self._footer.finish(self._writer)
         size = self.sink.tell()
         self.sink.close()
         fields = stats_fields(self._files)

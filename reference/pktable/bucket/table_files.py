@@ -2,19 +2,21 @@
 
 Everything here pickles, so that the same work can be sent to an executor.
 
-Clauses: META-7, META-9, CMT-12.
+Clauses: META-7, META-9, META-15, META-18, CMT-12.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError
-from pktable_spec.options import TableOptions
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.options import TableOptions, parse_options
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.format.binary_row import decode_row
@@ -23,12 +25,14 @@ from pktable.format.deletion_vector import DeletionVector
 from pktable.format.dv_index import decode_index
 from pktable.format.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.schema import TableSchema, decode_schema
-from pktable.format.types import DataType, Field
+from pktable.format.types import DataType, Field, to_arrow
 from pktable.lsm.runs import KeyOrder
 from pktable.store.cache import Cache
-from pktable.store.file_io import FileIO
+from pktable.store.file_io import FileIO, locate
 
 REMEMBERED_INDEXES = 64
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+BUCKET_NAMES = {-2: "postpone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class TableFiles:
         self.store, self.root, self.schema, self.options = store, root, schema, options
         self.schemas = schemas
         self._vectors = Cache(REMEMBERED_INDEXES)
+        self._same_keys = {schema.id}
 
     def schema_of(self, schema_id: int) -> TableSchema:
         """Return the schema a file was written under, also one that is newer than this object.
@@ -105,6 +110,43 @@ class TableFiles:
             known = decode_schema(data, at=path)
             self.schemas = {**self.schemas, schema_id: known}
         return known
+
+    def may_hide_unmarked(self, live: Sequence[DataFileMeta]) -> bool:
+        """Whether a file of ``live`` may replace rows that no vector marks.
+
+        So may one above others that was written before the table had deletion vectors. Clauses: DV-15.
+        """
+        if not self.options.deletion_vectors_enabled:
+            return False
+        deepest = max((file.level for file in live), default=0)
+        schemas = {file.schema_id for file in live if 0 < file.level < deepest}
+        return any(not self._has_vectors(self.schema_of(schema)) for schema in schemas)
+
+    def _has_vectors(self, schema: TableSchema) -> bool:
+        return schema is self.schema or parse_options(schema.options).deletion_vectors_enabled
+
+    def under(self, schema: TableSchema) -> TableFiles:
+        """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14."""
+        other = TableFiles(self.store, self.root, schema, self.options, self.schemas)
+        other._vectors = self._vectors
+        return other
+
+    def expect_keys(self, files: Iterable[DataFileMeta]) -> None:
+        """Raise InvalidRequestError if a file's key has other types than the table's.
+
+        It would be ordered otherwise, and lie in another bucket. Clauses: META-15.
+        """
+        for schema_id in {file.schema_id for file in files} - self._same_keys:
+            before, after = (
+                [(field.id, to_arrow(field.type)) for field in (*schema.key_fields, *schema.partition_fields)]
+                for schema in (self.schema_of(schema_id), self.schema)
+            )
+            if before != after:
+                raise InvalidRequestError(
+                    f"{self.root}: expected the types of key columns never to change, "
+                    f"found others in schema {schema_id} than in schema {self.schema.id}"
+                )
+            self._same_keys.add(schema_id)
 
     def __getstate__(self) -> tuple[object, ...]:
         return self.store, self.root, self.schema, self.options, dict(self.schemas)
@@ -139,21 +181,48 @@ class TableFiles:
         return 64 if self.options.deletion_vectors_bitmap64 else 32
 
     def place(self, partition: bytes, bucket: int) -> Place:
-        """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys."""
-        fields = self.schema.partition_fields
-        directory = self.root
+        """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
+
+        Raises InvalidRequestError if it spells no directory. Clauses: META-9.
+        """
+        fields, options = self.schema.partition_fields, self.options
+        parts = [self.root]
+        if options.data_directory:
+            parts.append(options.data_directory)
         if fields:
             values = decode_row(partition, [f.type for f in fields], at=self.root)
-            directory += "/" + partition_path(
-                values, fields, legacy_names=self.options.partition_legacy_names
+            parts.append(
+                partition_path(
+                    values,
+                    fields,
+                    legacy_names=options.partition_legacy_names,
+                    default_name=options.partition_default_name,
+                )
             )
-        return Place(partition, bucket, f"{directory}/bucket-{bucket}")
+        return Place(partition, bucket, "/".join([*parts, f"bucket-{BUCKET_NAMES.get(bucket, bucket)}"]))
 
     def data_path(self, place: Place, file: DataFileMeta) -> str:
+        """Return the path of a data file, or its URI if it lies elsewhere. Clauses: META-9, META-18."""
         return file.external_path or f"{place.directory}/{file.file_name}"
 
+    def index_directory(self, place: Place) -> str:
+        """Return where the bucket's vectors are written. Clauses: META-18."""
+        return place.directory if self.options.index_in_data_directory else f"{self.root}/index"
+
     def index_path(self, entry: IndexManifestEntry) -> str:
-        return entry.external_path or f"{self.root}/index/{entry.file_name}"
+        """Return the path of an index of vectors, or its URI if it lies elsewhere. Clauses: META-18."""
+        if entry.external_path:
+            return entry.external_path
+        return f"{self.index_directory(self.place(entry.partition, entry.bucket))}/{entry.file_name}"
+
+    def located(self, path: str) -> tuple[FileIO, str]:
+        """Return the store that has ``path``, which may be a URI, and the path in it. Clauses: META-18."""
+        return locate(path) if URI.match(path) else (self.store, path)
+
+    def open(self, path: str) -> Any:
+        """Return a file to read at random positions."""
+        store, path = self.located(path)
+        return store.open(path)
 
     def vectors(self, state: BucketState) -> Mapping[str, DeletionVector]:
         """Return the vectors of a bucket by data file. The last few index files are remembered by path.
@@ -163,7 +232,7 @@ class TableFiles:
         if state.index is None:
             return {}
         entry, path = state.index, self.index_path(state.index)
-        found = self._vectors.get(path, lambda: self._read_index(path, entry))
+        found = self._vectors.get(path, lambda: self.read_vectors(entry))
         for file in state.files:
             vector = found.get(file.file_name)
             if vector is not None and vector.max_position >= file.row_count:
@@ -175,9 +244,12 @@ class TableFiles:
                 )
         return found
 
-    def _read_index(self, path: str, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+    def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+        """Return the vectors of an index file by data file, read anew. Raises CorruptFileError. Clauses: DVF-5."""
+        path = self.index_path(entry)
         try:
-            data = self.store.read(path)
+            store, place = self.located(path)
+            data = store.read(place)
         except FileNotFoundError:
             raise CorruptFileError("vector index", at=path, expected="a file", found="none") from None
         if len(data) != entry.file_size:
@@ -196,8 +268,8 @@ class NewFiles:
     def data_path(self, place: Place) -> str:
         return self._made(f"{place.directory}/data-{self.token}-{next(self._counter)}.parquet")
 
-    def index_path(self, root: str) -> str:
-        return self._made(f"{root}/index/index-{self.token}-{next(self._counter)}")
+    def index_path(self, directory: str) -> str:
+        return self._made(f"{directory}/index-{self.token}-{next(self._counter)}")
 
     def _made(self, path: str) -> str:
         self.paths.append(path)

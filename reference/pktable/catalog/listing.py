@@ -34,9 +34,11 @@ LISTING = pa.schema(
 def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table:
     """Return one row per live file, by partition, bucket, level and smallest key.
 
-    ``marked_count``: positions that its deletion vector marks. Raises CorruptFileError.
+    ``marked_count``: positions that its deletion vector marks. Raises CorruptFileError, InvalidRequestError
+    if key types have changed.
     """
     rows = []
+    files.expect_keys(file for live in state.files.values() for file in live)
     fields = files.schema.partition_fields
     for identity in sorted(state.files):
         bucket = states.bucket(state, identity)
@@ -48,7 +50,10 @@ def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table
             rows.append(
                 {
                     "partition": partition_path(
-                        values, fields, legacy_names=files.options.partition_legacy_names
+                        values,
+                        fields,
+                        legacy_names=files.options.partition_legacy_names,
+                        default_name=files.options.partition_default_name,
                     ),
                     "bucket": identity[1],
                     "level": file.level,

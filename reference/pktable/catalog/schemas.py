@@ -48,15 +48,18 @@ def create_schema(
     comment: str,
     now_millis: int,
 ) -> None:
-    """Write ``schema-0`` of a new table. Raises InvalidRequestError, and then writes nothing."""
-    given = tuple(options.items())
+    """Write ``schema-0`` of a new table, of one bucket unless ``options`` give another number.
+
+    Raises InvalidRequestError, and then writes nothing.
+    """
+    given = {"bucket": "1", **options}
     schema = TableSchema(
         id=0,
         fields=_fields(columns, primary_key),
         highest_field_id=0,
         partition_keys=tuple(partition_by),
         primary_keys=tuple(primary_key),
-        options={name: str(value) for name, value in given},
+        options={name: str(value) for name, value in given.items()},
         comment=comment,
         time_millis=now_millis,
     )

@@ -5,23 +5,29 @@ damage shows by, and because a schema then needs to be parsed once and not once 
 
 What we write has one block, and a sync marker that is the digest of everything else in the file. Avro
 wants sixteen bytes that do not occur in the data, no more; a metadata entry tells our reader to check
-them. A file of others has no such digest: there the caller's file size shows a missing block.
+them. A file of others has no such digest: there only the size of the file shows a missing block.
 
 Clauses: META-3, META-13, META-14, RD-11.
 """
 
 from __future__ import annotations
 
+import bz2
 import hashlib
 import io
 import json
+import lzma
 import sys
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import fastavro
+import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
+
+from pktable.format.bounds import ALWAYS_ALLOWED, MOST_TIMES, require_bounded, unpacked
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -84,32 +90,50 @@ def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
     return schema.header + sync + framed + (sync if count else b"")
 
 
-def decode_container(data: bytes, at: str, *, size: int | None = None) -> list[dict[str, Any]]:
-    """Return the records of a container, in order. Raises CorruptFileError.
-
-    ``size``: the length of the file in bytes as its reference says, where it does.
-    Clauses: META-3, META-13, RD-11.
-    """
-    if size is not None and len(data) != size:
-        raise CorruptFileError("file size", at=at, expected=size, found=len(data))
+def decode_container(data: bytes, at: str) -> list[dict[str, Any]]:
+    """Return the records of a container, in order. Raises CorruptFileError. Clauses: META-3, META-13, RD-11."""
     if SYNC_IS_DIGEST in data and _digest(data.replace(data[-SYNC_BYTES:], b"")) != data[-SYNC_BYTES:]:
         raise CorruptFileError("checksum", at=at, expected=data[-SYNC_BYTES:].hex(), found="another")
-    source = _Source(data, at)
-    metadata, sync = _header(source)
-    codec = metadata.get(b"avro.codec", b"null")
-    try:
-        schema = _parse(metadata.get(b"avro.schema", b""))
-    except Exception as error:  # whatever the library raises on a damaged schema
-        raise CorruptFileError("Avro schema", at=at, expected="a schema", found=_brief(error)) from None
-    if schema.get("type") != "record":
-        raise CorruptFileError("Avro schema", at=at, expected="a record", found=schema.get("type"))
-    records: list[dict[str, Any]] = []
-    while source.position < len(data):
-        count, length = source.long("block count"), source.long("block length")
-        block = _unpacked(source.take(length, "block"), codec, at)
-        source.expect(sync, "sync marker")
-        records += _records(block, schema, count, at)
-    return records
+    container = Container(io.BytesIO(data), len(data), at)
+    return [record for block in container.blocks() for record in block]
+
+
+class Container:
+    """An open container: its schema, and its records block by block, so that memory holds one block.
+
+    ``file``: binary, read from its current position, ``size`` bytes long. Raises CorruptFileError.
+    """
+
+    def __init__(self, file: BinaryIO, size: int, at: str) -> None:
+        self._source = _Source(file, size, at)
+        self._at = at
+        metadata, self._sync = _header(self._source)
+        self._codec = metadata.get(b"avro.codec", b"null")
+        text = metadata.get(b"avro.schema", b"")
+        try:
+            schema = json.loads(text)
+            self._parsed = _parse(text)
+        except Exception as error:  # whatever the library raises on a damaged schema
+            raise CorruptFileError("Avro schema", at=at, expected="a schema", found=_brief(error)) from None
+        # Paimon declares the rows of a data file nullable; none of them is null.
+        self._nullable = isinstance(schema, list) and len(schema) == 2 and schema[0] == "null"
+        self.schema: dict[str, Any] = schema[1] if self._nullable else schema
+        if not isinstance(self.schema, dict) or self.schema.get("type") != "record":
+            raise CorruptFileError("Avro schema", at=at, expected="a record", found=_brief(self.schema))
+
+    def blocks(self, fields: Collection[str] | None = None) -> Iterator[list[dict[str, Any]]]:
+        """Yield the records of each block, of them only ``fields`` where that is given."""
+        wanted = None
+        if fields is not None:
+            chosen = [field for field in self.schema["fields"] if field["name"] in fields]
+            record: Any = {**self.schema, "fields": chosen}
+            wanted = _parse(json.dumps(["null", record] if self._nullable else record).encode())
+        source = self._source
+        while source.left:
+            count, length = source.long("block count"), source.long("block length")
+            block = _unpacked(source.take(length, "block"), self._codec, self._at)
+            source.expect(self._sync, "sync marker")
+            yield _records(block, self._parsed, wanted, count, self._at)
 
 
 def _header(source: _Source) -> tuple[dict[bytes, bytes], bytes]:
@@ -124,39 +148,77 @@ def _header(source: _Source) -> tuple[dict[bytes, bytes], bytes]:
     return metadata, source.take(SYNC_BYTES, "sync marker")
 
 
-def _records(block: bytes, schema: Any, count: int, at: str) -> list[Any]:
-    stream = io.BytesIO(block)
-    records: list[Any] = []
+def _records(block: bytes, schema: Any, wanted: Any, count: int, at: str) -> list[Any]:
     # A record of ours takes at least a byte, so that a damaged count cannot keep us busy.
     if not 0 <= count <= len(block):
         raise CorruptFileError("block count", at=at, expected=f"at most {len(block)}", found=count)
-    try:
-        for _ in range(count):
-            records.append(fastavro.schemaless_reader(stream, schema, None))
-    except Exception as error:  # whatever the library raises on damaged records
-        raise CorruptFileError(
-            "Avro record", at=at, expected=f"{count} records", found=_brief(error)
-        ) from None
-    if stream.tell() != len(block):
-        raise CorruptFileError("block length", at=at, expected=stream.tell(), found=len(block))
+    if not count:
+        records: list[Any] = []
+        end = 0
+    else:
+        # Between its count and a zero a block is the encoding of an array: one call decodes it.
+        head = encode_long(count)
+        stream = io.BytesIO(head + block + b"\0")
+        try:
+            items = [None if one is None else {"type": "array", "items": one} for one in (schema, wanted)]
+            records = fastavro.schemaless_reader(stream, *items)
+        except Exception as error:  # whatever the library raises on damaged records
+            raise CorruptFileError(
+                "Avro record", at=at, expected=f"{count} records", found=_brief(error)
+            ) from None
+        end = stream.tell() - len(head) - 1
+    if end != len(block) or len(records) != count:
+        raise CorruptFileError("block length", at=at, expected=end, found=len(block))
     return records
 
 
 def _unpacked(block: bytes, codec: bytes, at: str) -> bytes:
-    if codec == b"null":
-        return block
-    if codec != b"zstandard":
-        raise CorruptFileError("Avro codec", at=at, expected="zstandard or null", found=_brief(codec))
+    if codec not in CODECS:
+        raise CorruptFileError("Avro codec", at=at, expected=" or ".join(CODECS_NAMED), found=_brief(codec))
     try:
-        return zstd.decompress(block)
+        return CODECS[codec](block)
     except Exception as error:  # whatever the library raises on a damaged frame
-        raise CorruptFileError("zstandard block", at=at, expected="a frame", found=_brief(error)) from None
+        raise CorruptFileError(
+            f"{codec.decode()} block", at=at, expected="a frame", found=_brief(error)
+        ) from None
+
+
+def _snappy(block: bytes) -> bytes:
+    """Unpack a snappy block, which ends with the CRC-32 of what is in it and begins with its length."""
+    length = shift = 0
+    for byte in block[:5]:
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if length > MOST_TIMES * len(block) + ALWAYS_ALLOWED:
+        raise ValueError(f"{length} bytes of {len(block)}")
+    data: bytes = pa.decompress(block[:-4], length, codec="snappy", asbytes=True)
+    if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
+        raise ValueError("another CRC-32")
+    return data
+
+
+CODECS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
+    b"null": bytes,
+    b"zstandard": lambda block: unpacked(block, zstd.ZstdDecompressor()),
+    # Some writers leave parts of the checksum of zlib, which frames what Avro wants unframed.
+    b"deflate": lambda block: unpacked(block, zlib.decompressobj(-15), rest=4),
+    b"snappy": _snappy,
+    b"bzip2": lambda block: unpacked(block, bz2.BZ2Decompressor()),
+    b"xz": lambda block: unpacked(block, lzma.LZMADecompressor()),
+}
+"""How the blocks of a container are packed; Paimon wrote snappy before it wrote zstandard."""
+
+CODECS_NAMED: Final = tuple(name.decode() for name in CODECS)
 
 
 @lru_cache(maxsize=64)
 def _parse(text: bytes) -> Any:
     """Return a parsed schema without logical types: times stay the integers they are stored as."""
-    return fastavro.parse_schema(_physical(json.loads(text)))
+    schema = fastavro.parse_schema(_physical(json.loads(text)))
+    require_bounded(schema)
+    return schema
 
 
 def _physical(schema: Any) -> Any:
@@ -176,18 +238,21 @@ def _brief(found: object) -> str:
 class _Source:
     """A cursor over the bytes of a container that refuses to read past them."""
 
-    def __init__(self, data: bytes, at: str) -> None:
-        self.data, self.at, self.position = data, at, 0
+    def __init__(self, file: BinaryIO, size: int, at: str) -> None:
+        self.at, self.left = at, size
+        self._file = file
 
     def take(self, length: int, what: str) -> bytes:
-        left = len(self.data) - self.position
-        if not 0 <= length <= left:
-            raise CorruptFileError(what, at=self.at, expected=f"{length} bytes", found=f"{left} bytes left")
-        self.position += length
-        return self.data[self.position - length : self.position]
+        data = self._file.read(length) if 0 <= length <= self.left else b""
+        if len(data) != length:
+            raise CorruptFileError(
+                what, at=self.at, expected=f"{length} bytes", found=f"{self.left} bytes left"
+            )
+        self.left -= length
+        return data
 
     def expect(self, expected: bytes, what: str) -> None:
-        found = self.take(min(len(expected), len(self.data) - self.position), what)
+        found = self.take(min(len(expected), self.left), what)
         if found != expected:
             raise CorruptFileError(what, at=self.at, expected=expected.hex(), found=found.hex())
 

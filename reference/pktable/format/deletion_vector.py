@@ -98,6 +98,10 @@ class DeletionVector:
         builder.mark(_ascending(positions))
         return builder.vector()
 
+    def difference(self, other: DeletionVector) -> Positions:
+        """Return the positions, ascending, that this one deletes and ``other`` does not. Clauses: DV-11."""
+        return np.setdiff1d(self.positions(), other.positions(), assume_unique=True)
+
     def __contains__(self, position: object) -> bool:
         if not isinstance(position, (int, np.integer)) or position < 0:
             return False

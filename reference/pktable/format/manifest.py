@@ -1,8 +1,9 @@
 """Manifests: which data files were added and removed, which manifests there are, which indexes there are.
 
-A field that a file does not have, because an older version wrote it, reads as null; a field that must be
-there and is not, or has another type, is damage. The one spelling to know: the ranges of vectors are
-called ``_DELETIONS_VECTORS_RANGES``, and their fields f0, f1, f2.
+They are written as Avro; what others wrote as ORC or Parquet is known by its first bytes. A field that a
+file does not have, because an older version wrote it, reads as null; a field that must be there and is
+not, or has another type, is damage. The one spelling to know: the ranges of vectors are called
+``_DELETIONS_VECTORS_RANGES``, and their fields f0, f1, f2.
 
 Clauses: CMT-4, META-3, META-12.
 """
@@ -18,6 +19,8 @@ from pktable_spec.errors import CorruptFileError
 
 from pktable.format import manifest_schemas
 from pktable.format.avro import decode_container, encode_container, encode_record
+from pktable.format.bounds import is_file_name
+from pktable.format.columnar_records import decode_columnar
 from pktable.format.dv_index import VectorRange
 from pktable.format.stats import SimpleStats
 
@@ -193,7 +196,7 @@ def decode_manifest_list(data: bytes, at: str, *, size: int | None = None) -> li
     """
     return [
         ManifestFileMeta(
-            file_name=record.get("_FILE_NAME", str),
+            file_name=record.name("_FILE_NAME"),
             file_size=record.get("_FILE_SIZE", int),
             num_added_files=record.get("_NUM_ADDED_FILES", int),
             num_deleted_files=record.get("_NUM_DELETED_FILES", int),
@@ -257,7 +260,7 @@ def decode_index_manifest(data: bytes, at: str, *, size: int | None = None) -> l
             partition=record.get("_PARTITION", bytes),
             bucket=record.get("_BUCKET", int),
             index_type=record.get("_INDEX_TYPE", str),
-            file_name=record.get("_FILE_NAME", str),
+            file_name=record.name("_FILE_NAME"),
             file_size=record.get("_FILE_SIZE", int),
             row_count=record.get("_ROW_COUNT", int),
             ranges=_ranges(record),
@@ -314,7 +317,7 @@ def _file_record(file: DataFileMeta) -> dict[str, Any]:
 
 def _file(record: _Record) -> DataFileMeta:
     return DataFileMeta(
-        file_name=record.get("_FILE_NAME", str),
+        file_name=record.name("_FILE_NAME"),
         file_size=record.get("_FILE_SIZE", int),
         row_count=record.get("_ROW_COUNT", int),
         min_key=record.get("_MIN_KEY", bytes),
@@ -338,7 +341,12 @@ def _file(record: _Record) -> DataFileMeta:
 
 
 def _records(data: bytes, at: str, size: int | None, version: int) -> list[_Record]:
-    records = [_Record(fields, at) for fields in decode_container(data, at, size=size)]
+    if size is not None and len(data) != size:
+        raise CorruptFileError("file size", at=at, expected=size, found=len(data))
+    found_fields = decode_columnar(data, at)
+    if found_fields is None:
+        found_fields = decode_container(data, at)
+    records = [_Record(fields, at) for fields in found_fields]
     for record in records:
         found = record.get("_VERSION", int)
         if found != version:
@@ -359,6 +367,13 @@ class _Record:
         value = self.fields.get(name)
         if type(value) is not kind:
             raise self._wrong(name, kind.__name__, value)
+        return value
+
+    def name(self, name: str) -> str:
+        """Return the name of a file."""
+        value: str = self.get(name, str)
+        if not is_file_name(value):
+            raise self._wrong(name, "the name of a file", value)
         return value
 
     def optional(self, name: str, kind: type) -> Any:

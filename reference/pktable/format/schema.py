@@ -52,6 +52,11 @@ class TableSchema:
         return {field.name: field for field in self.fields}
 
     @cached_property
+    def by_id(self) -> Mapping[int, Field]:
+        """The columns by field id, which a rename does not change."""
+        return {field.id: field for field in self.fields}
+
+    @cached_property
     def key_names(self) -> tuple[str, ...]:
         """The trimmed primary key: without partition keys, in order."""
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)

@@ -308,6 +308,17 @@ def _nested_from_arrow(kind: Any, nullable: bool) -> DataType:
     return DataType(root, nullable, children=children)
 
 
+def array_of(values: Sequence[Any], t: DataType) -> pa.Array[Any]:
+    """Return internal values of the atomic type ``t``, None for null, as an array: what `values_of` undoes."""
+    wanted: Any = to_arrow(t)
+    if t.root == "DATE":
+        return pa.array(values, pa.int32()).cast(wanted)
+    if t.root in TIMESTAMPS:
+        unit = NANOS_PER[wanted.unit]
+        return pa.array([None if v is None else v // unit for v in values], pa.int64()).cast(wanted)
+    return pa.array(values, wanted)
+
+
 def values_of(array: pa.Array[Any] | pa.ChunkedArray[Any], t: DataType) -> list[Any]:
     """Return the rows of ``array`` as internal values, None for null.
 

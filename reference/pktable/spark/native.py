@@ -22,7 +22,8 @@ from pyspark.sql.types import StructType
 from pktable.bucket.read import BucketRead
 from pktable.bucket.table_files import TableFiles
 from pktable.format.deletion_vector import DeletionVector
-from pktable.spark.types import quoted, spark_schema
+from pktable.format.evolution import same_values
+from pktable.spark.types import is_finer, quoted, spark_schema
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256
 Marked = tuple[int, DeletionVector]
@@ -34,9 +35,27 @@ GLOB = re.compile(r"[\[\]{}*?\\]")
 WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
 
 
-def is_native(files: TableFiles, part: BucketRead) -> bool:
-    """Whether Spark's scan reads ``part`` as it is: nothing to merge, and columns under today's names and types."""
-    return not part.merges and all(file.schema_id == files.schema.id for file in part.state.files)
+def is_native(files: TableFiles, part: BucketRead, columns: Sequence[str]) -> bool:
+    """Whether Spark's scan reads ``columns`` of ``part`` as they are.
+
+    So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
+    names and types, none of them finer than microseconds. Clauses: RD-12, META-15.
+    """
+    return not part.merges and all(
+        file.file_name.endswith(".parquet") and _unchanged(files, file.schema_id, columns)
+        for file in part.state.files
+    )
+
+
+def _unchanged(files: TableFiles, schema_id: int, columns: Sequence[str]) -> bool:
+    before = files.schema_of(schema_id).by_id
+    fields = [files.schema.field(name) for name in columns]
+    return not any(is_finer(field.type) for field in fields) and all(
+        field.id in before
+        and before[field.id].name == field.name
+        and same_values(before[field.id].type, field.type)
+        for field in fields
+    )
 
 
 def native_scan(

@@ -1,7 +1,7 @@
 """The table's types as Spark's, and Arrow data in the shape Spark accepts.
 
-Spark knows times to the microsecond, in one unit, and no length of strings. What it cannot hold without
-loss is refused by name instead of being rounded.
+Spark knows times to the microsecond, in one unit, and no length of strings. A time that it cannot hold
+without loss is refused by name instead of being rounded; others of the same column are not.
 
 Clauses: TBL-8, RD-6.
 """
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import types as st
 
-from pktable.format.types import DataType, Field
+from pktable.format.types import TIMESTAMPS, DataType, Field
 
 PLAIN: dict[str, st.DataType] = {
     "BOOLEAN": st.BooleanType(),
@@ -37,14 +37,12 @@ PLAIN: dict[str, st.DataType] = {
 
 
 def spark_schema(fields: Sequence[Field]) -> st.StructType:
-    """Return ``fields`` as a Spark schema. Raises InvalidRequestError for TIMESTAMP(7..9)."""
+    """Return ``fields`` as a Spark schema. Raises InvalidRequestError for names that differ in case alone."""
     folded = [f.name.casefold() for f in fields]
     twice = sorted({f.name for f in fields if folded.count(f.name.casefold()) > 1})
     if twice:
         raise InvalidRequestError(f"columns: Spark tells no upper case from lower, found {', '.join(twice)}")
-    return st.StructType(
-        [st.StructField(f.name, spark_type(f.type, f.name), f.type.nullable) for f in fields]
-    )
+    return st.StructType([st.StructField(f.name, spark_type(f.type), f.type.nullable) for f in fields])
 
 
 def quoted(name: str) -> str:
@@ -52,24 +50,27 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def spark_type(kind: DataType, column: str) -> st.DataType:
-    if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (kind.precision or 0) > 6:
-        raise InvalidRequestError(
-            f"column {column}: Spark holds microseconds, {kind} has more; leave the column out or read without Spark"
-        )
+def spark_type(kind: DataType) -> st.DataType:
     if kind.root == "DECIMAL":
         assert kind.precision is not None
         assert kind.scale is not None
         return st.DecimalType(kind.precision, kind.scale)
     if kind.root == "ARRAY":
         element = kind.children[0].type
-        return st.ArrayType(spark_type(element, column), element.nullable)
+        return st.ArrayType(spark_type(element), element.nullable)
     if kind.root == "MAP":
         key, value = kind.children
-        return st.MapType(spark_type(key.type, column), spark_type(value.type, column), value.type.nullable)
+        return st.MapType(spark_type(key.type), spark_type(value.type), value.type.nullable)
     if kind.root == "ROW":
         return spark_schema(kind.children)
     return PLAIN[kind.root]
+
+
+def is_finer(kind: DataType) -> bool:
+    """Whether ``kind`` or a part of it has times that Spark cannot hold in general."""
+    if kind.root in TIMESTAMPS:
+        return (kind.precision or 0) > 6
+    return any(is_finer(child.type) for child in kind.children)
 
 
 def in_spark_units(kind: pa.DataType) -> pa.DataType:
@@ -88,6 +89,16 @@ def in_spark_units(kind: pa.DataType) -> pa.DataType:
 
 
 def for_spark(table: pa.Table) -> pa.Table:
-    """Return ``table`` in the units of Spark."""
-    schema = pa.schema([field.with_type(in_spark_units(field.type)) for field in table.schema])
-    return table if schema == table.schema else table.cast(schema)
+    """Return ``table`` in the units of Spark. Raises InvalidRequestError where a time has nanoseconds."""
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        wanted = in_spark_units(field.type)
+        try:
+            columns.append(column if wanted == field.type else column.cast(wanted))
+        except pa.ArrowInvalid as error:
+            raise InvalidRequestError(
+                f"column {field.name}: expected times of microseconds, as Spark holds them, found {error}; "
+                f"leave the column out or read without Spark"
+            ) from None
+    fields = [field.with_type(column.type) for field, column in zip(table.schema, columns, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))

@@ -36,7 +36,7 @@ class FileIO(Protocol):
         """Create ``path`` with ``data`` at once, or return False because it exists."""
 
     def list_names(self, directory: str) -> list[str]:
-        """Return the names in ``directory``; none if it does not exist."""
+        """Return the names in ``directory``; none if there is no such directory."""
 
     def exists(self, path: str) -> bool: ...
     def delete(self, path: str) -> None:
@@ -86,7 +86,7 @@ class LocalFileIO:
     def list_names(self, directory: str) -> list[str]:
         try:
             return os.listdir(directory)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def exists(self, path: str) -> bool:
@@ -175,3 +175,16 @@ def open_store(location: str | os.PathLike[str]) -> tuple[FileIO, str]:
         return ArrowFileIO(text), path
     except (pa.ArrowInvalid, OSError) as error:
         raise InvalidRequestError(f"{text}: expected a path or a URI of a known store ({error})") from None
+
+
+def locate(uri: str) -> tuple[FileIO, str]:
+    """Return the store and path of a file named by URI as Hadoop spells them: ``file:/a``, ``s3://bucket/a``.
+
+    Nothing in the path is percent-encoded. Raises InvalidRequestError if no store knows the scheme.
+    """
+    scheme, _, rest = uri.partition(":")
+    if scheme == "file":
+        return LocalFileIO(), "/" + rest.lstrip("/")
+    authority, _, path = rest.lstrip("/").partition("/")
+    store, base = open_store(f"{scheme}://{authority}")
+    return store, f"{base.rstrip('/')}/{path}"

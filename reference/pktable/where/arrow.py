@@ -9,7 +9,7 @@ Clauses: RD-6.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 from pyarrow.acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
 
-from pktable.format.types import FLOATS, NANOS_PER, TIMESTAMPS, DataType
+from pktable.format.types import FLOATS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
 from pktable.where.tree import (
     BYTES,
@@ -86,7 +86,7 @@ def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
         wanted = arrow_type(root.type)
         return field if schema.field(root.name).type == wanted else field.cast(wanted)
     if isinstance(root, Literal):
-        return pc.scalar(_array([root.value], root.type)[0])
+        return pc.scalar(array_of([root.value], root.type)[0])
     if isinstance(root, In):
         return _membership(root, schema)
     if isinstance(root, Compare):
@@ -104,17 +104,6 @@ def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
     if isinstance(root, Like):
         return pc.match_substring_regex(operand, _regex(root))
     return _cast(operand, root.operand.type, root.type)
-
-
-def _array(values: Sequence[Any], t: DataType) -> pa.Array:
-    """Return internal values of type ``t`` as Arrow."""
-    wanted: Any = arrow_type(t)
-    if t.root == "DATE":
-        return pa.array(values, pa.int32()).cast(wanted)
-    if t.root in TIMESTAMPS:
-        unit = NANOS_PER[wanted.unit]
-        return pa.array([None if v is None else v // unit for v in values], pa.int64()).cast(wanted)
-    return pa.array(values, wanted)
 
 
 def _comparison(root: Compare, left: Any, right: Any) -> Any:
@@ -148,7 +137,7 @@ def _membership(root: In, schema: pa.Schema) -> Any:
             pc.or_kleene, [expression_of(Compare("=", operand, Literal(v, t)), schema) for v in options]
         )
     value = expression_of(operand, schema)
-    found = pc.is_in(value, value_set=_array(root.values, t))
+    found = pc.is_in(value, value_set=array_of(root.values, t))
     null = pa.scalar(None, pa.bool_())
     return pc.if_else(pc.is_null(value), null, pc.if_else(found, True, null if root.has_null else False))
 

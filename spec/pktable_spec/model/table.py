@@ -38,6 +38,7 @@ class ModelTable:
     """A `TableUnderTest` without bytes. ``mechanism`` lets a test put a fault in."""
 
     can_stage_writes = True
+    directory = None
 
     def __init__(
         self,
@@ -67,6 +68,19 @@ class ModelTable:
 
     def reopen(self) -> None:
         """Do nothing: all there is, is stored."""
+
+    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        for changes in (first, second):
+            self.write(changes, write_only=True)
+
+    def enable_vectors(self) -> None:
+        """Do nothing: there is no file to say so."""
+
+    def damage_vectors(self, number: int) -> bool:
+        return True
+
+    def reorder_vectors(self) -> None:
+        """Do nothing: there are no bytes."""
 
     def close(self) -> None:
         """Do nothing: there are no files."""

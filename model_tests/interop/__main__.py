@@ -1,0 +1,154 @@
+"""``python -m model_tests.interop [quick|deep]``: compare pktable with every Paimon there is to be had.
+
+Sets the peers up (the first time; some minutes), plays histories in every direction and compares every
+snapshot as everyone reads it. Then makes sure of the comparison itself: of the limits of the peers, of the shipped
+vectors, and that known faults are found. Ends on a summary; exits 1 at a mismatch, a peer that cannot be
+set up, or a known limit or fault that does not show.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from model_tests.interop import vectors
+from model_tests.interop.calibration import filtered_positions, own_faults
+from model_tests.interop.directions import DIRECTIONS, Bench, Result
+from model_tests.interop.environments import (
+    JVM,
+    NEWER_JVM,
+    OLDER_PYPAIMON,
+    OPTIONAL,
+    PYPAIMON,
+    RUST,
+    set_up,
+)
+from model_tests.interop.limits import LIMITS
+from model_tests.interop.outcomes import OURS, Tally
+from model_tests.interop.peers import PeerError, running
+from model_tests.interop.probes import PROBES
+
+READERS: Final = (JVM, NEWER_JVM, PYPAIMON, RUST)
+HISTORIES: Final = {"quick": (30, 2), "deep": (400, 40)}
+"""By profile: how many histories, and how many long ones, a direction of weight 1 plays."""
+SEED: Final = 20_260
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run and return the exit code: 0 fine, 1 something differs or is missing, 2 the caller's mistake."""
+    profile = arguments[0] if arguments else "quick"
+    if profile not in HISTORIES or len(arguments) > 1:
+        print(f"expected one of: {', '.join(HISTORIES)}; found {' '.join(arguments)}", file=sys.stderr)
+        return 2
+    started = time.monotonic()
+    starts, missing = set_up([*READERS, OLDER_PYPAIMON])
+    for name, reason in missing.items():
+        print(f"{name}: {'absent, and left out' if name in OPTIONAL else 'cannot be set up'}: {reason}")
+    if set(missing) - OPTIONAL:
+        return 1
+    print(f"peers set up in {time.monotonic() - started:.0f} s: {', '.join(starts)}")
+    try:
+        with running(starts) as peers, tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
+            bench = Bench(Path(folder), peers)
+            results = _directions(bench, profile)
+            wrong = [*_probes(bench), *_vectors(bench), *_calibration(bench)]
+    except PeerError as error:
+        print(f"cannot be started: {error}")
+        return 1
+    return _summary(results, wrong, set(starts), time.monotonic() - started)
+
+
+def _directions(bench: Bench, profile: str) -> list[Result]:
+    results = []
+    readers = [name for name in READERS if name in bench.peers]
+    short, long = HISTORIES[profile]
+    for number, direction in enumerate(DIRECTIONS):
+        if not direction.writers <= {*bench.peers, OURS}:
+            continue
+        for name, drawn, count in (
+            (direction.name, direction.histories(), short),
+            (f"{direction.name}, long writes", direction.long_histories(), long),
+        ):
+            result = bench.run(name, drawn, readers, count=count * direction.weight, first=SEED + number)
+            results.append(result)
+            _tell(result)
+    return results
+
+
+def _probes(bench: Bench) -> list[str]:
+    """Prove what histories leave out; return what is wrong."""
+    print("What histories leave out, and proof that it is so still:")
+    wrong = []
+    for probe in PROBES:
+        if probe.who not in {*bench.peers, OURS}:
+            continue
+        failure = probe.failure(bench)
+        print(f"{'WRONG' if failure else 'proven':8}  {probe.who} cannot {probe.what}")
+        if failure:
+            wrong.append(f"{probe.who}, {probe.what}: {failure}")
+    return wrong
+
+
+def _vectors(bench: Bench) -> list[str]:
+    """Make the shipped vectors elsewhere and compare; return what differs."""
+    wrong = vectors.check(bench.peers)
+    print(f"{'WRONG' if wrong else 'equal':8}  the vectors of model_tests/vectors, made anew")
+    return wrong
+
+
+def _calibration(bench: Bench) -> list[str]:
+    """Look for known faults; return what is wrong with what was found."""
+    wrong = []
+    for result, failure in itertools.chain(filtered_positions(bench, SEED), own_faults(bench, SEED)):
+        found = "a fault" if result.failure else "nothing"
+        told = f"found {found}, after {result.tally.histories} sound histories, {result.seconds:.0f} s"
+        print(f"{'WRONG' if failure else 'as told':8}  {result.name}: {told}", flush=True)
+        if failure:
+            wrong.append(f"{result.name}: {failure}")
+    return wrong
+
+
+def _tell(result: Result) -> None:
+    tally, readers = result.tally, sum(result.tally.reads.values())
+    told = (
+        f"{tally.histories} histories, {tally.snapshots} snapshots, {readers} reads, {result.seconds:.0f} s"
+    )
+    print(f"{'MISMATCH' if result.failure else 'equal':8}  {result.name}: {told}", flush=True)
+    if result.failure is not None:
+        message, history = result.failure
+        print(f"{message}\nThe smallest history found:\n{history}")
+
+
+def _summary(results: Sequence[Result], wrong: Sequence[str], present: set[str], seconds: float) -> int:
+    total = Tally()
+    for result in results:
+        total.add(result.tally)
+    failed = sum(result.failure is not None for result in results)
+    unmet = [limit for limit in LIMITS if limit.peer in present and limit not in total.limits]
+    for limit in LIMITS:
+        if limit.peer in present:
+            print(
+                f"{limit.peer} does not read {limit.what} ({limit.why}): {total.limits.get(limit, 0)} times"
+            )
+    for limit in unmet:
+        print(f"UNPROVEN  no snapshot showed that {limit.peer} does not read {limit.what}")
+    for one in wrong:
+        print(f"WRONG  {one}")
+    print(f"containers of the vectors: {', '.join(sorted(total.vector_kinds))}")
+    for reader, reads in total.reads.items():
+        print(f"  {reader}: {reads} reads of snapshots compared")
+    print(
+        f"interop: {len(results)} directions, {total.histories} histories, {total.snapshots} snapshots, "
+        f"{sum(total.reads.values())} reads compared, {failed} mismatches, "
+        f"{len(wrong) + len(unmet)} other faults, {seconds:.0f} s"
+    )
+    return 1 if failed or wrong or unmet else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""The comparison itself, tested: known faults must be found, and nothing where there is none.
+
+pypaimon 2.0.0 filters before it counts positions, so that a deletion vector hides other rows than it should;
+2.1.0 does not. The same histories, read with conditions by both, must find it in the one and nothing in the
+other. And pktable made wrong in a way that it agrees with itself about must be found by the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from unittest import mock
+
+from pktable.format import bucket, deletion_vector
+
+from model_tests.interop.directions import DIRECTIONS, Bench, Direction, Result
+from model_tests.interop.environments import JVM, OLDER_PYPAIMON, PYPAIMON
+from model_tests.interop.histories import KEYS, PARTITIONS, Universe, histories
+
+SECONDS: Final = 60
+"""Within which the fault of pypaimon 2.0.0 must be found."""
+HISTORIES: Final = 60
+OURS_ALONE, _, _, WITH_JVM = DIRECTIONS[:4]
+SMALL: Final = Universe(
+    {name: KEYS[name] for name in ("INT", "BIGINT", "STRING")}, {"INT": PARTITIONS["INT"]}, ("STRING",)
+)
+"""What both versions read, and can be asked conditions about."""
+
+
+def filtered_positions(bench: Bench, first: int) -> list[tuple[Result, str | None]]:
+    """Return for both versions what was found, and what is wrong with that."""
+    found = []
+    for peer, faulty in ((OLDER_PYPAIMON, True), (PYPAIMON, False)):
+        name = f"calibration: {peer}, {'faulty' if faulty else 'sound'}"
+        drawn = histories(OURS_ALONE.actors, OURS_ALONE.creators, SMALL, bitmap64=False, most_conditions=6)
+        result = bench.run(name, drawn, [peer], count=HISTORIES, first=first, shrinks=False)
+        found.append((result, _wrong_with(result, faulty=faulty)))
+    return found
+
+
+def _wrong_with(result: Result, *, faulty: bool) -> str | None:
+    if not faulty:
+        return "found something where there is no fault" if result.failure else None
+    if result.failure is None:
+        return f"found nothing in {result.tally.histories} histories"
+    lines = result.failure[0].splitlines()
+    if not all(f"{OLDER_PYPAIMON}, where " in line and "rows missing" in line for line in lines):
+        return f"found another fault than rows lost or gained under a condition: {result.failure[0]}"
+    return f"took {result.seconds:.0f} s, expected at most {SECONDS}" if result.seconds > SECONDS else None
+
+
+Patch = tuple[Any, str, object]
+FAULTS: Final[Mapping[str, tuple[Direction, Patch]]] = {
+    "keys hashed with another seed": (WITH_JVM, (bucket, "SEED", 43)),
+    "vectors with another magic": (OURS_ALONE, (deletion_vector, "MAGIC_32", b"\x5e\x43\xf2\xd1")),
+}
+"""By name: where it must show, and the constant that is wrong in writer and reader alike."""
+
+
+def own_faults(bench: Bench, first: int) -> Iterator[tuple[Result, str | None]]:
+    """Yield for each fault of ours what was found, and what is wrong with that."""
+    for name, (direction, patch) in FAULTS.items():
+        with mock.patch.object(*patch):
+            drawn, readers = direction.histories(), [JVM]
+            result = bench.run(f"fault: {name}", drawn, readers, count=HISTORIES, first=first, shrinks=False)
+        yield result, None if result.failure else f"not found in {result.tally.histories} histories"

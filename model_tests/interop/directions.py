@@ -1,0 +1,160 @@
+"""The directions in which histories go between implementations, and how many of each a run plays.
+
+Whatever the direction, everyone reads every snapshot in the end. Hypothesis draws the histories and makes a
+failing one small.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import SearchStrategy
+
+from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST
+from model_tests.interop.histories import (
+    EVERYTHING,
+    FOR_JVM,
+    FOR_LEVEL_ZERO,
+    FOR_NEWER_JVM,
+    Actor,
+    History,
+    Universe,
+    histories,
+    long_histories,
+)
+from model_tests.interop.limits import LIMITS
+from model_tests.interop.outcomes import OURS, Played, Tally, compare
+from model_tests.interop.peers import Peer
+
+US: Final = Actor(OURS)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Who writes and compacts tables that whom has created. ``weight``: its share of the histories."""
+
+    name: str
+    actors: tuple[Actor, ...]
+    creators: tuple[str, ...]
+    weight: int = 1
+    bitmap64: bool = True
+
+    @property
+    def writers(self) -> frozenset[str]:
+        return frozenset({actor.name for actor in self.actors} | set(self.creators))
+
+    def histories(self) -> SearchStrategy[History]:
+        """Draw small histories, of keys and partitions that every writer can write."""
+        return histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
+
+    @property
+    def _universe(self) -> Universe:
+        if NEWER_JVM in self.writers:
+            return FOR_NEWER_JVM
+        if JVM in self.writers:
+            return FOR_JVM
+        return EVERYTHING if self.writers == {OURS} else FOR_LEVEL_ZERO
+
+    def long_histories(self) -> SearchStrategy[History]:
+        """Draw histories of thousands of rows."""
+        return long_histories(self.actors, self.creators, bitmap64=self.bitmap64)
+
+
+def level_zero_writer(name: str) -> Actor:
+    """A peer that writes inserts as files of level 0 and does nothing else (see `probes`)."""
+    return Actor(name, compacts=False, retracts=False)
+
+
+DIRECTIONS: Final = (
+    Direction("pktable writes and compacts", (US,), (OURS,), weight=2),
+    *(Direction(f"{jvm} writes and compacts", (Actor(jvm),), (jvm,)) for jvm in JVMS),
+    *(
+        # Paimon 0.9 cannot compact what has 64-bit vectors (see `probes`).
+        Direction(f"pktable and {jvm} in turn", (US, Actor(jvm)), (OURS, jvm), bitmap64=jvm != JVM)
+        for jvm in JVMS
+    ),
+    *(
+        Direction(f"{peer} writes level 0, pktable compacts", (US, level_zero_writer(peer)), (OURS,))
+        for peer in (PYPAIMON, RUST)
+    ),
+)
+
+
+@dataclass
+class Result:
+    """What a direction came to. ``failure``: the message and the smallest history that led to it."""
+
+    name: str
+    tally: Tally = field(default_factory=Tally)
+    seconds: float = 0.0
+    failure: tuple[str, History] | None = None
+
+
+class Bench:
+    """The peers, and a warehouse that tables come into and go from."""
+
+    def __init__(self, folder: Path, peers: Mapping[str, Peer]) -> None:
+        self.peers = peers
+        self._database, self._numbers = folder / "interop.db", itertools.count()
+
+    @contextmanager
+    def played(self, history: History) -> Iterator[Played]:
+        """Play a history on a new table, which is gone afterwards. Raises what `Played.play` raises."""
+        path = self._database / f"t{next(self._numbers)}"
+        try:
+            played = Played(history, path, self.peers)
+            played.play()
+            yield played
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def check(self, history: History, readers: Sequence[str], tally: Tally) -> None:
+        """Play a history and compare what ``readers`` and pktable read."""
+        with self.played(history) as played:
+            compare(played, [self.peers[name] for name in readers], LIMITS, tally)
+
+    def run(
+        self,
+        name: str,
+        drawn: SearchStrategy[History],
+        readers: Sequence[str],
+        *,
+        count: int,
+        first: int,
+        shrinks: bool = True,
+    ) -> Result:
+        """Check ``count`` histories drawn from the seed ``first``; stop at a failure, made small if it ``shrinks``."""
+        result = Result(name)
+        last: list[History] = []
+
+        @seed(first)
+        @settings(
+            max_examples=count,
+            deadline=None,
+            database=None,
+            print_blob=False,
+            report_multiple_bugs=False,
+            phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(drawn)
+        def check(history: History) -> None:
+            last[:] = [history]
+            self.check(history, readers, result.tally)
+
+        started = time.monotonic()
+        try:
+            check()
+        except Exception as failure:  # whatever is raised is a mismatch, and the history says which
+            # Hypothesis ends with a run of the smallest failing history it found.
+            result.failure = (f"{type(failure).__name__}: {failure}", last[0])
+        result.seconds = time.monotonic() - started
+        return result

@@ -1,0 +1,182 @@
+"""Set the peers up, each in a directory of its own under ``.interop/``, and say how each is started.
+
+Everything comes from PyPI by pip: pypaimon 0.2.0 ships Paimon 0.9 as a jar, and the pyspark that pktable
+depends on anyway ships the Hadoop classes that Paimon wants. A newer Paimon comes from Maven where `mvn`
+is to be had; it is an addition, and the one peer that may be absent.
+
+A directory is complete when its stamp says what it was made of; anything else is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+TREE: Final = HERE.parents[1]
+ROOT: Final = Path(os.environ.get("PKTABLE_INTEROP") or TREE / ".interop")
+JAVA_SOURCE: Final = HERE / "Peer.java"
+
+JVM: Final = "paimon-jvm 0.9.0"
+NEWER_JVM: Final = "paimon-jvm 1.4.2"
+PYPAIMON: Final = "pypaimon 2.1.0"
+OLDER_PYPAIMON: Final = "pypaimon 2.0.0"
+RUST: Final = "pypaimon-rust 0.4.0"
+JVMS: Final = (JVM, NEWER_JVM)
+OPTIONAL: Final = frozenset({NEWER_JVM})
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a peer's process is started."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+class SetupError(Exception):
+    """A peer cannot be set up; the message says why."""
+
+
+def set_up(names: list[str]) -> tuple[dict[str, Start], dict[str, str]]:
+    """Return how each peer is started, and for each that cannot be set up the reason."""
+    ROOT.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(2) as threads:
+        found = dict(zip(names, threads.map(_set_up_one, names), strict=True))
+    starts = {name: one for name, one in found.items() if isinstance(one, Start)}
+    return starts, {name: one for name, one in found.items() if isinstance(one, str)}
+
+
+def _set_up_one(name: str) -> Start | str:
+    product, version = name.split()
+    try:
+        return SETUPS[product](ROOT / name.replace(" ", "-"), version)
+    except SetupError as error:
+        return str(error)
+
+
+def _jvm(folder: Path, version: str) -> Start:
+    bundle = _bundle_from_pypi if version == JVM.split()[1] else _bundle_from_maven
+    jar = bundle(folder, version)
+    classes = folder / "classes"
+    source = hashlib.sha256(JAVA_SOURCE.read_bytes()).hexdigest()
+
+    def compile_driver() -> None:
+        _run(
+            _tool("javac"),
+            "-nowarn",
+            "-Xlint:-options",
+            "-cp",
+            str(jar),
+            "-d",
+            str(classes),
+            str(JAVA_SOURCE),
+        )
+
+    _once(classes, source, compile_driver)
+    path = os.pathsep.join(map(str, (classes, jar, *_hadoop_jars())))
+    return Start(
+        (_tool("java"), "-Xmx1g", "-XX:+UseSerialGC", "-cp", path, "Peer"),
+        {**os.environ, "LC_ALL": "C.UTF-8"},
+    )
+
+
+def _bundle_from_pypi(folder: Path, version: str) -> Path:
+    target = folder / "pypaimon"
+    _once(
+        target, version, lambda: _pip(sys.executable, "--no-deps", "--target", str(target), "pypaimon==0.2.0")
+    )
+    return _only(target, f"pypaimon/jars/*{version}.jar")
+
+
+def _bundle_from_maven(folder: Path, version: str) -> Path:
+    repository = folder / "repository"
+    get = ("dependency:get", f"-Dartifact=org.apache.paimon:paimon-bundle:{version}", "-Dtransitive=false")
+    _once(
+        repository, version, lambda: _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={repository}")
+    )
+    return _only(repository, f"org/apache/paimon/paimon-bundle/{version}/*.jar")
+
+
+def _hadoop_jars() -> list[Path]:
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    wanted = (
+        "hadoop-client-api-*.jar",
+        "hadoop-client-runtime-*.jar",
+        "slf4j-api-*.jar",
+        "commons-logging-*.jar",
+    )
+    return [jar for pattern in wanted for jar in jars.glob(pattern)]
+
+
+def _python(module: str, package: str) -> Callable[[Path, str], Start]:
+    def make(folder: Path, version: str) -> Start:
+        python = folder / "bin" / "python"
+        wanted = (f"{package}=={version}", *(() if package == "pypaimon" else ("pyarrow>=19,<24",)))
+
+        def install() -> None:
+            _run(sys.executable, "-m", "venv", str(folder))
+            _pip(str(python), *wanted)
+
+        _once(folder, " ".join(wanted), install)
+        return Start(
+            (str(python), "-m", f"model_tests.interop.{module}"), {**os.environ, "PYTHONPATH": str(TREE)}
+        )
+
+    return make
+
+
+SETUPS: Final[Mapping[str, Callable[[Path, str], Start]]] = {
+    "paimon-jvm": _jvm,
+    "pypaimon": _python("pypaimon_peer", "pypaimon"),
+    "pypaimon-rust": _python("rust_peer", "pypaimon-rust"),
+}
+
+
+def _once(folder: Path, made_of: str, make: Callable[[], None]) -> None:
+    """Make ``folder`` anew unless it was made of the same before."""
+    stamp = folder / ".made-of"
+    if stamp.exists() and stamp.read_text() == made_of:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    make()
+    stamp.write_text(made_of)
+
+
+def _pip(python: str, *arguments: str) -> None:
+    _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments)
+
+
+def _tool(name: str) -> str:
+    """Return the path of a tool of Java: of JAVA_HOME where it is set. Raises SetupError."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(name, path=str(Path(home) / "bin")) if home else None
+    found = found or shutil.which(name)
+    if found is None:
+        raise SetupError(f"expected {name} on PATH, found none")
+    return found
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        told = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-6:]
+        raise SetupError(f"{Path(command[0]).name} failed with {done.returncode}: {' / '.join(told)}")
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    found = list(folder.glob(pattern))
+    if len(found) != 1:
+        raise SetupError(f"expected one {pattern} in {folder}, found {len(found)}")
+    return found[0]

@@ -1,0 +1,328 @@
+"""Histories that several implementations take part in: a table, and who does what to it, in order.
+
+As in `model_tests.strategies`, universes are small so that steps meet: four keys of every type, one of them
+at an edge of what its encoding does. Values are plain (see `plain`). The last column, ``w``, numbers the
+change a row comes from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final, TypeAlias
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from pktable_spec.interface import Row
+
+from model_tests.history import BULK, spelled_out
+
+PlainChange: TypeAlias = tuple[str, Row]
+"""A row kind by symbol, and a row."""
+Condition: TypeAlias = tuple[str, str, str]
+"""A column, one of = <> < <= > >=, and a literal."""
+
+KEYS: Final[Mapping[str, tuple[str, str, str, str]]] = {
+    "INT": ("1", "0", "-1", "2147483647"),
+    "BIGINT": ("1", "0", "-1", "9223372036854775807"),
+    "SMALLINT": ("1", "0", "-1", "32767"),
+    "TINYINT": ("1", "0", "-1", "-128"),
+    # Prefixes of each other, within and beyond 7 bytes and 16 code points, in an order that UTF-16 has otherwise.
+    "STRING": ("a", "ab\uffee", "ab\U0001f600", "a long one, of more than 16 code points"),
+    "VARCHAR(20)": ("a", "", " ", "abcdefgh"),
+    "BYTES": ("61", "", "00", "ff00ff00ff00ff00ff"),
+    "DATE": ("1", "0", "-1", "19000"),
+    "DECIMAL(12, 2)": ("1.00", "0.00", "-0.01", "9999999999.99"),
+    "DECIMAL(30, 5)": ("1.00000", "0.00000", "-0.00001", "123456789012345678901.12345"),
+    "TIMESTAMP(3)": ("1000000", "0", "-1000000", "1700000000123000000"),
+    "TIMESTAMP(6)": ("1000", "0", "-1000", "1700000000123456000"),
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE": ("1000", "0", "-1000", "1700000000123456000"),
+    "DOUBLE": ("3ff8000000000000", "0000000000000000", "8000000000000000", "nan"),
+    "FLOAT": ("3fc00000", "00000000", "80000000", "nan"),
+    "BOOLEAN": ("false", "true", "false", "true"),
+}
+"""Four keys of each type that a primary key is drawn of."""
+
+
+PARTITIONS: Final[Mapping[str, tuple[str, str, str, str]]] = {
+    "STRING": ("x", "a/b=c%", "", "\u00fc \U0001f600"),
+    "INT": ("1", "0", "-1", "2147483647"),
+    "DATE": ("1", "0", "-1", "19000"),
+    "BOOLEAN": ("false", "true", "false", "true"),
+}
+
+
+VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    **KEYS,
+    "CHAR(5)": ("abcde", "vwxyz"),
+    "BINARY(3)": ("000102", "ffffff"),
+    "VARBINARY(9)": ("00", "ffffffffffffffffff"),
+    "TIMESTAMP(0)": ("1000000000", "-1000000000"),
+    "TIMESTAMP(9)": ("1", "1700000000123456789"),
+    "TIMESTAMP(3) WITH LOCAL TIME ZONE": ("1000000", "-1000000"),
+}
+"""Every atomic type, with some of its values."""
+
+OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "bucket": ("1", "2", "3"),
+    "num-sorted-run.compaction-trigger": ("5", "2", "3"),
+    "num-levels": ("6", "3", "2"),
+    "target-file-size": ("128 mb", "2 kb"),
+    "manifest.merge-min-count": ("30", "2"),
+    "metadata.stats-mode": ("truncate(16)", "full", "none"),
+}
+BITMAP64: Final = "deletion-vectors.bitmap64"
+SPAN_KEY: Final = "INT"
+
+
+@dataclass(frozen=True)
+class Universe:
+    """What histories are drawn from: keys and partitions by type, and types of values.
+
+    What an implementation cannot do, as `probes` shows, is left out where it takes part.
+    """
+
+    keys: Mapping[str, tuple[str, str, str, str]]
+    partitions: Mapping[str, tuple[str, str, str, str]]
+    values: tuple[str, ...]
+
+
+EVERYTHING: Final = Universe(KEYS, PARTITIONS, tuple(VALUES))
+WITHOUT_ODD_FLOATS: Final = replace(
+    EVERYTHING,
+    keys={
+        **KEYS,
+        "DOUBLE": ("3ff8000000000000", "0000000000000000", "bff8000000000000", "7ff0000000000000"),
+        "FLOAT": ("3fc00000", "00000000", "bfc00000", "7f800000"),
+    },
+)
+"""Neither NaN nor a negative zero: every implementation has an order of its own for them."""
+FOR_LEVEL_ZERO: Final = replace(
+    WITHOUT_ODD_FLOATS, values=tuple(type for type in VALUES if type != "TIMESTAMP(9)")
+)
+"""No times of nanoseconds: pypaimon and pypaimon-rust write them in a way that the JVM does not."""
+FOR_JVM: Final = replace(
+    WITHOUT_ODD_FLOATS, partitions={**PARTITIONS, "STRING": ("x", "a:b=c%", "", "\u00fc \U0001f600")}
+)
+"""No partition with a slash: the JVM looks keys up in files named after the partition."""
+FOR_NEWER_JVM: Final = replace(
+    FOR_JVM, keys={name: keys for name, keys in FOR_JVM.keys.items() if name != "BYTES"}
+)
+"""No binary keys: Paimon 1.4 cannot compare them in a lookup."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A table as all of them define it. ``columns``: name and SQL type; the last one is ``w``."""
+
+    columns: tuple[tuple[str, str], ...]
+    primary_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    options: Mapping[str, str]
+
+    def type_of(self, column: str) -> str:
+        return dict(self.columns)[column]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one implementation does: ``write`` its ``changes`` or its ``span``, or ``compact``.
+
+    ``span``: row kind, start, stop and step of the integer keys of a long write.
+    """
+
+    by: str
+    do: str
+    changes: tuple[PlainChange, ...] = ()
+    span: tuple[str, int, int, int] | None = None
+    write_only: bool = False
+    full: bool = False
+
+
+@dataclass(frozen=True)
+class History:
+    """A table, who creates it, what is done to it, and conditions every reader reads it under as well."""
+
+    definition: Definition
+    created_by: str
+    steps: tuple[Step, ...]
+    conditions: tuple[Condition, ...] = ()
+
+    def __repr__(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+def numbered(steps: Sequence[Step]) -> list[list[PlainChange]]:
+    """Return the changes of each step with their number in the last column."""
+    count, found = 0, []
+    for step in steps:
+        changes = []
+        for kind, row in step.changes or _spanned(step):
+            count += 1
+            changes.append((kind, (*spelled_out(row, count), str(count))))
+        found.append(changes)
+    return found
+
+
+def _spanned(step: Step) -> list[PlainChange]:
+    if step.span is None:
+        return []
+    kind, start, stop, by = step.span
+    # Values that do not compress, so that the first long run is the largest.
+    return [(kind, (str(key), str(key * 2654435761 % (1 << 32)))) for key in range(start, stop, by)]
+
+
+# ------------------------------------------------------------------------------ drawing
+
+
+def definitions(universe: Universe, *, bitmap64: bool) -> SearchStrategy[Definition]:
+    """Draw a table with deletion vectors: one to two key columns, partitions, all atomic types or one."""
+    return st.builds(
+        _definition,
+        keys=st.one_of(
+            st.sampled_from([(name,) for name in universe.keys]),
+            st.lists(st.sampled_from(list(universe.keys)), min_size=2, max_size=2).map(tuple),
+        ),
+        partitions=st.one_of(st.just(()), st.sampled_from([(name,) for name in universe.partitions])),
+        values=st.sampled_from((("STRING",), universe.values)),
+        options=st.fixed_dictionaries(
+            {
+                **{name: st.sampled_from(values) for name, values in OPTIONS.items()},
+                BITMAP64: st.sampled_from(("false", "true") if bitmap64 else ("false",)),
+            }
+        ),
+    )
+
+
+def _definition(
+    keys: tuple[str, ...], partitions: tuple[str, ...], values: tuple[str, ...], options: dict[str, str]
+) -> Definition:
+    key_columns = [(f"k{at}", kind) for at, kind in enumerate(keys)]
+    partition_columns = [("p", kind) for kind in partitions]
+    value_columns = [(f"v{at}", kind) for at, kind in enumerate(values)]
+    return Definition(
+        columns=(*key_columns, *partition_columns, *value_columns, ("w", "INT")),
+        primary_key=tuple(name for name, _ in (*partition_columns, *key_columns)),
+        partition_by=tuple(name for name, _ in partition_columns),
+        options={"deletion-vectors.enabled": "true", "file.format": "parquet", **options},
+    )
+
+
+def change(definition: Definition, number: int, universe: Universe, *, inserts_only: bool) -> PlainChange:
+    """Return the change that ``number`` stands for: its kind, its key, and which values it has."""
+    number, key = divmod(number, 4)
+    variant, kind = divmod(number, 6)
+    symbol = "+I" if inserts_only else ("+I", "+I", "-D", "+I", "+U", "-U")[kind]
+    row: list[str | None] = []
+    for at, (name, type) in enumerate(definition.columns[:-1]):
+        if name in definition.partition_by:
+            row.append(universe.partitions[type][key // 2])
+        elif name in definition.primary_key:
+            row.append(universe.keys[type][(key + at) % 4])
+        else:
+            row.append(None if variant == 1 else VALUES[type][(variant + at) % len(VALUES[type])])
+    return symbol, tuple(row)
+
+
+NUMBERS = st.lists(st.integers(0, 4 * 6 * 4 - 1), min_size=1, max_size=4)
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who may do what: ``compacts``, ``retracts``, chooses ``write_only`` writes."""
+
+    name: str
+    compacts: bool = True
+    retracts: bool = True
+
+
+@st.composite
+def histories(
+    draw: st.DrawFn,
+    actors: Sequence[Actor],
+    creators: Sequence[str],
+    universe: Universe,
+    *,
+    bitmap64: bool,
+    most_conditions: int = 1,
+) -> History:
+    """Draw a history of two to six steps; an actor that compacts ends it."""
+    definition = draw(definitions(universe, bitmap64=bitmap64))
+    compactors = [actor.name for actor in actors if actor.compacts]
+    steps = _loaded(definition, universe, draw(st.sampled_from(compactors))) if draw(st.booleans()) else []
+    for _ in range(draw(st.integers(2, 6))):
+        actor = draw(st.sampled_from(list(actors)))
+        do = draw(st.sampled_from(("write", "write", "write", "compact") if actor.compacts else ("write",)))
+        if do == "compact":
+            steps.append(Step(actor.name, do, full=draw(st.booleans())))
+            continue
+        changes = tuple(
+            change(definition, n, universe, inserts_only=not actor.retracts) for n in draw(NUMBERS)
+        )
+        write_only = not actor.compacts or draw(st.integers(0, 4)) == 4
+        steps.append(Step(actor.name, do, changes=changes, write_only=write_only))
+    steps.append(Step(draw(st.sampled_from(compactors)), "compact", full=draw(st.booleans())))
+    return History(
+        definition,
+        draw(st.sampled_from(list(creators))),
+        tuple(steps),
+        draw(conditions(definition, universe, most_conditions)),
+    )
+
+
+def _loaded(definition: Definition, universe: Universe, by: str) -> list[Step]:
+    """Return steps that make a large run at the bottom: what is written over it meets it by lookup, not by merge."""
+    at = [type for _, type in definition.columns].index("STRING", len(definition.primary_key))
+    changes = []
+    for key in range(4):
+        kind, row = change(definition, key, universe, inserts_only=True)
+        changes.append((kind, (*row[:at], BULK, *row[at + 1 :])))
+    return [Step(by, "write", changes=tuple(changes), write_only=True), Step(by, "compact", full=True)]
+
+
+def conditions(
+    definition: Definition, universe: Universe, most: int
+) -> SearchStrategy[tuple[Condition, ...]]:
+    """Draw up to ``most`` conditions on key columns of integers or strings."""
+    possible = [
+        (name, operator, literal)
+        for name in definition.primary_key
+        for type in (definition.type_of(name),)
+        if type in ("INT", "STRING", "BIGINT")
+        for literal in (universe.partitions if name in definition.partition_by else universe.keys)[type]
+        for operator in ("=", "<>", "<", "<=", ">", ">=")
+    ]
+    if not possible:
+        return st.just(())
+    return st.lists(st.sampled_from(possible), max_size=most, unique=True).map(tuple)
+
+
+@st.composite
+def long_histories(
+    draw: st.DrawFn, actors: Sequence[Actor], creators: Sequence[str], *, bitmap64: bool
+) -> History:
+    """Draw a history of long writes, so that vectors have every kind of container and levels several files."""
+    options = {
+        "bucket": draw(st.sampled_from(("1", "2"))),
+        "target-file-size": draw(st.sampled_from(("128 mb", "8 kb"))),
+        BITMAP64: draw(st.sampled_from(("false", "true") if bitmap64 else ("false",))),
+    }
+    definition = _definition((SPAN_KEY,), (), ("STRING",), options)
+    first = actors[0].name
+    steps = [Step(first, "write", span=("+I", 0, SPAN_ROWS, 1))]
+    for kind, start, stop, by in draw(st.lists(st.sampled_from(SPANS), min_size=1, max_size=3)):
+        actor = draw(st.sampled_from(list(actors)))
+        steps.append(Step(actor.name, "write", span=(kind if actor.retracts else "+I", start, stop, by)))
+    steps.append(Step(first, "compact"))
+    return History(definition, draw(st.sampled_from(list(creators))), tuple(steps))
+
+
+SPAN_ROWS: Final = 8400
+SPANS: Final = (
+    ("-D", 5, 8400, 900),  # an array container
+    ("-D", 100, 4000, 1),  # a run container
+    ("-D", 0, 8400, 2),  # a bitmap container
+    ("+U", 1000, 8400, 3),
+    ("-D", 0, 8000, 1),
+)

@@ -1,0 +1,187 @@
+"""What a peer is known not to be able to do, why, and the proof that it still is so.
+
+Where a limit applies to a snapshot, the peer must fail in the way the limit tells; if it answers, the run
+fails and says that the limit is to be removed. A limit that a whole run never met is reported, and fails it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import fastavro
+import pyarrow.parquet as pq
+from pktable import Table
+from pktable.format.deletion_vector import MAGIC_64
+
+from model_tests.interop.environments import JVM, PYPAIMON
+from model_tests.interop.peers import Outcome, PeerError
+
+
+class Snapshot:
+    """What is looked into to say whether a limit applies; the bytes themselves, not what pktable makes of them."""
+
+    def __init__(self, path: Path, id: int, table: Table) -> None:
+        self.path, self._table, self._snapshot = path, table, table._snapshots.read(id)
+
+    @cached_property
+    def manifest_fields(self) -> list[frozenset[str]]:
+        """The fields of the file record of each manifest."""
+        manifests = [
+            str(one["_FILE_NAME"])
+            for name in (self._snapshot.base_manifest_list, self._snapshot.delta_manifest_list)
+            for one in self._records(name)
+        ]
+        return [self._file_fields(name) for name in manifests]
+
+    @cached_property
+    def visible_files(self) -> dict[str, pq.FileMetaData]:
+        """The Parquet metadata, by name, of each file that a read looks into."""
+        files = [file for file in self._table.files(self._snapshot.id).to_pylist() if file["level"] > 0]
+        return {
+            file["file_name"]: pq.read_metadata(
+                self.path / file["partition"] / f"bucket-{file['bucket']}" / file["file_name"]
+            )
+            for file in files
+        }
+
+    @cached_property
+    def stats_columns(self) -> set[tuple[str, ...] | None]:
+        """The columns that value statistics are of, as each live file has it; None: all of them."""
+        state = self._table._states.at(self._snapshot)
+        columns = [file.value_stats_cols for files in state.files.values() for file in files]
+        return {None if names is None else tuple(names) for names in columns}
+
+    @cached_property
+    def vectors(self) -> list[bytes]:
+        """The magic and payload of each deletion vector of a live file. (Paimon 1.4 leaves others behind.)"""
+        name = self._snapshot.index_manifest
+        found = []
+        for entry in self._records(name) if name else ():
+            data = (self.path / "index" / str(entry["_FILE_NAME"])).read_bytes()
+            ranges = entry["_DELETIONS_VECTORS_RANGES"]
+            assert isinstance(ranges, list)
+            live = [one for one in ranges if one["f0"] in self.visible_files]
+            found += [data[one["f1"] + 4 : one["f1"] + 4 + one["f2"]] for one in live]
+        return found
+
+    @property
+    def has_64_bit_vectors(self) -> bool:
+        return any(vector[:4] == MAGIC_64 for vector in self.vectors)
+
+    @property
+    def container_kinds(self) -> set[str]:
+        """The kinds of Roaring containers in its 32-bit vectors: array, bitmap, run."""
+        found: set[str] = set()
+        for vector in self.vectors:
+            if vector[:4] == MAGIC_64:
+                found.add("64-bit")
+            elif len(vector) > 8:
+                found |= _container_kinds(vector[4:])
+        return found
+
+    def _records(self, name: str) -> list[dict[str, object]]:
+        with (self.path / "manifest" / name).open("rb") as file:
+            return list(fastavro.reader(file))
+
+    def _file_fields(self, name: str) -> frozenset[str]:
+        with (self.path / "manifest" / name).open("rb") as file:
+            schema = fastavro.reader(file).writer_schema
+        if isinstance(schema, list):  # pypaimon-rust declares its records nullable
+            schema = schema[1]
+        (record,) = (field["type"] for field in schema["fields"] if field["name"] == "_FILE")
+        return frozenset(field["name"] for field in record["fields"])
+
+
+def _container_kinds(bitmap: bytes) -> set[str]:
+    """Return the kinds of containers of a portable Roaring bitmap."""
+    cookie = int.from_bytes(bitmap[:4], "little")
+    if cookie & 0xFFFF == 12347:
+        count, runs = (cookie >> 16) + 1, 4
+        start = runs + (count + 7) // 8
+        flags = [bitmap[runs + at // 8] >> at % 8 & 1 for at in range(count)]
+    else:
+        count, start = int.from_bytes(bitmap[4:8], "little"), 8
+        flags = [0] * count
+    sizes = [
+        int.from_bytes(bitmap[start + 4 * at + 2 : start + 4 * at + 4], "little") + 1 for at in range(count)
+    ]
+    return {
+        "run" if is_run else "array" if size <= 4096 else "bitmap"
+        for is_run, size in zip(flags, sizes, strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class Limit:
+    """``peer`` cannot read a snapshot that ``applies``: it fails with an error that matches ``error``, because ``why``.
+
+    ``always``: each time; else it may also return the right rows. ``filtered``: only under a condition.
+    """
+
+    peer: str
+    what: str
+    why: str
+    error: str
+    applies: Callable[[Snapshot], bool]
+    always: bool = True
+    filtered: bool = False
+
+    def is_met(self, outcome: Outcome) -> bool:
+        """Whether the peer failed in this way."""
+        return isinstance(outcome, PeerError) and re.search(self.error, outcome.told) is not None
+
+
+def _has_short_decimals_as_bytes(snapshot: Snapshot) -> bool:
+    for file in snapshot.visible_files.values():
+        for at in range(file.num_columns):
+            column = file.schema.column(at)
+            if column.physical_type != "FIXED_LEN_BYTE_ARRAY" or column.logical_type.type != "DECIMAL":
+                continue
+            if column.precision <= 18:
+                return True
+    return False
+
+
+LIMITS = (
+    Limit(
+        JVM,
+        "decimals of up to 18 digits that pypaimon wrote",
+        "pypaimon stores them as bytes, in dictionaries, which the reader expects of wide decimals only",
+        "UnsupportedOperationException: .*PlainBinaryDictionary",
+        _has_short_decimals_as_bytes,
+        always=False,
+    ),
+    Limit(
+        JVM,
+        "conditions on files with statistics of no column",
+        "it takes statistics to be of all columns; Paimon 1.0 leaves out those that have none",
+        "ArrayIndexOutOfBoundsException",
+        lambda snapshot: () in snapshot.stats_columns,
+        filtered=True,
+    ),
+    Limit(
+        JVM,
+        "64-bit vectors",
+        "they came with Paimon 1.1",
+        "Size not match",
+        lambda snapshot: snapshot.has_64_bit_vectors,
+    ),
+    Limit(
+        PYPAIMON,
+        "manifests without _VALUE_STATS_COLS",
+        "it asks for the field by name, and Paimon 0.9 did not write it",
+        "KeyError: '_VALUE_STATS_COLS'",
+        lambda snapshot: any("_VALUE_STATS_COLS" not in fields for fields in snapshot.manifest_fields),
+    ),
+    Limit(
+        PYPAIMON,
+        "64-bit vectors",
+        "it knows the magic of 32-bit vectors only",
+        "Invalid magic number",
+        lambda snapshot: snapshot.has_64_bit_vectors,
+    ),
+)

@@ -1,0 +1,302 @@
+"""Play a history, and compare what everyone reads of every snapshot with what the table must mean.
+
+What it must mean is the oracle's own fold of the changes (`pktable_spec.model.meaning`): of those that
+compaction has absorbed for a read of a snapshot, of all of them for a fresh read. Which level-0 files a
+snapshot has, and in which bucket a key lives, is asked of `pktable`; a wrong answer shows as a difference
+between it and the peers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pktable import Table
+from pktable.bucket.write import split_by_bucket
+from pktable.rows import ChangeKind
+from pktable_spec.interface import Change, Key, Row
+from pktable_spec.model.meaning import Meaning
+
+from model_tests.history import row_kind
+from model_tests.interop.histories import Condition, Definition, History, PlainChange, Step, numbered
+from model_tests.interop.limits import Limit, Snapshot
+from model_tests.interop.peers import Outcome, Peer, PeerError, read_with_all
+from model_tests.interop.plain import rows_of, table_of
+
+OURS = "pktable"
+BucketName = tuple[bytes, int]
+
+
+@dataclass
+class Tally:
+    """What was compared so far. ``limits``: how often a peer failed as its limit says."""
+
+    histories: int = 0
+    snapshots: int = 0
+    reads: dict[str, int] = field(default_factory=dict)
+    limits: dict[Limit, int] = field(default_factory=dict)
+    vector_kinds: set[str] = field(default_factory=set)
+
+    def add(self, other: Tally) -> None:
+        """Count in what another one counts."""
+        self.histories += other.histories
+        self.snapshots += other.snapshots
+        self.vector_kinds |= other.vector_kinds
+        for name, count in other.reads.items():
+            self.reads[name] = self.reads.get(name, 0) + count
+        for limit, count in other.limits.items():
+            self.limits[limit] = self.limits.get(limit, 0) + count
+
+
+class Played:
+    """A history being played in the directory ``path`` (WAREHOUSE/DATABASE.db/TABLE)."""
+
+    def __init__(self, history: History, path: Path, peers: Mapping[str, Peer]) -> None:
+        self.history, self.path, self._peers = history, path, peers
+        keys = history.definition.primary_key
+        self._key_at = [at for at, (name, _) in enumerate(history.definition.columns) if name in keys]
+        self._create()
+        self._meaning = Meaning(self._key_of, self._bucket_of)
+        self._buckets: dict[Key, BucketName] = {}
+
+    def play(self) -> None:
+        """Do every step. Raises PeerError, or whatever pktable raises."""
+        changes = numbered(self.history.steps)
+        for step, of_step in zip(self.history.steps, changes, strict=True):
+            before = self._snapshot_ids()
+            self._do(step, of_step)
+            new = [one for one in self.table.snapshots() if one.id not in before]
+            if of_step:
+                assert new, f"{step.by} wrote and made no snapshot"
+                assert new[0].commit_kind == "APPEND", (
+                    f"{step.by} wrote, and {new[0].id} is {new[0].commit_kind}"
+                )
+                self._remember_buckets(of_step)
+                self._meaning.commit(new[0].id, [Change(row_kind(kind), row) for kind, row in of_step])
+
+    @property
+    def table(self) -> Table:
+        """The table as pktable opens it now."""
+        return Table.open(self.path)
+
+    def expected(self) -> dict[int, list[Row]]:
+        """Return the rows that a read of each snapshot must give. Clauses: RD-1, RD-2."""
+        table = self.table
+        born: dict[str, int] = {}
+        found = {}
+        for snapshot in table.snapshots():
+            first: dict[Any, int] = {}
+            state = table._states.at(table._snapshots.read(snapshot.id))
+            for bucket, files in state.files.items():
+                for file in files:
+                    if file.level == 0:
+                        since = born.setdefault(file.file_name, snapshot.id)
+                        first[bucket] = min(since, first.get(bucket, since))
+            found[snapshot.id] = self._meaning.absorbed_rows(snapshot.id, first)
+        return found
+
+    def all_rows(self, snapshot: int) -> list[Row]:
+        """Return the rows that a fresh read must give. Clauses: RD-3."""
+        return self._meaning.rows(snapshot)
+
+    # ------------------------------------------------------------------ steps
+
+    def _create(self) -> None:
+        definition = self.history.definition
+        if self.history.created_by == OURS:
+            Table.create(
+                self.path,
+                ", ".join(f"{name} {type}" for name, type in definition.columns),
+                primary_key=list(definition.primary_key),
+                partition_by=list(definition.partition_by),
+                options=dict(definition.options),
+            )
+            return
+        keys = definition.primary_key
+        self._peers[self.history.created_by].ask(
+            "create",
+            table=str(self.path),
+            columns=[
+                [name, f"{type} NOT NULL" if name in keys else type] for name, type in definition.columns
+            ],
+            primary_key=list(keys),
+            partition_by=list(definition.partition_by),
+            options=dict(definition.options),
+        )
+
+    def _do(self, step: Step, changes: Sequence[PlainChange]) -> None:
+        if step.by != OURS:
+            told: dict[str, object] = {"table": str(self.path)}
+            if step.do == "write":
+                told |= {"rows": [[kind, *row] for kind, row in changes], "write_only": step.write_only}
+                told["arrow_schema"] = self.table.schema.arrow_schema.serialize().to_pybytes().hex()
+            else:
+                told["full"] = step.full
+            self._peers[step.by].ask(step.do, **told)
+        elif step.do == "compact":
+            self.table.compact(full=step.full)
+        else:
+            prepared = self.table.prepare_write(
+                self._arrow(changes), ChangeKind(column="op"), write_only=step.write_only
+            )
+            assert prepared is not None
+            prepared.commit("interop")
+
+    def _arrow(self, changes: Sequence[PlainChange]) -> pa.Table:
+        rows = table_of([row for _, row in changes], self.table.schema.arrow_schema)
+        return rows.append_column("op", pa.array([kind for kind, _ in changes]))
+
+    def _snapshot_ids(self) -> set[int]:
+        return {one.id for one in self.table.snapshots()}
+
+    # ------------------------------------------------------------------ meaning
+
+    def _key_of(self, row: Row) -> Key:
+        return tuple([row[at] for at in self._key_at])
+
+    def _bucket_of(self, row: Row) -> Any:
+        return self._buckets[self._key_of(row)]
+
+    def _remember_buckets(self, changes: Sequence[PlainChange]) -> None:
+        new = {self._key_of(row): row for _, row in changes}
+        rows = [row for key, row in new.items() if key not in self._buckets]
+        if not rows:
+            return
+        table = self.table
+        arrow = table_of(rows, table.schema.arrow_schema)
+        numbers = pa.array(range(len(rows)), pa.int64())
+        for partition, bucket, part in split_by_bucket(table._files, arrow.append_column("#", numbers)):
+            for number in part.column("#").to_pylist():
+                self._buckets[self._key_of(rows[number])] = (partition, bucket)
+
+
+# ------------------------------------------------------------------------------ comparing
+
+
+def compare(played: Played, readers: Iterable[Peer], limits: Sequence[Limit], tally: Tally) -> None:
+    """Compare every snapshot as everyone reads it. Raises AssertionError naming readers, snapshots and rows."""
+    comparison = _Comparison(played, list(readers), limits, tally)
+    wrong = comparison.of_fresh_reads()
+    for condition in (None, *played.history.conditions):
+        wrong += comparison.of_reads(condition)
+    assert not wrong, "\n".join(wrong[:6])
+    tally.histories += 1
+    tally.snapshots += len(comparison.expected)
+
+
+class _Comparison:
+    """The snapshots of a history that has been played, and what a read of each must give."""
+
+    def __init__(self, played: Played, readers: list[Peer], limits: Sequence[Limit], tally: Tally) -> None:
+        self._played, self._readers, self._limits, self._tally = played, readers, limits, tally
+        self._table = played.table
+        self.expected = played.expected()
+        self._snapshots = {id: Snapshot(played.path, id, self._table) for id in self.expected}
+
+    def of_fresh_reads(self) -> list[str]:
+        wrong = []
+        for id, snapshot in self._snapshots.items():
+            fresh = _our_read(self._table, id, fresh=True)
+            wrong += _wrong_rows(f"{OURS}, fresh read, snapshot {id}", fresh, self._played.all_rows(id))
+            self._tally.vector_kinds |= snapshot.container_kinds
+        return wrong
+
+    def of_reads(self, condition: Condition | None) -> list[str]:
+        wrong = []
+        under = "" if condition is None else f", where {' '.join(condition)}"
+        found: dict[str, Any] = {OURS: {id: _our_read(self._table, id, condition) for id in self.expected}}
+        found |= read_with_all(self._readers, str(self._played.path), [condition] if condition else [])
+        for reader, outcomes in found.items():
+            if isinstance(outcomes, PeerError) or set(outcomes) != set(self.expected):
+                wrong.append(f"{reader}{under}: expected snapshots {sorted(self.expected)}, found {outcomes}")
+                continue
+            for id, outcome in outcomes.items():
+                wrong += self._of_outcome(reader, id, outcome, condition, f"{reader}{under}, snapshot {id}")
+            self._tally.reads[reader] = self._tally.reads.get(reader, 0) + len(outcomes)
+        return wrong
+
+    def _of_outcome(
+        self, reader: str, id: int, outcome: Outcome, condition: Condition | None, at: str
+    ) -> list[str]:
+        limit = _limit_of(reader, self._snapshots[id], self._limits, filtered=condition is not None)
+        if limit is not None and limit.is_met(outcome):
+            self._tally.limits[limit] = self._tally.limits.get(limit, 0) + 1
+            return []
+        # Under a condition a peer may never look at what it cannot read.
+        if limit is not None and limit.always and condition is None:
+            return [f"{at}: reading {limit.what} should fail with {limit.error!r}: {outcome}"]
+        rows = self.expected[id]
+        if condition is not None:
+            keeps = _keeps(self._played.history.definition, condition)
+            rows = [row for row in rows if keeps(row)]
+        return _wrong_rows(at, outcome, rows)
+
+
+def _limit_of(reader: str, snapshot: Snapshot, limits: Sequence[Limit], *, filtered: bool) -> Limit | None:
+    for limit in limits:
+        if limit.peer == reader and (filtered or not limit.filtered) and limit.applies(snapshot):
+            return limit
+    return None
+
+
+def _wrong_rows(at: str, outcome: Outcome, expected: Sequence[Row]) -> list[str]:
+    if isinstance(outcome, PeerError):
+        return [f"{at}: {outcome.told}"]
+    missing, extra = _difference(expected, outcome), _difference(outcome, expected)
+    if not missing and not extra:
+        return []
+    counts = f"{len(missing)} rows missing, {len(extra)} too many"
+    return [f"{at}: {counts}; missing {_brief(missing)}, too many {_brief(extra)}"]
+
+
+def _brief(rows: Sequence[Row]) -> str:
+    """Return a few of the rows, long values cut."""
+    told = [tuple(v[:40] + "…" if isinstance(v, str) and len(v) > 40 else v for v in row) for row in rows[:3]]
+    return str(told)
+
+
+def _difference(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+    return list((Counter(left) - Counter(right)).elements())
+
+
+def _our_read(
+    table: Table, snapshot: int, condition: Condition | None = None, *, fresh: bool = False
+) -> list[Row]:
+    where = None
+    if condition is not None:
+        column, symbol, literal = condition
+        number = _is_number(str(table.schema.field(column).type))
+        where = f"{column} {symbol} {literal if number else _quoted(literal)}"
+    return [tuple(row) for row in rows_of(table.to_arrow(snapshot=snapshot, fresh=fresh, where=where))]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _is_number(type: str) -> bool:
+    return type.split(" ")[0] in ("INT", "BIGINT")
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _keeps(definition: Definition, condition: Condition) -> Callable[[Row], bool]:
+    """Return whether a row satisfies a condition on a key column: integers by value, strings by UTF-8."""
+    column, symbol, literal = condition
+    at = [name for name, _ in definition.columns].index(column)
+    order: Callable[[Any], Any] = int if _is_number(definition.type_of(column)) else str.encode
+    holds, against = _OPERATORS[symbol], order(literal)
+    return lambda row: holds(order(row[at]), against)

@@ -1,0 +1,160 @@
+"""What histories leave out because an implementation cannot do it, and the proof that it still cannot.
+
+Each probe does the thing and must fail as it tells. One that succeeds fails the run: then the histories
+are to be drawn without the exception.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pktable import Table
+from pktable_spec.errors import PkTableError
+
+from model_tests.interop.directions import Bench
+from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST
+from model_tests.interop.histories import BITMAP64, Definition, History, Step
+from model_tests.interop.outcomes import OURS, Tally
+from model_tests.interop.peers import PeerError
+
+NAN, NEGATIVE_ZERO, ONE = "nan", "8000000000000000", "3ff8000000000000"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """``who`` cannot do ``what``: `show` raises an error that matches ``error``."""
+
+    who: str
+    what: str
+    error: str
+    show: Callable[[Bench], None]
+
+    def failure(self, bench: Bench) -> str | None:
+        """Return what is wrong with this probe, or None if it failed as it should."""
+        try:
+            self.show(bench)
+        except (PeerError, PkTableError, AssertionError) as error:
+            found = str(error)
+            return None if re.search(self.error, found) else f"expected {self.error!r}, found {found}"
+        return "it can, so let histories do it"
+
+
+def _table(key: str, *, partition: str | None = None, **options: str) -> Definition:
+    columns = (("k", key), *((("p", partition),) if partition else ()), ("v", "STRING"), ("w", "INT"))
+    keys = ("p", "k") if partition else ("k",)
+    enabled = {"deletion-vectors.enabled": "true", "file.format": "parquet", "bucket": "1", **options}
+    return Definition(columns, keys, keys[:-1], enabled)
+
+
+def _write(by: str, *keys: tuple[str, ...], write_only: bool = False) -> Step:
+    return Step(by, "write", changes=tuple(("+I", (*key, "bulk")) for key in keys), write_only=write_only)
+
+
+def _plays(definition: Definition, created_by: str, *steps: Step) -> Callable[[Bench], None]:
+    history = History(definition, created_by, steps)
+    return lambda bench: bench.check(history, [], Tally())
+
+
+def _asks(peer: str, do: str, **arguments: Any) -> Callable[[Bench], None]:
+    """Ask a peer to do something to an empty table of ours."""
+
+    def ask(bench: Bench) -> None:
+        with bench.played(History(_table("INT"), OURS, ())) as played:
+            bench.peers[peer].ask(do, table=str(played.path), **arguments)
+
+    return ask
+
+
+def _opens_times(bench: Bench) -> None:
+    definition = Definition((("k", "INT"), ("v", "TIME(3)"), ("w", "INT")), ("k",), (), {"bucket": "1"})
+    with bench.played(History(definition, JVM, ())) as played:
+        Table.open(played.path)
+
+
+PROBES: Final = (
+    *(
+        Probe(
+            jvm,
+            "look keys up in a partition with a slash",
+            "No such file or directory",
+            _plays(
+                _table("INT", partition="STRING"),
+                jvm,
+                _write(jvm, *((str(key), "a/b") for key in range(4))),
+                _write(jvm, ("1", "a/b")),
+            ),
+        )
+        for jvm in JVMS
+    ),
+    *(
+        Probe(
+            jvm,
+            "keep a key that is NaN apart from others",
+            "rows missing",
+            _plays(_table("DOUBLE"), jvm, _write(jvm, (ONE,), (NAN,))),
+        )
+        for jvm in JVMS
+    ),
+    Probe(
+        NEWER_JVM,
+        "look up binary keys",
+        "ClassCastException",
+        _plays(_table("BYTES"), NEWER_JVM, _write(NEWER_JVM, ("61",), ("62",)), _write(NEWER_JVM, ("61",))),
+    ),
+    Probe(
+        JVM,
+        "compact what has 64-bit vectors",
+        "Size not match",
+        _plays(
+            _table("INT", **{BITMAP64: "true"}),
+            OURS,
+            _write(OURS, ("1",), ("2",), ("3",), ("4",)),
+            Step(OURS, "write", changes=(("-D", ("1", None)),)),
+            Step(JVM, "compact", full=True),
+        ),
+    ),
+    *(
+        Probe(
+            peer,
+            "order a key that is NaN",
+            "key order|rows missing",
+            _plays(
+                _table("DOUBLE"),
+                OURS,
+                _write(peer, (NAN,), (ONE,), (NEGATIVE_ZERO,), write_only=True),
+                Step(OURS, "compact", full=True),
+            ),
+        )
+        for peer in (PYPAIMON,)
+    ),
+    Probe(PYPAIMON, "compact", "no method", _asks(PYPAIMON, "compact")),
+    Probe(
+        PYPAIMON,
+        "write retractions",
+        "no parameter",
+        _asks(PYPAIMON, "write", rows=[["-D", "1", None, None]]),
+    ),
+    Probe(RUST, "compact", "Unknown procedure", _asks(RUST, "compact")),
+    Probe(
+        RUST, "delete", "not yet supported", _asks(RUST, "sql", statement="DELETE FROM {table} WHERE k = 1")
+    ),
+    Probe(
+        OURS,
+        "read times of nanoseconds before 1970 as the JVM writes them",
+        "expected times from 1677 to 2262",
+        _plays(
+            Definition(
+                (("k", "INT"), ("v", "TIMESTAMP(9)"), ("w", "INT")),
+                ("k",),
+                (),
+                {"bucket": "1", "deletion-vectors.enabled": "true"},
+            ),
+            JVM,
+            Step(JVM, "write", changes=(("+I", ("1", "-1")),)),
+        ),
+    ),
+    Probe(OURS, "read columns of TIME", "TIME", _opens_times),
+)

@@ -1,0 +1,175 @@
+"""Times of nanoseconds: stored as Paimon stores them, and on Spark read where Spark can hold them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pktable import Table
+from pktable.format.manifest import DataFileMeta
+from pktable.format.parquet_times import has_nanoseconds, meanings, stored_schema
+from pktable.spark.runner import SparkRunner
+from pktable.spark.types import for_spark
+from pktable_spec.covers import covers
+from pktable_spec.errors import InvalidRequestError
+
+from model_tests.foreign import as_orc, at, read_parquet, rewritten
+from model_tests.sparks import spark_session
+
+DV = {"deletion-vectors.enabled": "true"}
+DAY, JULIAN_EPOCH = 86_400 * 10**9, 2_440_588
+MOMENT = 1_700_000_000_123_456_789
+COLUMNS = (
+    "k INT, n TIMESTAMP(9), l TIMESTAMP(9) WITH LOCAL TIME ZONE, t TIMESTAMP(3), z TIMESTAMP(6) WITH LOCAL TIME ZONE, "
+    "s STRING, r ROW<a TIMESTAMP(3), `b.c` ROW<d TIMESTAMP(9), e TIMESTAMP(6)>>, m MAP<INT, TIMESTAMP(6)>, "
+    "x ARRAY<TIMESTAMP(3)>, p DECIMAL(9, 2), q TINYINT"
+)
+
+
+def rows(table: Table, moments: list[int | None]) -> pa.Table:
+    schema = table.schema.arrow_schema
+
+    def value(kind: Any, moment: int | None) -> Any:
+        if moment is None:
+            return None
+        if pa.types.is_timestamp(kind):
+            return moment // {"ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
+        if pa.types.is_struct(kind):
+            return {field.name: value(field.type, moment) for field in kind}
+        if pa.types.is_map(kind):
+            return [(1, value(kind.item_type, moment)), (2, None)]
+        if pa.types.is_list(kind):
+            return [None, value(kind.value_type, moment)]
+        return str(moment) if pa.types.is_string(kind) else moment % 100
+
+    columns = [
+        pa.array(
+            range(len(moments)) if field.name == "k" else [value(field.type, m) for m in moments], field.type
+        )
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+@covers("META-17", "META-8", "META-6")
+def test_times_of_nanoseconds_are_int96_and_the_others_are_what_they_would_be_alone(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, COLUMNS, primary_key=["k"], options=DV)
+    given_rows = rows(table, [MOMENT, None, -1, MOMENT + 1, 1 - 2**62, 2**62])
+    table.upsert(given_rows)
+    assert Table.open(tmp_path).to_arrow().equals(given_rows)
+    (path,) = (tmp_path / "bucket-0").iterdir()
+    with path.open("rb") as file:
+        stored = pq.ParquetFile(file)
+        kinds = {
+            stored.schema.column(i).path: (
+                stored.schema.column(i).physical_type,
+                stored.schema.column(i).logical_type,
+            )
+            for i in range(len(stored.schema))
+        }
+        physical = {path: kind for path, (kind, _) in kinds.items()}
+        coarse = Table.create(
+            tmp_path / "coarse", COLUMNS.replace("(9)", "(6)"), primary_key=["k"], options=DV
+        )
+        coarse.upsert(rows(coarse, [MOMENT]))
+        (other,) = (tmp_path / "coarse" / "bucket-0").iterdir()
+        with other.open("rb") as twin:
+            without = pq.ParquetFile(twin)
+            for i in range(len(without.schema)):
+                column = without.schema.column(i)
+                if physical[column.path] != "INT96":
+                    assert kinds[column.path][0] == column.physical_type
+                    assert str(kinds[column.path][1]) == str(column.logical_type)
+            identifiers = [field.metadata for field in stored.schema_arrow]
+            assert identifiers == [field.metadata for field in without.schema_arrow]
+        statistics = stored.metadata.row_group(0).column(list(kinds).index("t")).statistics
+        assert statistics.null_count == 1
+    before_1970 = struct.pack("<qI", DAY - 1, JULIAN_EPOCH - 1)
+    assert before_1970 in path.read_bytes(), "days count from a midnight, nanoseconds from the day"
+    assert {path for path, kind in physical.items() if kind == "INT96"} == {"n", "l", "r.b.c.d"}
+
+
+def test_a_table_without_times_of_nanoseconds_has_no_int96(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, COLUMNS.replace("(9)", "(6)"), primary_key=["k"], options=DV)
+    assert not has_nanoseconds(table._files.file_schema)
+
+
+@covers("META-17")
+@settings(max_examples=15, deadline=None)
+@given(st.permutations(["a", "b", "c", "d", "e"]), st.integers(0, 40))
+def test_any_order_and_number_of_columns_is_named_right(order: list[str], more: int) -> None:
+    kinds = {
+        "a": pa.timestamp("ns"),
+        "b": pa.timestamp("ms"),
+        "c": pa.int64(),
+        "d": pa.timestamp("us", "UTC"),
+        "e": pa.struct([pa.field("f", pa.list_(pa.timestamp("us")))]),
+    }
+    schema = pa.schema(
+        [*((name, kinds[name]) for name in order), *((f"m{i}", pa.int64()) for i in range(more))]
+    )
+    assert len(meanings(schema)) == len(schema)
+    assert stored_schema(schema).names == schema.names
+    assert sum(meaning is not None for meaning in meanings(schema)) == 3
+
+
+@covers("META-17", "RD-11")
+@pytest.mark.parametrize("kind", ["TIMESTAMP(9)", "ROW<a ARRAY<TIMESTAMP(9)>>"])
+def test_a_time_that_nanoseconds_cannot_count_is_refused_and_not_another_one(
+    tmp_path: Path, kind: str
+) -> None:
+    table = Table.create(tmp_path, f"k INT, v {kind}, i INT", primary_key=["k"], options=DV)
+    table.upsert(rows(table, [MOMENT, None, -1]))
+    assert Table.open(tmp_path).to_arrow().num_rows == 3
+
+    def beyond(file: DataFileMeta, path: Path) -> DataFileMeta:
+        near = struct.pack("<qI", MOMENT % DAY, MOMENT // DAY + JULIAN_EPOCH)
+        far = struct.pack("<qI", 0, 5373484)  # the last day of the year 9999
+        sink = pa.BufferOutputStream()  # without checksums, as others write
+        pq.write_table(read_parquet(path), sink, compression="none", use_deprecated_int96_timestamps=True)
+        data = sink.getvalue().to_pybytes()
+        assert near in data
+        path.write_bytes(data.replace(near, far))
+        return at(file, path)
+
+    rewritten(tmp_path, beyond)
+    with pytest.raises(InvalidRequestError, match="column v: expected times from 1677 to 2262"):
+        Table.open(tmp_path).to_arrow()
+    assert Table.open(tmp_path).to_arrow(columns=["k", "i"]).num_rows == 3
+
+
+@covers("META-17")
+def test_times_of_orc_that_nanoseconds_cannot_count_are_refused(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v TIMESTAMP(3)", primary_key=["k"], options=DV)
+    far = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([253_402_214_400_000], pa.timestamp("ms"))})
+    table.upsert(far)
+    assert Table.open(tmp_path).to_arrow().equals(far.cast(table.schema.arrow_schema))
+    rewritten(tmp_path, as_orc)
+    with pytest.raises(InvalidRequestError, match="expected times from 1677 to 2262"):
+        Table.open(tmp_path).to_arrow()
+    assert Table.open(tmp_path).to_arrow(columns=["k"]).num_rows == 1
+
+
+@pytest.mark.spark
+@covers("RD-12", "TBL-8")
+def test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none(tmp_path: Path) -> None:
+    spark = spark_session()
+    columns = "k INT, n TIMESTAMP(9), t TIMESTAMP(3)"
+    table = Table.create(tmp_path, columns, primary_key=["k"], options=DV, spark=spark)
+    table._runner = table._changer.runner = SparkRunner(spark, driver_bytes=0, driver_rows=0)
+    exact = rows(table, [MOMENT // 1000 * 1000, None, -1000])
+    table.upsert(spark.createDataFrame(for_spark(exact)))
+    assert table.to_arrow().sort_by("k").equals(exact)
+    assert table.to_arrow(where="n > '2020-01-01'").num_rows == 1
+    Table.open(tmp_path).upsert(rows(table, [MOMENT]))
+    with pytest.raises(
+        InvalidRequestError, match="column n: expected times of microseconds, as Spark holds them"
+    ):
+        table.to_arrow()
+    assert table.to_arrow(columns=["k", "t"]).num_rows == 3
