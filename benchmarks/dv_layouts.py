@@ -53,7 +53,7 @@ class Layout(ABC):
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        directory.mkdir()
+        directory.mkdir(parents=True)
         self.written: list[int] = []
         self.read_bytes = 0
 

@@ -40,6 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [row for row in TABLE if row.rows <= options.max and row.name in (options.rows or [row.name])]
     skipped = _skipped(rows, options)
     about = machine.describe()
+    if about["java"] is None:
+        sys.exit(
+            "benchmarks.roaring: expected java on PATH or at JAVA_HOME (a runtime of 17 or newer), found none"
+        )
     print(f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB; load {about['load_before']}")
     for name, why in skipped.items():
         print(f"skipped: {name}: {why}")

@@ -66,9 +66,6 @@ def memory_available() -> int:
 
 def describe() -> dict[str, Any]:
     """Return what a reader must know to judge the numbers."""
-    java = subprocess.run(
-        [java_command(64)[0], "-version"], capture_output=True, text=True, check=True
-    ).stderr
     cpu = {
         key.strip(): value.strip()
         for key, _, value in (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
@@ -80,11 +77,19 @@ def describe() -> dict[str, Any]:
         "memory_gib": round(memory / (1 << 30), 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "java": java.splitlines()[0],
+        "java": _java_version(),
         "RoaringBitmap": _jar("RoaringBitmap").stem.partition("-")[2],
         **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyroaring", "pyspark")},
         "load_before": load(),
     }
+
+
+def _java_version() -> str | None:
+    try:
+        found = subprocess.run([java_command(64)[0], "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stderr.splitlines()[0]
 
 
 def load() -> list[float]:

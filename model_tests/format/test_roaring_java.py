@@ -9,7 +9,6 @@ import pytest
 from pktable_spec.covers import covers
 
 from benchmarks.roaring.cells import Cell, expect_same_bytes
-from benchmarks.roaring.published import Row
 
 CONTAINER = 1 << 16
 
@@ -47,10 +46,3 @@ def test_java_python_and_we_store_the_same_bytes(tmp_path: Path, bits: int) -> N
     cells[-1].facts["digest"] = "another"
     with pytest.raises(RuntimeError, match="digest differs"):
         expect_same_bytes(cells)
-
-
-def test_the_published_table_has_the_twelve_rows() -> None:
-    from benchmarks.roaring.published import TABLE
-
-    sizes = [2 * 10**power for power in (6, 7, 8, 9)]
-    assert list(TABLE) == [Row(percent, rows) for rows in sizes for percent in (20, 50, 80)]

@@ -35,7 +35,7 @@ BITSET_BYTES: Final = CONTAINER_POSITIONS // 8
 LARGEST_ARRAY: Final = 4096  # positions; a container of more is a bitset
 ARRAY, BITSET, RUNS = range(3)
 
-SMALL: Final = 128 << 10  # bytes, up to which the library is faster than we are
+SMALL: Final = 1 << 20  # bytes, up to which the library is faster than we are
 FEW: Final = 4096  # positions that are kept as an array too, because that is faster to search
 FEW_RUNS: Final = 64  # of a container are faster set one by one
 AT_ONCE: Final = 64  # containers; their bits (512 KiB) stay in the cache

@@ -81,6 +81,9 @@ class BitmapBuilder:
         rows = bits.reshape(-1, BITSET_BYTES)
         sizes = count_bits(rows.view(np.uint64))
         are_many = sizes > LARGEST_ARRAY
+        if are_many.all():
+            self._bitmap |= BitMap.deserialize(_bitsets(key + np.arange(len(rows)), sizes, rows))
+            return
         if are_many.any():
             keys = key + np.flatnonzero(are_many)
             self._bitmap |= BitMap.deserialize(_bitsets(keys, sizes[are_many], rows[are_many]))

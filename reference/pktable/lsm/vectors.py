@@ -39,10 +39,8 @@ class VectorMaintainer:
 
     def forget(self, file: str) -> None:
         """Drop the vector of a file that was rewritten. Clauses: DV-10."""
-        if {file} & (self._vectors.keys() | self._growing.keys()):
-            self.modified = True
-        self._vectors.pop(file, None)
-        self._growing.pop(file, None)
+        had_one = [vectors.pop(file, None) is not None for vectors in (self._vectors, self._growing)]
+        self.modified = self.modified or any(had_one)
 
     def vectors(self) -> Mapping[str, DeletionVector]:
         """Return the vectors as they are now, in the order in which their files came to have one."""
