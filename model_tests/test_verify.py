@@ -23,14 +23,18 @@ EMPTY = Result("empty", histories=7)
 
 
 def found_by(
-    results: list[Result], monkeypatch: pytest.MonkeyPatch, checked: Sequence[suite.Result] = ()
+    results: list[Result],
+    monkeypatch: pytest.MonkeyPatch,
+    checked: Sequence[suite.Result] = (),
+    survived: Sequence[str] = (),
 ) -> int:
-    """Run the command with everything it does replaced by ``results`` and, for TLC, ``checked``."""
+    """Run the command with all it does replaced by ``results``, for TLC ``checked``, for mutants ``survived``."""
     monkeypatch.setattr(verify_all, "checked_by_tlc", lambda _: checked)
     monkeypatch.setattr(verify_all, "drawn_histories", lambda *_: results[0])
     monkeypatch.setattr(verify_all, "stored_histories", lambda *_: results[1])
     monkeypatch.setattr(verify_all, "checkout_history", lambda _: None)
     monkeypatch.setattr(verify_all, "stored_stream", lambda _: None)
+    monkeypatch.setattr(verify_all, "mutants_killed", lambda _: (2, survived))
     return main("quick")
 
 
@@ -52,6 +56,15 @@ def test_a_problem_that_tlc_finds_fails(
     out = capsys.readouterr().out
     assert "70,000" in out
     assert "FAILED graphs: one differs" in out
+
+
+def test_a_mutant_that_survives_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert found_by([GOOD, GOOD], monkeypatch, survived=["M01: survived"]) == 1
+    out = capsys.readouterr().out
+    assert "2 of 3 mutants killed" in out
+    assert "FAILED mutant M01: survived" in out
 
 
 def test_the_summary_adds_up() -> None:

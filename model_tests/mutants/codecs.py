@@ -62,7 +62,9 @@ def _unverified(decode_vector: Any) -> Any:
     """Skip the stored checksum, as if it were right, and ask for no cardinality."""
 
     def decoded(blob: bytes, *, at: str, cardinality: int | None = None) -> DeletionVector:
-        found: DeletionVector = decode_vector(bytes(blob[:-4]) + struct.pack(">I", zlib.crc32(blob[4:-4])), at=at)
+        found: DeletionVector = decode_vector(
+            bytes(blob[:-4]) + struct.pack(">I", zlib.crc32(blob[4:-4])), at=at
+        )
         return found
 
     return decoded
