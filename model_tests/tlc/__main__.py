@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
         keep, names = _parsed(list(arguments))
         if keep is not None:
             return _kept(_chosen(names), keep)
-        results = suite.check_models(_chosen(names), _say) if names else suite.run(_say)
+        results = suite.check_models(_chosen(names), _say, all_of_them=False) if names else suite.run(_say)
     except InvalidRequestError as error:
         print(error, file=sys.stderr)
         return 2

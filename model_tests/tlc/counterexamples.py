@@ -68,8 +68,8 @@ def as_text(told: Mapping[str, Any]) -> str:
     return f'{{{head},\n "steps": [\n  {steps}\n ]}}\n'
 
 
-def problems(outcomes: Sequence[Outcome], folder: Path = STORED) -> list[str]:
-    """Compare the stored histories with what TLC found just now."""
+def problems(outcomes: Sequence[Outcome], folder: Path = STORED, *, all_of_them: bool = True) -> list[str]:
+    """Compare the stored histories with what TLC found just now; no others may be there if these are all."""
     found = []
     expected = {path_of(one.model, folder): one for one in outcomes if is_kept(one.model)}
     for path, outcome in expected.items():

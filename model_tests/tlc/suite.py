@@ -46,8 +46,10 @@ def step_count() -> int:
     return len(load()) + len(state_graph.SCOPES) + 1
 
 
-def check_models(models: Sequence[Model], say: Say = lambda line: None) -> list[Result]:
-    """Run models: those that must hold, and those that must fail."""
+def check_models(
+    models: Sequence[Model], say: Say = lambda line: None, *, all_of_them: bool = True
+) -> list[Result]:
+    """Run models: those that must hold, and those that must fail. Of some only, tell the steps too."""
     done = 0
 
     def progress(outcome: Outcome) -> None:
@@ -58,12 +60,14 @@ def check_models(models: Sequence[Model], say: Say = lambda line: None) -> list[
             f"{done:>3}/{len(models)} {mark:<6} {outcome.model.name:<44} {outcome.violated:<32} "
             f"{outcome.states:>7,} states {outcome.seconds:>5.1f} s"
         )
+        if outcome.trace and not all_of_them:
+            say(counterexamples.as_text(counterexamples.history(outcome)))
 
     outcomes = run_models(models, progress)
     sound = [one for one in outcomes if one.model.expected.violated == PASSES]
     faulty = [one for one in outcomes if one.model.expected.violated != PASSES]
     kept = [one for one in faulty if is_kept(one.model)]
-    wrong = tuple(counterexamples.problems(outcomes)) if len(models) == len(load()) else ()
+    wrong = tuple(counterexamples.problems(outcomes, all_of_them=all_of_them))
     return [
         _told("models that hold", sound),
         _told("models that must fail", faulty),
