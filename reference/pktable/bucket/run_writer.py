@@ -68,7 +68,7 @@ class RunWriter:
     def _flush(self, *, compressed: bool = True) -> None:
         if not self._gathered:
             return
-        table = pa.concat_tables(self._gathered).cast(self._schema)
+        table = _as(pa.concat_tables(self._gathered), self._schema)
         self._gathered, self._gathered_bytes = [], 0
         step = self._files.options.row_group_rows or table.num_rows
         for start in range(0, table.num_rows, step):
@@ -108,7 +108,7 @@ class _OpenFile:
         self._value_stats: list[SimpleStats] = []
 
     def write(self, table: pa.Table) -> None:
-        stored = table if self._footer is None else table.cast(self._schema)
+        stored = _as(table, self._schema)
         self._writer.write_table(stored, row_group_size=table.num_rows)
         sequences = table.column(SEQUENCE_NUMBER).to_numpy()
         self._sequences += [int(sequences.min()), int(sequences.max())]
@@ -150,6 +150,13 @@ class _OpenFile:
         return encode_row(
             [values_of(row.column(name), kind)[0] for name, kind in columns], self._files.key_types
         )
+
+
+def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return ``table``, whose columns are those of ``schema``, as one of that schema."""
+    if table.schema.types == schema.types:  # they differ in what may be null, and in metadata
+        return pa.Table.from_arrays(table.columns, schema=schema)
+    return table.cast(schema)
 
 
 def stats_fields(files: TableFiles) -> Sequence[Field]:

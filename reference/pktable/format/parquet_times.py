@@ -11,6 +11,7 @@ Clauses: META-17.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,7 +28,13 @@ Meaning = tuple[str, bool]
 
 def has_nanoseconds(schema: pa.Schema) -> bool:
     """Whether a column, or a part of one, holds times finer than microseconds."""
-    return any(pa.types.is_timestamp(leaf) and leaf.unit == "ns" for leaf in _leaves(schema))
+    return any(map(holds_nanoseconds, schema.types))
+
+
+@lru_cache(maxsize=1024)
+def holds_nanoseconds(kind: pa.DataType) -> bool:
+    """Whether values of a type hold times finer than microseconds."""
+    return any(pa.types.is_timestamp(leaf) and leaf.unit == "ns" for leaf in _leaves(kind))
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:

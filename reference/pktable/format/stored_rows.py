@@ -23,7 +23,7 @@ from pktable.format.arrow_times import expect_countable, uncountable
 from pktable.format.avro import Container
 from pktable.format.avro_values import arrow_columns
 from pktable.format.parquet_footer import read_footer
-from pktable.format.parquet_times import has_nanoseconds
+from pktable.format.parquet_times import holds_nanoseconds
 from pktable.format.types import DataType
 
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
@@ -86,7 +86,7 @@ class ParquetRows:
     def _expect_countable(self, group: int, columns: Columns) -> None:
         """Raise InvalidRequestError if a time of a row group is not what Arrow reads it as."""
         schema = self._file.schema_arrow
-        fine = [name for name in columns if has_nanoseconds(pa.schema([schema.field(name)]))]
+        fine = [name for name in columns if holds_nanoseconds(schema.field(name).type)]
         if fine:
             coarse = pq.ParquetFile(self._source, coerce_int96_timestamp_unit="ms")
             nanos, millis = (file.read_row_group(group, columns=fine) for file in (self._file, coarse))
