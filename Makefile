@@ -5,10 +5,10 @@ PROFILE ?= quick
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
 
-.PHONY: help verify test interop lint trace bench clean java
+.PHONY: help verify test interop lint trace tla mutants bench bench-roaring clean java
 
 help:  ## say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 verify: java $(STAMP)  ## check every promise: histories, the corpus and real input on Spark (PROFILE=quick|deep)
 	@$(BIN)/pktable verify --profile $(PROFILE)
@@ -27,8 +27,19 @@ lint: $(STAMP)  ## ruff and mypy --strict
 trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untested one
 	@$(BIN)/python -m pktable_spec.trace
 
+tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle against them
+	@$(BIN)/python -m model_tests.tlc
+
 bench: java $(STAMP)  ## run the benchmarks
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
+
+mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found
+	@$(BIN)/python -m model_tests.mutants
+
+bench-roaring: java $(STAMP)  ## measure the RoaringBitmap table of PIP-16 again (hours; ROARING='--max 20000000' for less)
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
+	@$(BIN)/python -m benchmarks.roaring $(ROARING)
+	@$(BIN)/python -m benchmarks.dv_layouts
 
 clean:  ## remove .venv and everything generated
 	rm -rf .venv .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log

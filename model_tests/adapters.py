@@ -14,8 +14,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from pktable_spec.interface import (
     EVERYTHING,
@@ -35,6 +37,7 @@ from pktable_spec.model.table import ModelTable
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
 from model_tests.sparks import spark_session
+from model_tests.stored_vectors import stored_vectors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +65,7 @@ class PaimonTable:
             spark=spark,
         )
         self._staged: dict[int, Any] = {}
+        self._vectors: dict[str, dict[str, frozenset[int]]] = {}
         self._tickets = itertools.count()
 
     # ------------------------------------------------------- what users do
@@ -106,6 +110,54 @@ class PaimonTable:
 
     def close(self) -> None:
         shutil.rmtree(self._path, ignore_errors=True)
+
+    def enable_vectors(self) -> None:
+        from pktable.format.schema import encode_schema
+
+        schema = self._table.schema
+        options = {**schema.options, "deletion-vectors.enabled": "true"}
+        path = self._path / "schema" / f"schema-{schema.id + 1}"
+        path.write_bytes(encode_schema(replace(schema, id=schema.id + 1, options=options)))
+        self.reopen()
+
+    # -------------------------------------------- what others and disks do
+
+    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        prepared = [self._prepare(changes, write_only=True) for changes in (first, second)]
+        # Paimon's writers do not compare their numbers with those of others when they commit.
+        with mock.patch("pktable.catalog.commit._newer", return_value=True):
+            for one in prepared:
+                one.commit(self._user())
+
+    def damage_vectors(self, number: int) -> bool:
+        from pktable import CorruptFileError, Table
+
+        files = self._table._files
+        paths = [files.index_path(index) for index in self._table._committer.latest().indexes.values()]
+        path = Path(paths[number % len(paths)])
+        good = path.read_bytes()
+        byte, bit = divmod(number % (8 * len(good)), 8)
+        damaged = bytearray(good)
+        damaged[-1 - byte] ^= 1 << bit
+        path.write_bytes(damaged)
+        try:
+            Table.open(self._path, spark=self._spark).to_arrow()
+        except CorruptFileError:
+            return True
+        finally:
+            path.write_bytes(good)
+        return False
+
+    def reorder_vectors(self) -> None:
+        from pktable.format.manifest import decode_index_manifest, encode_index_manifest
+
+        snapshot = self._table.snapshots()[-1]
+        path = self._path / "manifest" / str(snapshot.index_manifest)
+        entries = decode_index_manifest(path.read_bytes(), str(path))
+        path.write_bytes(
+            encode_index_manifest([replace(one, ranges=(one.ranges or ())[::-1]) for one in entries])
+        )
+        self.reopen()
 
     # --------------------------------------------------------- staged work
 
@@ -166,11 +218,17 @@ class PaimonTable:
 
     def vectors(self, snapshot: int) -> Sequence[VectorInfo]:
         return [
-            VectorInfo(state.index.file_name, bucket, name, frozenset(vector.positions().tolist()))
+            VectorInfo(state.index.file_name, bucket, name, positions)
             for bucket, state in self._buckets(snapshot)
             if state.index is not None
-            for name, vector in self._table._files.vectors(state).items()
+            for name, positions in self._stored_vectors(state).items()
         ]
+
+    def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
+        path = self._table._files.index_path(bucket.index)
+        if path not in self._vectors:
+            self._vectors[path] = stored_vectors(Path(path).read_bytes(), bucket.index.ranges or ())
+        return self._vectors[path]
 
     def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
         import pyarrow.parquet as pq

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pktable_spec.covers import covers
 from pktable_spec.interface import Change, OpenTable, Scalar
+from pktable_spec.model.mechanism import Mechanism
 
 from model_tests.history import Changes, History, Operation, row_kind, spelled_out
 from model_tests.profiles import Profile
@@ -42,12 +43,14 @@ class Checked:
             self._open(open_table, history, profile, deletion_vectors=wanted)
             for wanted in ("true", "false")[: 2 if profile.twin else 1]
         ]
-        self._refinements = [self._refinement(watched) for watched in self._watched]
+        self._refinements = [self._refinement(watched, profile) for watched in self._watched]
 
     def _open(
         self, open_table: OpenTable, history: History, profile: Profile, *, deletion_vectors: str
     ) -> Watched:
-        options = {**history.options, DELETION_VECTORS: deletion_vectors}
+        # A history may begin without deletion vectors and switch them on later.
+        wanted = "false" if deletion_vectors == "false" else history.options.get(DELETION_VECTORS, "true")
+        options = {**history.options, DELETION_VECTORS: wanted}
         return Watched(
             open_table(history.shape, options),
             history.shape,
@@ -57,9 +60,10 @@ class Checked:
             reads_records=profile.reads_records,
         )
 
-    def _refinement(self, watched: Watched) -> Refinement | None:
+    def _refinement(self, watched: Watched, profile: Profile) -> Refinement | None:
         directory = watched.table.directory
-        return None if directory is None else Refinement(directory, watched.options)
+        wanted = directory is not None and profile.refines
+        return Refinement(directory, watched.options) if wanted and directory is not None else None
 
     @property
     def main(self) -> Watched:
@@ -82,7 +86,8 @@ class Checked:
         for watched, refinement in zip(self._watched, self._refinements, strict=True):
             watched.reads_agree(operation.query)
             if refinement is not None:
-                self.stats.refined += refinement.follow(watched.latest.id)
+                beside = operation.do == "write beside"
+                self.stats.refined += refinement.follow(watched.latest.id, beside=beside)
         self.stats.steps += 1
 
     # -------------------------------------------------------------- operations
@@ -91,6 +96,32 @@ class Checked:
         changes = self._numbered(operation.changes)
         for watched in self._watched:
             watched.write(changes, write_only=operation.write_only)
+
+    def _write_beside(self, operation: Operation) -> None:
+        """Divide the changes between two writers, so that they have no key in common."""
+        changes = self._numbered(operation.changes)
+        last = self.shape.pick(changes[-1].row, self.shape.primary_key)
+        second = tuple(one for one in changes if self.shape.pick(one.row, self.shape.primary_key) == last)
+        first = tuple(one for one in changes if one not in second)
+        if first:
+            self.main.write_beside(first, second)
+        else:
+            self.main.write(second, write_only=True)
+        for twin in self.twins:
+            twin.write(changes, write_only=True)
+
+    def _damage_vectors(self, operation: Operation) -> None:
+        self.main.damage_is_noticed(operation.bit)
+
+    def _reorder_vectors(self, operation: Operation) -> None:
+        self.main.table.reorder_vectors()
+
+    def _enable_vectors(self, operation: Operation) -> None:
+        refinement = self._refinements[0]
+        if not self.main.options.deletion_vectors and self.main.table.directory is not None:
+            self.main.enable_vectors()
+            if refinement is not None:
+                refinement.mechanism = Mechanism(self.main.options)
 
     def _compact(self, operation: Operation) -> None:
         for watched in self._watched:
@@ -182,6 +213,10 @@ class Checked:
 
 _ACTIONS = {
     "write": Checked._write,
+    "write beside": Checked._write_beside,
+    "damage vectors": Checked._damage_vectors,
+    "reorder vectors": Checked._reorder_vectors,
+    "enable vectors": Checked._enable_vectors,
     "compact": Checked._compact,
     "reopen": Checked._reopen,
     "begin write": Checked._begin_write,

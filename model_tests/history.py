@@ -34,13 +34,20 @@ SHAPES: Final[Mapping[str, Shape]] = {
     )
 }
 
-BULK: Final = "bulk"
-"""A value that stands for some kilobytes that do not compress, so that files differ in size."""
+BULK, MORE_BULK = "bulk", "more bulk"
+BULK_BYTES: Final[Mapping[Scalar, int]] = {BULK: 2_100, MORE_BULK: 6_000}
+"""Values that stand for some bytes that do not compress, so that files differ in size.
+
+In hex they are longer than what Parquet keeps as statistics, 4096 bytes, twice more for each file.
+"""
 
 
 def spelled_out(row: tuple[Scalar, ...], number: int) -> tuple[Scalar, ...]:
-    """Return ``row`` with `BULK` replaced by what it stands for in change ``number``."""
-    return tuple(random.Random(number).randbytes(2000).hex() if value == BULK else value for value in row)
+    """Return ``row`` with the values of `BULK_BYTES` replaced by what they stand for in change ``number``."""
+    return tuple(
+        random.Random(number).randbytes(BULK_BYTES[value]).hex() if value in BULK_BYTES else value
+        for value in row
+    )
 
 
 Changes: TypeAlias = tuple[tuple[str, tuple[Scalar, ...]], ...]
@@ -51,8 +58,9 @@ Changes: TypeAlias = tuple[tuple[str, tuple[Scalar, ...]], ...]
 class Operation:
     """One thing done to a table, by its name in ``do``, and the query its effect is read with.
 
-    ``do`` is one of write, compact, begin write, begin compaction, commit, abandon, reopen, read.
-    ``job`` names staged work; ``refused`` says what a corpus file expects of a commit.
+    ``do`` is one of write, write beside, compact, begin write, begin compaction, commit, abandon, reopen, read,
+    damage vectors, reorder vectors, enable vectors. ``job`` names staged work; ``refused`` says what a corpus
+    file expects of a commit; ``bit`` is the one to damage.
     """
 
     do: str
@@ -60,6 +68,7 @@ class Operation:
     write_only: bool = False
     full: bool = False
     job: str = ""
+    bit: int = 0
     refused: bool | None = None
     query: Query = EVERYTHING
 
@@ -68,7 +77,7 @@ class Operation:
         told: dict[str, object] = {"do": self.do}
         if self.changes:
             told["changes"] = [[kind, list(row)] for kind, row in self.changes]
-        for name in ("write_only", "full", "job"):
+        for name in ("write_only", "full", "job", "bit"):
             if getattr(self, name):
                 told[name] = getattr(self, name)
         if self.refused is not None:

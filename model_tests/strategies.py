@@ -29,7 +29,7 @@ VALUES = ("a", "b", None, BULK)
 OPTIONS: dict[str, tuple[str, ...]] = {
     "bucket": ("1", "2"),
     "num-sorted-run.compaction-trigger": ("2", "3", "4", "5"),
-    "num-levels": ("2", "3", "4"),
+    "num-levels": ("4", "5", "3", "2"),
     "target-file-size": ("128 mb", "4 kb", "2 kb"),
     "parquet.block.row.count.limit": ("2", "3", "4"),
     "deletion-vectors.bitmap64": ("false", "true"),
@@ -59,6 +59,13 @@ UPSERTS: SearchStrategy[Drawn] = st.lists(st.integers(0, 4 * len(VALUES) - 1), m
 DELETES: SearchStrategy[Drawn] = st.lists(
     st.integers(4 * len(VALUES), 4 * len(VALUES) + 3), min_size=1, max_size=2, unique=True
 )
+PAIRS: SearchStrategy[Drawn] = st.lists(
+    st.integers(0, len(KINDS) * 4 * len(VALUES) - 1), min_size=2, max_size=3
+)
+KEY_NUMBERS = st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True)
+# From the end: the checksum as often as all the rest.
+BITS = st.integers(0, 31) | st.integers(32, 9_999)
+SELDOM = st.sampled_from((False,) * 3 + (True,))
 QUERY_NUMBERS = st.integers(0, 999_999)
 
 

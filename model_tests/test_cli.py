@@ -93,6 +93,18 @@ def test_json_lines_come_back_as_they_were(filled: Path, cli: Run) -> None:
     assert by_id(out) == LINES
 
 
+def test_a_tag_keeps_what_expires(filled: Path, cli: Run) -> None:
+    assert cli("tag", filled, "first", "--snapshot", 1) == (0, "tag first keeps snapshot 1\n", "")
+    assert cli("expire", filled, "--retain-last", 1) == (0, "expired snapshots 1 to 1\n", "")
+    assert cli("expire", filled, "--retain-last", 1) == (0, "nothing to do\n", "")
+    assert by_id(cli("read", filled, "--tag", "first", "--fresh", "--format", "jsonl")[1]) == LINES
+    assert cli("tag", filled, "--format", "csv") == (0, "tag,snapshot\nfirst,1\n", "")
+    assert cli("tag", filled, "first", "--delete") == (0, "dropped tag first\n", "")
+    code, out, err = cli("tag", filled, "first", "--snapshot", 1)
+    assert (code, out) == (2, "")
+    assert "snapshot 1 does not exist or has expired" in err
+
+
 def test_csv_comes_back_as_it_was(filled: Path, tmp_path: Path, cli: Run) -> None:
     copy = tmp_path / "copy"
     assert cli("create", copy, "--columns", COLUMNS, "--primary-key", "id")[0] == 0

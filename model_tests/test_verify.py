@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from model_tests import verify_all
 from model_tests.test_replay import STREAM
+from model_tests.tlc import suite
 from model_tests.verify_all import Result, main, stored_stream, summary
 
 GOOD = Result("good", histories=1, steps=2, snapshots=3, reads=4, real_rows=5)
@@ -20,12 +22,19 @@ BAD = Result("bad", snapshots=1, reads=1, mismatches=6)
 EMPTY = Result("empty", histories=7)
 
 
-def found_by(results: list[Result], monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run the command with everything it does replaced by ``results``."""
+def found_by(
+    results: list[Result],
+    monkeypatch: pytest.MonkeyPatch,
+    checked: Sequence[suite.Result] = (),
+    survived: Sequence[str] = (),
+) -> int:
+    """Run the command with all it does replaced by ``results``, for TLC ``checked``, for mutants ``survived``."""
+    monkeypatch.setattr(verify_all, "checked_by_tlc", lambda _: checked)
     monkeypatch.setattr(verify_all, "drawn_histories", lambda *_: results[0])
     monkeypatch.setattr(verify_all, "stored_histories", lambda *_: results[1])
     monkeypatch.setattr(verify_all, "checkout_history", lambda _: None)
     monkeypatch.setattr(verify_all, "stored_stream", lambda _: None)
+    monkeypatch.setattr(verify_all, "mutants_killed", lambda _: (2, survived))
     return main("quick")
 
 
@@ -37,6 +46,25 @@ def test_a_mismatch_or_a_check_of_nothing_fails(
     out = capsys.readouterr().out
     assert ("all checks passed" in out) == (code == 0)
     assert (f"FAILED {second.what}: " in out) == (code == 1)
+
+
+def test_a_problem_that_tlc_finds_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checked = [suite.Result("models", 3, 70_000), suite.Result("graphs", 1, 2, 3, problems=("one differs",))]
+    assert found_by([GOOD, GOOD], monkeypatch, checked) == 1
+    out = capsys.readouterr().out
+    assert "70,000" in out
+    assert "FAILED graphs: one differs" in out
+
+
+def test_a_mutant_that_survives_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert found_by([GOOD, GOOD], monkeypatch, survived=["M01: survived"]) == 1
+    out = capsys.readouterr().out
+    assert "2 of 3 mutants killed" in out
+    assert "FAILED mutant M01: survived" in out
 
 
 def test_the_summary_adds_up() -> None:

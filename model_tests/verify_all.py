@@ -1,12 +1,15 @@
 """Everything that can be checked from a command: ``pktable verify``, also ``make verify``.
 
-In this order: drawn histories on the oracle, on the local runner and on Spark; the stored histories on Spark;
-the history of this checkout, replayed and compared with git; a larger stored stream where there is one. What
-is absent is said and is no failure. Ends on a table of what was compared.
+In this order: the TLA+ models by TLC, and the oracle held against them; drawn histories on the oracle, on the
+local runner and on Spark; the stored histories on Spark; the history of this checkout, replayed and compared
+with git; a larger stored stream where there is one; every mutant against the history that must kill it; in the
+deep profile the decoders against a fuzzer. What is absent is said and is no failure. Ends on tables of what was
+checked and compared.
 """
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,17 +24,22 @@ from pktable_spec.errors import InvalidRequestError
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from model_tests import corpus
-from model_tests.adapters import spark_backend
+from model_tests import corpus, fuzz
+from model_tests.adapters import local_backend, spark_backend
 from model_tests.checked import replay as replay_history
 from model_tests.harness import run_histories
+from model_tests.mutants import MUTANTS
+from model_tests.mutants.measure import replayed, stored_history
 from model_tests.profiles import PROFILES, Profile
 from model_tests.shared import ROOT as SHARED
+from model_tests.tlc import suite
+from model_tests.traced import traces_of
 from model_tests.watched import Stats
 
 CHECKOUT: Final = Path(__file__).parents[1]
 STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
+TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
 CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=2)
 
 
@@ -62,6 +70,7 @@ def main(profile: str) -> int:
         console.width = WIDTH
     results: list[Result] = []
     with Reporter() as show:
+        checked = checked_by_tlc(show)
         for backend in ("model", "local", "spark"):
             results.append(drawn_histories(backend, profile, show))
         results.append(stored_histories(show))
@@ -69,10 +78,33 @@ def main(profile: str) -> int:
             history = source(show)
             if history is not None:
                 results.append(real_input(what, history, show))
+        killed, survived = mutants_killed(show)
+        failed = decoders_fuzzed(show) if profile == "deep" else []
+    console.print(tlc_summary(checked))
     console.print(summary(results))
-    failed = [f"{result.what}: {problem}" for result in results if (problem := result.problem)]
+    console.print(
+        f"{killed} of {killed + len(survived)} mutants killed by the check meant for them", highlight=False
+    )
+    failed += [f"mutant {problem}" for problem in survived]
+    failed += [f"{check.what}: {problem}" for check in checked for problem in check.problems]
+    failed += [f"{result.what}: {problem}" for result in results if (problem := result.problem)]
     console.print("\n".join(f"FAILED {one}" for one in failed) or "all checks passed", highlight=False)
     return 1 if failed else 0
+
+
+def checked_by_tlc(show: Reporter) -> list[suite.Result]:
+    """Run every model, and hold the oracle's state graphs and the traces of every backend against TLC."""
+    what = "TLC: models, graphs, traces"
+    done = itertools.count(1)
+    total = suite.step_count() + len(TRACED)
+
+    def say(line: str) -> None:
+        show(what, next(done), total)
+
+    results = suite.run(say)
+    for backend, (tables, steps) in TRACED.items():
+        results.append(suite.accepted(f"traces of tables, {backend}", traces_of(backend, tables, steps), say))
+    return results
 
 
 def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
@@ -143,6 +175,40 @@ def real_input(what: str, history: History, show: Reporter) -> Result:
         mismatches=found.mismatches,
         real_rows=found.rows_compared,
     )
+
+
+def mutants_killed(show: Reporter) -> tuple[int, list[str]]:
+    """Put in each mutant, replay the history that must kill it; return how many died, and what is wrong."""
+    killed, wrong = 0, []
+    with local_backend() as open_table:
+        for done, mutant in enumerate(MUTANTS.values(), 1):
+            kill = replayed(stored_history(mutant), open_table, mutant)
+            if kill is not None and kill.meant:
+                killed += 1
+            else:
+                wrong.append(f"{mutant.id}: {'survived' if kill is None else kill.message}")
+            show("mutants", done, len(MUTANTS))
+    return killed, wrong
+
+
+def decoders_fuzzed(show: Reporter) -> list[str]:
+    """Fuzz every decoder for a minute; return what is wrong."""
+    show.say("decoders: fuzzed for a minute")
+    return ["fuzzer: a decoder fails otherwise than it should"] if fuzz.main([]) else []
+
+
+def tlc_summary(results: list[suite.Result]) -> TextTable:
+    """Return what TLC checked as a table."""
+    table = TextTable(title="What TLC checked")
+    table.add_column("check")
+    for heading in (*suite.HEADINGS, "problems"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        counts = [getattr(result, heading) for heading in suite.HEADINGS]
+        table.add_row(
+            result.what, *(f"{count:,}" if count else "" for count in counts), str(len(result.problems))
+        )
+    return table
 
 
 def summary(results: list[Result]) -> TextTable:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -111,6 +111,7 @@ class Watched:
         self.meaning = Meaning(lambda row: shape.pick(row, shape.primary_key), self.bucket_of)
         self.layouts: list[Layout] = [Layout(0, "")]
         self.written_by: dict[FileKey, int] = {}
+        self.unmarked: set[FileKey] = set()
         self.records: dict[FileKey, Sequence[StoredRecord]] = {}
 
     @property
@@ -134,6 +135,33 @@ class Watched:
             if self.options.deletion_vectors:
                 left = {file.bucket for file in self.latest.files.values() if file.level == 0}
                 assert not left & touched, f"compaction leaves no level-0 run, left in {left}"
+
+    @covers("LSM-4", "CMT-2")
+    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        """Commit two writes that do not know of each other; both are there, whatever their numbers."""
+        base = self.latest
+        self.table.write_beside(first, second)
+        new = self.new_snapshots()
+        assert len(new) == 2, f"two writes make two snapshots, found {new}"
+        for layout, changes in zip(new, (first, second), strict=True):
+            self.appended(layout, changes, numbered_on=base)
+
+    @covers("DV-15")
+    def enable_vectors(self) -> None:
+        """Switch deletion vectors on: what was superseded before has no mark, and is not to be read all the same."""
+        self.table.enable_vectors()
+        self.options = replace(self.options, deletion_vectors=True)
+        self.unmarked = set(self.latest.files)
+        for layout in self.layouts[1:]:
+            layout.plain = self.plain_rows(layout)
+
+    @covers("DVF-5", "RD-11")
+    def damage_is_noticed(self, bit: int) -> None:
+        """Flip a bit of the vectors: no read may take them for what they are not."""
+        if self.latest.vectors:
+            assert self.table.damage_vectors(bit), (
+                f"a read took vectors with bit {bit} (from the end) flipped"
+            )
 
     @covers("CMP-3", "CMP-7", "DV-13", "CMT-2")
     def compact(self, *, full: bool) -> None:
@@ -167,9 +195,15 @@ class Watched:
     # ---------------------------------------------------------------- a write
 
     @covers("LSM-5", "LSM-2", "TBL-3", "TBL-6", "CMT-2", "DV-14")
-    def appended(self, layout: Layout, changes: Sequence[Change]) -> None:
-        """Check that a write added level-0 files only, numbered above all others."""
+    def appended(
+        self, layout: Layout, changes: Sequence[Change], *, numbered_on: Layout | None = None
+    ) -> None:
+        """Check that a write added level-0 files only, numbered above all others.
+
+        ``numbered_on``: the snapshot that its numbers must be above, if not the one before it.
+        """
         before = self.latest
+        older = (numbered_on or before).buckets()
         assert layout.kind == APPEND, f"a write makes an APPEND snapshot, found {layout.kind}"
         assert before.entries() <= layout.entries(), "a write removes no file"
         assert layout.vectors == before.vectors, "a write changes no vector"
@@ -178,7 +212,7 @@ class Watched:
         assert {file.bucket for file in added} == set(touched), "a write goes to the buckets of its keys"
         for file in added:
             assert file.level == 0, f"a write goes to level 0, found {file}"
-            highest = max((one.max_sequence for one in before.buckets().get(file.bucket, [])), default=-1)
+            highest = max((one.max_sequence for one in older.get(file.bucket, [])), default=-1)
             first, last = file.min_sequence, file.max_sequence
             assert highest < first, f"sequence numbers start above {highest}, found {first}"
             # Those of a live file decide where numbering starts; gaps within a write there are none.
@@ -198,7 +232,7 @@ class Watched:
             runs = sorted_runs(
                 [pick_file(file, bool(base.vectors.get((bucket, file.name)))) for file in files], base
             )
-            choose = picks.full_pick if full else picks.universal_pick
+            choose = picks.full_pick if full or self.may_hide_unmarked(files) else picks.universal_pick
             pick = choose(runs, self.options)
             if pick is None:
                 continue
@@ -212,6 +246,11 @@ class Watched:
                     frozenset(str(file.name) for file in division.upgrades),
                 )
         return found
+
+    def may_hide_unmarked(self, files: Sequence[FileInfo]) -> bool:
+        """Whether one of a bucket's files may replace rows that no vector marks. Clauses: DV-15."""
+        deepest = max(file.level for file in files)
+        return any((file.bucket, file.name) in self.unmarked for file in files if 0 < file.level < deepest)
 
     def compacted(self, new: Sequence[Layout], base: Layout, *, full: bool, among: set[BucketId]) -> None:
         """Check at most one COMPACT snapshot against what was expected of ``base``.
@@ -268,18 +307,19 @@ class Watched:
         if self.reads_records:
             self.metadata_is_true(layout)
             self.newer_runs_hold_newer_records(layout)
+        for key, file in layout.files.items():
+            assert file.level > 0 or key in self.written_by, f"a compaction put {file} into level 0"
+        layout.fresh = frozenset(self.meaning.rows(layout.id))
+        layout.plain = self.plain_rows(layout) if self.options.deletion_vectors else layout.fresh
+        self.layouts.append(layout)
+
+    def plain_rows(self, layout: Layout) -> frozenset[Row]:
+        """Return what a read by vectors must return: what compaction has absorbed. Clauses: RD-1, RD-2."""
         oldest: dict[BucketId, int] = {}
         for key, file in layout.files.items():
             if file.level == 0:
-                assert key in self.written_by, f"a compaction put {file} into level 0"
                 oldest[file.bucket] = min(self.written_by[key], oldest.get(file.bucket, layout.id))
-        layout.fresh = frozenset(self.meaning.rows(layout.id))
-        layout.plain = (
-            frozenset(self.meaning.absorbed_rows(layout.id, oldest))
-            if self.options.deletion_vectors
-            else layout.fresh
-        )
-        self.layouts.append(layout)
+        return frozenset(self.meaning.absorbed_rows(layout.id, oldest))
 
     @covers("DV-1", "DV-2", "DV-3", "DV-4", "DV-5", "DV-10")
     def vectors_are_well_formed(self, layout: Layout) -> None:

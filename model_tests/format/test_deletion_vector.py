@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format import deletion_vector
 from pktable.format.deletion_vector import DeletionVector, decode_vector, encode_vector
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -59,20 +58,15 @@ def test_a_vector_is_the_set_of_its_positions(positions: set[int], bits: int) ->
 @given(position_sets(), st.integers(0, 200_000), st.sampled_from([0, 1, 100, 65536, 70_000]))
 def test_a_mask_is_true_exactly_where_a_row_is_deleted(positions: set[int], start: int, rows: int) -> None:
     expected = [position in positions for position in range(start, start + rows)]
-    with pytest.MonkeyPatch.context() as patched:
-        for few in (0, 1 << 30):
-            patched.setattr(deletion_vector, "FEW", few)
-            mask = DeletionVector.from_positions(positions).mask(rows, start)
-            assert mask.dtype == np.bool_
-            assert mask.tolist() == expected
+    mask = DeletionVector.from_positions(positions).mask(rows, start)
+    assert mask.dtype == np.bool_
+    assert mask.tolist() == expected
 
 
 @covers("DV-1")
 @pytest.mark.parametrize("count", [4095, 4096, 4097])
 def test_the_largest_array_and_the_smallest_bitset_make_the_same_kind_of_mask(count: int) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(deletion_vector, "FEW", 0)
-        mask = DeletionVector.from_positions(range(0, 2 * count, 2)).mask(2 * count)
+    mask = DeletionVector.from_positions(range(0, 2 * count, 2)).mask(2 * count)
     assert mask[::2].all()
     assert not mask[1::2].any()
 

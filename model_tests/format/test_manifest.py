@@ -47,6 +47,7 @@ LONGS = st.sampled_from([0, 1, 2000, (1 << 63) - 1]) | st.integers(0, 9)
 INTS = st.sampled_from([0, 1, -1, (1 << 31) - 1])
 TEXTS = st.sampled_from(["", "data-1.parquet", "ä/b"])
 BYTES = st.binary(max_size=4)
+NAMES = st.sampled_from(["a", "data-1.parquet", "ä b"])
 LISTS = st.lists(TEXTS, max_size=3).map(tuple)
 STATS = st.builds(SimpleStats, BYTES, BYTES, st.none() | st.lists(st.none() | LONGS, max_size=3).map(tuple))
 
@@ -56,13 +57,13 @@ def optional(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 FILES = st.builds(
-    DataFileMeta, TEXTS, LONGS, LONGS, BYTES, BYTES, STATS, STATS, LONGS, LONGS, LONGS, INTS, LISTS,
+    DataFileMeta, NAMES, LONGS, LONGS, BYTES, BYTES, STATS, STATS, LONGS, LONGS, LONGS, INTS, LISTS,
     optional(LONGS), optional(LONGS), optional(BYTES), optional(INTS), optional(LISTS), optional(TEXTS),
     optional(LONGS), optional(LISTS),
 )  # fmt: skip
 ENTRIES = st.builds(ManifestEntry, st.sampled_from([0, 1]), BYTES, INTS, INTS, FILES)
 METAS = st.builds(
-    ManifestFileMeta, TEXTS, LONGS, LONGS, LONGS, STATS, LONGS,
+    ManifestFileMeta, NAMES, LONGS, LONGS, LONGS, STATS, LONGS,
     optional(INTS), optional(INTS), optional(INTS), optional(INTS), optional(LONGS), optional(LONGS),
 )  # fmt: skip
 GLOBAL_INDEX = st.fixed_dictionaries(
@@ -77,7 +78,7 @@ GLOBAL_INDEX = st.fixed_dictionaries(
 )
 RANGES = st.builds(VectorRange, TEXTS, INTS, INTS, optional(LONGS))
 INDEXES = st.builds(
-    IndexManifestEntry, st.sampled_from([0, 1]), BYTES, INTS, TEXTS, TEXTS, LONGS, LONGS,
+    IndexManifestEntry, st.sampled_from([0, 1]), BYTES, INTS, TEXTS, NAMES, LONGS, LONGS,
     optional(st.lists(RANGES, max_size=2).map(tuple)), optional(TEXTS), optional(GLOBAL_INDEX),
 )  # fmt: skip
 

@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pktable.predicate",),
     ("pktable.bucket",),
     ("pktable.catalog",),
+    ("pktable.check",),
     ("pktable.local", "pktable.changing", "pktable.spark"),
     ("pktable.table",),
     ("pktable.replay",),

@@ -1,1 +1,26 @@
-"""Faults, injected one at a time into the reference, that the machine must find. None of this ships."""
+"""Bugs that table formats have had, put into `pktable` one at a time: the measure of the harness.
+
+`MUTANTS` is all of them, in the order of their ids. ``python -m model_tests.mutants`` measures how soon drawn
+histories kill each; `model_tests.mutants.stored` holds a small history that kills it, replayed by tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from model_tests.mutants import codecs, commits, kernel, reading
+from model_tests.mutants.registry import Mutant
+
+_ORDER = "MSC"
+
+
+def _place(mutant: Mutant) -> tuple[int, int, str]:
+    number = re.findall(r"\d+", mutant.id)[0]
+    return _ORDER.index(mutant.id[0]), int(number), mutant.id
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    mutant.id: mutant
+    for mutant in sorted((*kernel.MUTANTS, *commits.MUTANTS, *codecs.MUTANTS, *reading.MUTANTS), key=_place)
+}

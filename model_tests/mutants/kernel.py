@@ -1,198 +1,179 @@
-"""Faults of the bucket kernel and of the commit, each a bug that some table format has had.
-
-A mutant is a context in which the fault is in; outside of it everything is as it was. Each names the
-message by which the machine must find it: a crash by accident is no kill.
-"""
+"""Faults of the kernel: picks, merges, lookups and marks of one bucket."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
-from unittest import mock
 
-from pktable import changing, local
-from pktable.bucket import compact, data_reader, merge, read
-from pktable.catalog import commit
-from pktable.lsm import universal, vectors
+import numpy as np
+from pktable import changing
+from pktable.bucket import compact, merge, read
+from pktable.bucket.table_files import BucketState
+from pktable.format.manifest import DataFileMeta
+from pktable.lsm import universal
+from pktable.lsm.vectors import VectorMaintainer
 
-
-@dataclass(frozen=True)
-class Mutant:
-    """A fault by name, how to put it in, and a pattern of the message of the check that must find it."""
-
-    name: str
-    inject: Callable[[], Any]
-    found_by: str
+from model_tests.mutants.registry import NOT_ABSORBED, NOT_PICKED, READ, Mutant, instead, patched
 
 
-def _patched(target: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], Any]:
-    @contextmanager
-    def context() -> Iterator[None]:
-        with mock.patch.object(target, name, make(getattr(target, name))):
-            yield
-
-    return context
+def _deletes_dropped(plan: Any) -> Any:
+    return lambda *arguments: replace(plan(*arguments), drop_deletes=True)
 
 
-def _no_mark(original: Any) -> Any:
-    return lambda self, file, positions: 0
+def _one_file_per_sequence(sorted_runs: Any) -> Any:
+    """Keep level 0 in a set ordered, and told apart, by greatest sequence number alone."""
+
+    def runs(files: Sequence[DataFileMeta], order: Any) -> Any:
+        fresh: dict[int, DataFileMeta] = {}
+        for file in files:
+            if file.level == 0:
+                fresh.setdefault(file.max_sequence_number, file)
+        return sorted_runs([*fresh.values(), *(file for file in files if file.level > 0)], order)
+
+    return runs
 
 
-def _deletes_dropped_early(original: Any) -> Any:
-    return lambda *arguments: replace(original(*arguments), drop_deletes=True)
+def _drops_siblings(forget: Any) -> Any:
+    def drop(self: VectorMaintainer, file: str) -> None:
+        if {file} & (self._vectors.keys() | self._growing.keys()):
+            self._vectors.clear()
+            self._growing.clear()
+            self.modified = True
+
+    return drop
 
 
-def _keeps_vectors(original: Any) -> Any:
-    return lambda self, file: None
-
-
-def _oldest_wins(original: Any) -> Any:
-    def grouped(*arguments: Any, **flags: Any) -> Any:
-        window = original(*arguments, **flags)
-        return replace(window, winners=window.order[window.starts])
-
-    return grouped
-
-
-def _inputs_without_vectors(original: Any) -> Any:
-    return lambda files, place, runs, found, columns, **rest: original(
-        files, place, runs, {}, columns, **rest
+def _inputs_without_vectors(merged: Any) -> Any:
+    return lambda files, place, runs, vectors, columns, **more: merged(
+        files, place, runs, {}, columns, **more
     )
 
 
-def _lookup_only_below_adds(original: Any) -> Any:
-    """Look up only keys that are written, not keys that are deleted."""
+def _range_end_inclusive(mark: Any) -> Any:
+    """Add consecutive positions as a range whose end was meant to be exclusive."""
 
-    def mark(self: Any, window: Any, locator: Any) -> None:
-        kept = window.adds()[window.winners]
-        narrowed = replace(window, winners=window.winners[kept], starts=window.starts[kept])
-        original(self, narrowed, locator)
+    def marks(self: VectorMaintainer, file: str, positions: Any) -> int:
+        follows = np.isin(positions, positions + 1)
+        last_of_range = positions[follows & ~np.isin(positions + 1, positions)]
+        return int(mark(self, file, np.union1d(positions, last_of_range + 1)))
 
-    return mark
-
-
-def _one_level_zero_run(original: Any) -> Any:
-    def extend(runs: Any, count: int, options: Any, *, forced: bool) -> int:
-        return 1 if forced and len(runs) > 1 else int(original(runs, count, options, forced=forced))
-
-    return extend
+    return marks
 
 
-def _positions_of_a_filtered_read(original: Any) -> Any:
-    """Apply the vector to what is left of a row group after skipping its first row."""
-    return lambda table, position, vector: original(table, position + (1 if position else 0), vector)
+def _oldest_wins(grouped: Any) -> Any:
+    def group(*arguments: Any, **flags: Any) -> Any:
+        window = grouped(*arguments, **flags)
+        return replace(window, winners=window.order[window.starts])
+
+    return group
 
 
-def _no_conflict(original: Any) -> Any:
-    return lambda *arguments: None
+def _adds_looked_up_only(mark: Any) -> Any:
+    def marks(self: Any, window: Any, locator: Any) -> None:
+        adds = window.adds()[window.winners]
+        mark(self, replace(window, winners=window.winners[adds], starts=window.starts[adds]), locator)
+
+    return marks
 
 
-def _append_forgets_vectors(original: Any) -> Any:
-    def next_snapshot(self: Any, state: Any, delta: Any, writer: Any, user: str) -> Any:
-        if delta.kind == "APPEND":
-            delta = replace(delta, indexes={})
-        return original(self, state, delta, writer, user)
+def _one_level_zero_run(extend: Any) -> Any:
+    def extended(runs: Any, count: int, options: Any, *, forced: bool) -> int:
+        return 1 if forced and len(runs) > 1 else int(extend(runs, count, options, forced=forced))
 
-    return next_snapshot
+    return extended
 
 
-def _level_forgotten(original: Any) -> Any:
-    """Net ADD and DELETE by name alone, so that an upgrade cancels itself."""
+def _level_zero_unseen(choose: Any) -> Any:
+    """Plan a compaction from the files that a plain read sees."""
 
-    def after(state: Any, snapshot: Any, manifests: Any, delta: Any) -> Any:
-        deleted = {entry.file.file_name for entry in delta.entries if entry.kind == 1}
-        return original(
-            state,
-            snapshot,
-            manifests,
-            replace(
-                delta,
-                entries=tuple(e for e in delta.entries if e.kind == 1 or e.file.file_name not in deleted),
-            ),
-        )
+    def chosen(files: Any, state: BucketState, *, full: bool) -> Any:
+        if files.options.deletion_vectors_enabled:
+            state = replace(state, files=tuple(file for file in state.files if file.level > 0))
+        return choose(files, state, full=full)
 
-    return after
-
-
-def _sequence_restarts(original: Any) -> Any:
-    return lambda state: {}
-
-
-def _limit_before_vectors(original: Any) -> Any:
-    """Let a limit count the records of a file before its vector is applied."""
-
-    def limited(self: Any, files: Any, parts: Any, columns: Any, predicate: Any, limit: int | None) -> Any:
-        if limit is None:
-            return original(self, files, parts, columns, predicate, limit)
-        unmarked = data_reader.without_marked
-        with mock.patch.object(read, "without_marked", lambda t, p, v: unmarked(t.slice(0, limit), p, v)):
-            return original(self, files, parts, columns, predicate, limit)
-
-    return limited
+    return chosen
 
 
 MUTANTS = (
     Mutant(
-        "a replaced row is not marked",
-        _patched(vectors.VectorMaintainer, "mark", _no_mark),
-        "read of|read:|record",
+        "M05",
+        "a merge lets the oldest record win",
+        patched((merge, "_grouped", _oldest_wins)),
+        READ,
+        ("MRG-1", "MRG-4"),
+        bugs=("paimon#3286", "paimon#4075", "hudi#4880"),
     ),
     Mutant(
-        "a delete is dropped too early",
-        _patched(compact, "plan", _deletes_dropped_early),
-        "read of|read:|record",
+        "M07",
+        "a delete is dropped while deeper levels hold its key (a table without vectors)",
+        patched((compact, "plan", _deletes_dropped)),
+        READ,
+        ("CMP-13",),
+        bugs=("paimon#11",),
+        twin=True,
     ),
     Mutant(
-        "the vector of a rewritten file is kept",
-        _patched(vectors.VectorMaintainer, "forget", _keeps_vectors),
-        "vector",
+        "M08",
+        "level-0 files with the same greatest sequence number are one",
+        patched(
+            (compact, "sorted_runs", _one_file_per_sequence), (read, "sorted_runs", _one_file_per_sequence)
+        ),
+        rf"{READ}|{NOT_PICKED}|{NOT_ABSORBED}",
+        ("LSM-4",),
+        bugs=("paimon#356",),
     ),
-    Mutant("the oldest record wins", _patched(merge, "_grouped", _oldest_wins), "read of|read:|record"),
     Mutant(
-        "inputs are read without their vectors",
-        _patched(compact, "merge", _inputs_without_vectors),
-        "read of|read:|record|vector",
+        "M11a",
+        "rewriting a file drops the vectors of its siblings",
+        patched((VectorMaintainer, "forget", _drops_siblings)),
+        "vectors_only_grow: .* lost marks",
+        ("DV-10", "DV-11", "CMT-6"),
+        bugs=("paimon#6258",),
     ),
     Mutant(
+        "M16",
+        "compaction plans from what a plain read sees, without level 0",
+        patched((changing, "choose", _level_zero_unseen)),
+        rf"{NOT_PICKED}|{NOT_ABSORBED}",
+        ("CMP-3",),
+        bugs=("paimon#5790", "paimon#8712", "paimon#6630"),
+    ),
+    Mutant(
+        "M17",
+        "a rewrite reads its inputs without their vectors",
+        patched((compact, "merge", _inputs_without_vectors)),
+        READ,
+        ("CMP-12", "DV-9"),
+        bugs=("iceberg#10312", "iceberg-go#2042", "hudi#12594"),
+    ),
+    Mutant(
+        "S2",
+        "a range of positions is marked up to its end, inclusively",
+        patched((VectorMaintainer, "mark", _range_end_inclusive)),
+        rf"{READ}|vectors_are_well_formed: .* of \d+ rows",
+        ("DV-1", "DV-2"),
+        bugs=("trino#23231",),
+    ),
+    Mutant(
+        "C9",
         "a deleted key is not looked up",
-        _patched(compact._Compaction, "_mark_replaced", _lookup_only_below_adds),
-        "read of|read:|record",
+        patched((compact._Compaction, "_mark_replaced", _adds_looked_up_only)),
+        READ,
+        ("DV-6", "CMP-13"),
     ),
     Mutant(
-        "one level-0 run is picked alone",
-        _patched(universal, "_extend", _one_level_zero_run),
-        "level|inputs|read|compact",
+        "C12",
+        "a replaced row is not marked",
+        patched((VectorMaintainer, "mark", instead(lambda self, file, positions: 0))),
+        rf"{READ}|newer_runs_hold_newer_records: ",
+        ("DV-6", "DV-12"),
     ),
     Mutant(
-        "positions are off after the first row group",
-        _patched(read, "without_marked", _positions_of_a_filtered_read),
-        "read",
-    ),
-    Mutant(
-        "a commit checks nothing",
-        _patched(commit, "conflict", _no_conflict),
-        "inputs|vector|twice|read|committed",
-    ),
-    Mutant(
-        "an append forgets the vectors",
-        _patched(commit.Committer, "_next", _append_forgets_vectors),
-        "vector|read",
-    ),
-    Mutant(
-        "an upgrade cancels itself",
-        _patched(commit, "_after", _level_forgotten),
-        "inputs|read|level|upgrade|compact",
-    ),
-    Mutant(
-        "sequence numbers restart",
-        _patched(changing, "next_sequences", _sequence_restarts),
-        "sequence|number",
-    ),
-    Mutant(
-        "a limit is applied before the vectors",
-        _patched(local.LocalRunner, "read", _limit_before_vectors),
-        "rows, found",
+        "C13",
+        "one level-0 run is compacted without the others",
+        patched((universal, "_extend", _one_level_zero_run)),
+        rf"{NOT_PICKED}|{NOT_ABSORBED}",
+        ("CMP-3",),
     ),
 )

@@ -160,6 +160,36 @@ def tombstones_above_level_zero(path: Path) -> Table:
     return Table.open(path)
 
 
+@covers("DV-15", "DV-12")
+@pytest.mark.parametrize("write_first", [False, True])
+def test_vectors_switched_on_later_hide_what_was_written_before(tmp_path: Path, write_first: bool) -> None:
+    """Counterexample C8: levels that were merged on read are not any more."""
+    plain = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"])
+    plain.upsert(pa.table({"k": pa.array(range(200), pa.int32()), "v": ["old"] * 200}))
+    plain.compact(full=True)
+    plain.upsert(pa.table({"k": pa.array([7, 8], pa.int32()), "v": ["new"] * 2}))
+    state = plain._committer.latest()
+    (identity,) = state.files
+    fresh = next(file for file in state.files[identity] if file.level == 0)
+    up = BucketChange(plain._files.place(*identity), (fresh,), (replace(fresh, level=2),), None, None)
+    assert plain._committer.compact([up], "test")[1] == {}
+    options = {**plain.schema.options, "deletion-vectors.enabled": "true"}
+    (tmp_path / "schema" / "schema-1").write_bytes(
+        encode_schema(replace(plain.schema, id=1, options=options))
+    )
+    table = Table.open(tmp_path)
+    expected = {k: "new" if k in (7, 8) else "old" for k in range(200)}
+    if write_first:
+        table.upsert(pa.table({"k": pa.array([8, 9], pa.int32()), "v": ["newest"] * 2}))
+        expected |= {8: "newest", 9: "newest"}
+        assert table.files().column("level").to_pylist() == [5], "the next compaction is a full one"
+    assert table.to_arrow().num_rows == table.count() == 200
+    assert dict(zip(*table.to_arrow().to_pydict().values(), strict=True)) == expected
+    table.upsert(pa.table({"k": pa.array([1], pa.int32()), "v": ["last"]}))
+    assert table.to_arrow(where="k = 1").to_pylist() == [{"k": 1, "v": "last"}]
+    assert table.to_arrow().num_rows == 200
+
+
 @covers("RD-5", "CMP-13", "DV-7")
 def test_retractions_above_level_zero_are_merged_by_a_plain_read(tmp_path: Path) -> None:
     table = tombstones_above_level_zero(tmp_path)

@@ -19,7 +19,7 @@ from pktable.spark.types import for_spark
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 
-from model_tests.foreign import at, read_parquet, rewritten
+from model_tests.foreign import as_orc, at, read_parquet, rewritten
 from model_tests.sparks import spark_session
 
 DV = {"deletion-vectors.enabled": "true"}
@@ -90,6 +90,8 @@ def test_times_of_nanoseconds_are_int96_and_the_others_are_what_they_would_be_al
             assert identifiers == [field.metadata for field in without.schema_arrow]
         statistics = stored.metadata.row_group(0).column(list(kinds).index("t")).statistics
         assert statistics.null_count == 1
+    before_1970 = struct.pack("<qI", DAY - 1, JULIAN_EPOCH - 1)
+    assert before_1970 in path.read_bytes(), "days count from a midnight, nanoseconds from the day"
     assert {path for path, kind in physical.items() if kind == "INT96"} == {"n", "l", "r.b.c.d"}
 
 
@@ -140,6 +142,18 @@ def test_a_time_that_nanoseconds_cannot_count_is_refused_and_not_another_one(
     with pytest.raises(InvalidRequestError, match="column v: expected times from 1677 to 2262"):
         Table.open(tmp_path).to_arrow()
     assert Table.open(tmp_path).to_arrow(columns=["k", "i"]).num_rows == 3
+
+
+@covers("META-17")
+def test_times_of_orc_that_nanoseconds_cannot_count_are_refused(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v TIMESTAMP(3)", primary_key=["k"], options=DV)
+    far = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([253_402_214_400_000], pa.timestamp("ms"))})
+    table.upsert(far)
+    assert Table.open(tmp_path).to_arrow().equals(far.cast(table.schema.arrow_schema))
+    rewritten(tmp_path, as_orc)
+    with pytest.raises(InvalidRequestError, match="expected times from 1677 to 2262"):
+        Table.open(tmp_path).to_arrow()
+    assert Table.open(tmp_path).to_arrow(columns=["k"]).num_rows == 1
 
 
 @pytest.mark.spark

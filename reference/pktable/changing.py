@@ -12,7 +12,7 @@ Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMP-17.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -25,10 +25,12 @@ from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remov
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog.commit import CommittedError, Committer, StaleSequenceError
 from pktable.catalog.state import Identity, States, TableState
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
 from pktable.local import CompactionTask, Query
 from pktable.rows import ChangeKind
 
-ATTEMPTS = 20
+ATTEMPTS = 200  # to win a race against others who write the same buckets; each loss is another's success
 
 
 class Runner(Protocol):
@@ -51,6 +53,10 @@ class Runner(Protocol):
     def to_arrow(self, files: TableFiles, query: Query) -> pa.Table: ...
 
     def count(self, files: TableFiles, query: Query) -> int: ...
+
+    def check(
+        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]: ...
 
 
 @dataclass(slots=True)

@@ -14,6 +14,9 @@ from pktable.bucket.compact import compact_bucket
 from pktable.bucket.read import BucketRead, read_bucket
 from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles, remove_created
 from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
+from pktable.check.walk import check_here
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
 from pktable.rows import ChangeKind, as_changes
@@ -108,6 +111,12 @@ class LocalRunner:
 
     def count(self, files: TableFiles, query: Query) -> int:
         return sum(table.num_rows for table in _tables(files, query))
+
+    def check(
+        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Check buckets one after the other."""
+        return check_here(files, tasks, progress)
 
 
 def run_task(files: TableFiles, task: CompactionTask) -> BucketChange:

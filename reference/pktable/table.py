@@ -22,6 +22,7 @@ from pktable_spec.vocabulary import RowKind
 from pktable.bucket.read import live_record_count
 from pktable.bucket.table_files import TableFiles
 from pktable.catalog.commit import Committer
+from pktable.catalog.expire import Expiry
 from pktable.catalog.listing import list_files
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.scan import plan_read
@@ -29,6 +30,8 @@ from pktable.catalog.schemas import create_schema, load_schemas
 from pktable.catalog.snapshots import Snapshots
 from pktable.catalog.state import States, TableState
 from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
+from pktable.check.findings import Progress
+from pktable.check.walk import Report, check_table
 from pktable.format.schema import TableSchema
 from pktable.format.snapshot import Snapshot
 from pktable.local import LocalRunner, Query
@@ -57,6 +60,7 @@ class Table:
         manifests = Manifests(store, root, schema, options)
         self._states = States(self._files, manifests)
         self._committer = Committer(self._files, self._snapshots, manifests, self._states, now_millis)
+        self._expiry = Expiry(self._files, self._snapshots, manifests, self._states)
         self._changer = Changer(self._files, self._states, self._committer, runner, now_millis)
         self._runner = runner
 
@@ -136,6 +140,39 @@ class Table:
         """
         state = self.prepare_compaction(full=full).commit(str(uuid.uuid4()))
         return state.id if state else None
+
+    # Keeping and letting go
+
+    def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
+        """Keep ``snapshot`` (None: the latest) under ``name``, also when it expires.
+
+        Raises InvalidRequestError if there is such a tag or nothing to tag, SnapshotNotFoundError.
+        Clauses: CMT-17.
+        """
+        found = self._snapshots.latest_id() if snapshot is None else snapshot
+        if found is None:
+            raise InvalidRequestError(f"tag {name!r}: expected a table with a snapshot, found none")
+        self._snapshots.put_tag(name, found)
+
+    def delete_tag(self, name: str) -> None:
+        """Drop a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        self._expiry.drop_tag(name)
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Return the snapshot that each tag keeps, by name."""
+        return {name: self._snapshots.tagged(name) for name in self._snapshots.tags()}
+
+    def expire_snapshots(
+        self, *, retain_last: int, older_than: int | str | datetime | None = None
+    ) -> list[int]:
+        """Expire the oldest snapshots and delete the files that then nothing needs; return the expired ids.
+
+        The ``retain_last`` newest stay, and with ``older_than`` (as ``timestamp`` of `read`) all from the
+        first one on that is not older. What a tag keeps can still be read by the tag.
+        Raises InvalidRequestError. Clauses: CMT-16, CMT-17.
+        """
+        limit = None if older_than is None else _millis(older_than)
+        return self._expiry.expire(retain_last=retain_last, older_than=limit)
 
     def prepare_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
@@ -221,6 +258,27 @@ class Table:
         state, files = self._state(snapshot, None, None)
         return list_files(files, self._states, state)
 
+    def check(
+        self,
+        *,
+        snapshot: int | None = None,
+        reads_rows: bool = True,
+        progress: Progress = lambda what, done, total: None,
+    ) -> Report:
+        """Check every invariant that stored bytes can show, and report what does not hold; nothing is changed.
+
+        ``snapshot``: only this one; otherwise all that can be read, and files that nothing refers to.
+        ``reads_rows``: False opens no data file. Raises SnapshotNotFoundError. Clauses: RD-11.
+        """
+        return check_table(
+            self._files.store,
+            self.path,
+            self._runner,
+            snapshot=snapshot,
+            reads_rows=reads_rows,
+            progress=progress,
+        )
+
     def _query(
         self,
         state: TableState,
@@ -279,6 +337,24 @@ def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
         found = ", ".join(map(str, columns)) or "none"
         raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
     return list(columns)
+
+
+def check(
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    snapshot: int | None = None,
+    reads_rows: bool = True,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """Check the table at ``path``, even one too damaged to be opened; otherwise as `Table.check`.
+
+    Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    """
+    store, root = open_store(path)
+    return check_table(
+        store, root, _runner(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
+    )
 
 
 def _millis(timestamp: int | str | datetime) -> int:

@@ -210,6 +210,31 @@ class TableUnderTest(Protocol):
         """Forget everything held in memory and read the table from what is stored."""
         ...
 
+    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        """Commit two write-only writes begun on one snapshot, as writers that know nothing of each other.
+
+        They may number their records alike (LSM-4); they have no key in common.
+        """
+        ...
+
+    def enable_vectors(self) -> None:
+        """Switch deletion vectors on by a new schema and nothing else, and open the table again.
+
+        This and the next two act on files; a table held in memory does nothing.
+        """
+        ...
+
+    def damage_vectors(self, number: int) -> bool:
+        """Flip one bit of the latest snapshot's index files, read, put it back; return whether the read refused.
+
+        ``number``: which bit, counted from the end, modulo all bits there are.
+        """
+        ...
+
+    def reorder_vectors(self) -> None:
+        """Write the latest snapshot's index manifest as another writer may: the same ranges in reverse order."""
+        ...
+
     def begin_write(self, changes: Sequence[Change]) -> int:
         """Write the files of a write-only write and commit nothing; return a ticket."""
         ...

@@ -32,7 +32,8 @@ from pktable.lsm.vectors import VectorMaintainer
 
 
 def choose(files: TableFiles, state: BucketState, *, full: bool) -> Pick | None:
-    """Return what to compact in a bucket, or None. Reads nothing. Clauses: CMP-3, CMP-7."""
+    """Return what to compact in a bucket, or None. Reads no data. Clauses: CMP-3, CMP-7, DV-15."""
+    full = full or files.may_hide_unmarked(state.files)
     runs = sorted_runs(state.files, files.order)
     return pick_full(runs, files.options, vector_names(state)) if full else pick(runs, files.options)
 
@@ -145,11 +146,6 @@ class _Compaction:
             return
         keys = window.winning_rows(needed).select(list(self._files.key_columns))
         for file, positions in locator.locate(keys):
-            vector = self._vectors.vector_of(file.file_name)
-            if vector is not None:
-                low, high = int(positions[0]), int(positions[-1])
-                already = vector.mask(high - low + 1, low)[positions - low]
-                positions = positions[~already]
             self._marked += self._vectors.mark(file.file_name, positions)
 
     def _locator(self) -> Locator | None:

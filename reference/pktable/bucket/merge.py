@@ -13,10 +13,9 @@ Clauses: MRG-1 to MRG-5, LSM-1, CMP-12, CMP-16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ from pktable.lsm.runs import Run
 WINDOW_BYTES = 64 << 20  # of Arrow memory over all buffers of one merge
 FEWEST_ROWS = 1 << 10  # in a buffer, however many runs there are
 
+Tables = Iterable[tuple[str, pa.Table]]
 Indices = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -93,36 +93,60 @@ def merge(
     names = (*files.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
     wanted = (*names, *(column for column in columns if column not in names))
     oldest_first = [run for run in reversed(runs) if any(keep(file) for file in run.files)]
-    rows = sum(file.row_count for run in oldest_first for file in run.files)
-    size = max(1, sum(file.file_size for run in oldest_first for file in run.files))
+    share = rows_to_hold(oldest_first, window_bytes)
+
+    def live(run: Run) -> Tables:
+        for file in run.files:
+            if file.file_name in at_hand:
+                yield files.data_path(place, file), at_hand[file.file_name].select(wanted)
+            elif keep(file):
+                reader = DataReader(files, place, file)
+                vector = vectors.get(file.file_name)
+                for table in reader.live(wanted, vector, batch_rows=min(share, 1 << 17)):
+                    yield reader.path, table
+
+    for parts in aligned(files, [RunBuffer(live(run), share, run.level) for run in oldest_first]):
+        cuts = [len(keys) for _, _, keys in parts]
+        levels = np.repeat(np.array([buffer.level for buffer, _, _ in parts], dtype=np.int32), cuts)
+        records = pa.concat_tables([rows for _, rows, _ in parts])
+        together = np.concatenate([keys for _, _, keys in parts])
+        yield _grouped(records, together, levels, single=sum(cut > 0 for cut in cuts) == 1)
+
+
+def rows_to_hold(runs: Sequence[Run], window_bytes: int) -> int:
+    """Return how many rows of each of ``runs`` fit into ``window_bytes`` of Arrow memory, roughly."""
+    rows = sum(file.row_count for run in runs for file in run.files)
+    size = max(1, sum(file.file_size for run in runs for file in run.files))
     # A compressed file unpacks to a few times its size; what matters is only that the bound is of the right order.
-    share = max(FEWEST_ROWS, int(window_bytes / max(1, len(oldest_first)) / max(8, 4 * size / max(1, rows))))
-    buffers = [_Buffer(files, place, run, vectors, wanted, share, keep, at_hand) for run in oldest_first]
+    return max(FEWEST_ROWS, int(window_bytes / max(1, len(runs)) / max(8, 4 * size / max(1, rows))))
+
+
+def aligned(
+    files: TableFiles, buffers: Sequence[RunBuffer]
+) -> Iterator[list[tuple[RunBuffer, pa.Table, Encoded]]]:
+    """Yield windows of keys: for each buffer that has rows left its part of the window, which may be none of it.
+
+    A part is its rows and their encoded keys, which compare with those of the same window only. All rows of a
+    key are in one window. Raises CorruptFileError where the rows of a run are not in key order.
+    """
     while True:
         for buffer in buffers:
             buffer.fill()
         live = [buffer for buffer in buffers if buffer.rows]
         if not live:
             return
-        yield _window(live, files)
-
-
-def _window(buffers: Sequence[_Buffer], files: TableFiles) -> Window:
-    keys = encode_keys(
-        [[b.table.column(name) for name in files.key_columns] for b in buffers], files.key_types
-    )
-    for buffer, encoded in zip(buffers, keys, strict=True):
-        buffer.expect_ascending(encoded)
-    bounds = [encoded[-1] for buffer, encoded in zip(buffers, keys, strict=True) if buffer.more]
-    if bounds:
-        bound = min(bounds)
-        cuts = [int(np.searchsorted(encoded, bound, side="right")) for encoded in keys]
-    else:
-        cuts = [len(encoded) for encoded in keys]
-    levels = np.repeat(np.array([b.level for b in buffers], dtype=np.int32), cuts)
-    records = pa.concat_tables([buffer.take(cut) for buffer, cut in zip(buffers, cuts, strict=True)])
-    together = np.concatenate([encoded[:cut] for encoded, cut in zip(keys, cuts, strict=True)])
-    return _grouped(records, together, levels, single=sum(cut > 0 for cut in cuts) == 1)
+        keys = encode_keys(
+            [[b.table.column(name) for name in files.key_columns] for b in live], files.key_types
+        )
+        for buffer, encoded in zip(live, keys, strict=True):
+            buffer.expect_ascending(encoded)
+        bounds = [encoded[-1] for buffer, encoded in zip(live, keys, strict=True) if buffer.more]
+        bound = min(bounds) if bounds else None
+        yield [
+            (buffer, buffer.take(cut), encoded[:cut])
+            for buffer, encoded in zip(live, keys, strict=True)
+            for cut in [len(encoded) if bound is None else int(np.searchsorted(encoded, bound, side="right"))]
+        ]
 
 
 def _grouped(records: pa.Table, keys: Encoded, levels: npt.NDArray[np.int32], *, single: bool) -> Window:
@@ -145,39 +169,17 @@ def _grouped(records: pa.Table, keys: Encoded, levels: npt.NDArray[np.int32], *,
     return Window(records, order[ends], starts, order, levels)
 
 
-class _Buffer:
-    """The next records of one run."""
+class RunBuffer:
+    """The next records of one run. ``tables``: with the path each comes from; ``share``: rows to hold at once."""
 
-    def __init__(
-        self,
-        files: TableFiles,
-        place: Place,
-        run: Run,
-        vectors: Mapping[str, DeletionVector],
-        columns: Sequence[str],
-        share: int,
-        keep: Callable[[DataFileMeta], bool],
-        at_hand: Mapping[str, pa.Table],
-    ) -> None:
-        self.level = run.level
+    def __init__(self, tables: Tables, share: int, level: int) -> None:
+        self.level = level
         self.more = True
-        self._share = share
-        self._path = place.directory
-        self._pending: list[pa.Table] = []
         self.rows = 0
-
-        def tables() -> Iterator[pa.Table]:
-            for file in run.files:
-                if file.file_name in at_hand:
-                    yield at_hand[file.file_name].select(columns)
-                elif keep(file):
-                    self._path = files.data_path(place, file)
-                    reader = DataReader(files, place, file)
-                    yield from reader.live(
-                        columns, vectors.get(file.file_name), batch_rows=min(share, 1 << 17)
-                    )
-
-        self._tables = tables()
+        self._tables = iter(tables)
+        self._share = share
+        self._path = ""
+        self._pending: list[pa.Table] = []
 
     @property
     def table(self) -> pa.Table:
@@ -188,10 +190,11 @@ class _Buffer:
     def fill(self) -> None:
         """Read on until the buffer has its share of rows, or the run is at its end."""
         while self.more and self.rows < self._share:
-            table: Any = next(self._tables, None)
-            if table is None:
+            following = next(self._tables, None)
+            if following is None:
                 self.more = False
-            elif table.num_rows:
+            elif following[1].num_rows:
+                self._path, table = following
                 self._pending.append(table)
                 self.rows += table.num_rows
 

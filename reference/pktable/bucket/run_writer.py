@@ -20,7 +20,8 @@ from pktable.bucket.table_files import NewFiles, Place, TableFiles
 from pktable.format.binary_row import encode_row
 from pktable.format.data_file import PARQUET_WRITE_OPTIONS
 from pktable.format.manifest import DataFileMeta
-from pktable.format.parquet_times import FooterSink, has_nanoseconds, stored_schema
+from pktable.format.parquet_footer import FooterSink
+from pktable.format.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 
@@ -95,12 +96,11 @@ class _OpenFile:
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         if compressed:
             options |= {"compression": "zstd", "compression_level": files.options.zstd_level}
-        self._footer: FooterSink | None = None
-        self._schema = schema
+        self._footer, self._schema = FooterSink(self.sink), schema
         if has_nanoseconds(schema):
-            self._footer, self._schema = FooterSink(self.sink, schema), stored_schema(schema)
+            self._footer, self._schema = FooterSink(self.sink, with_times(schema)), stored_schema(schema)
             options["use_deprecated_int96_timestamps"] = True
-        self._writer = pq.ParquetWriter(self._footer or self.sink, self._schema, **options)
+        self._writer = pq.ParquetWriter(self._footer, self._schema, **options)
         self._rows = self._deletes = 0
         self._sequences: list[int] = []
         self._first = self._last = b""
@@ -122,10 +122,7 @@ class _OpenFile:
         self._value_stats.append(collect_stats(table, fields, truncate=self._files.options.stats_truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
-        if self._footer is None:
-            self._writer.close()
-        else:
-            self._footer.finish(self._writer)
+        self._footer.finish(self._writer)
         size = self.sink.tell()
         self.sink.close()
         fields = stats_fields(self._files)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.options import TableOptions
+from pktable_spec.options import TableOptions, parse_options
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.format.binary_row import decode_row
@@ -111,6 +111,18 @@ class TableFiles:
             self.schemas = {**self.schemas, schema_id: known}
         return known
 
+    def may_hide_unmarked(self, live: Sequence[DataFileMeta]) -> bool:
+        """Whether a file of ``live`` may replace rows that no vector marks.
+
+        So may one above others that was written before the table had deletion vectors. Clauses: DV-15.
+        """
+        if not self.options.deletion_vectors_enabled:
+            return False
+        deepest = max((file.level for file in live), default=0)
+        schemas = {file.schema_id for file in live if 0 < file.level < deepest}
+        # The schema of an old snapshot, which `under` reads it by, had no vectors if its options say so.
+        return any(not parse_options(self.schema_of(one).options).deletion_vectors_enabled for one in schemas)
+
     def under(self, schema: TableSchema) -> TableFiles:
         """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14."""
         other = TableFiles(self.store, self.root, schema, self.options, self.schemas)
@@ -169,7 +181,7 @@ class TableFiles:
     def place(self, partition: bytes, bucket: int) -> Place:
         """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
 
-        Clauses: META-9.
+        Raises InvalidRequestError if it spells no directory. Clauses: META-9.
         """
         fields, options = self.schema.partition_fields, self.options
         parts = [self.root]
@@ -195,9 +207,11 @@ class TableFiles:
         """Return where the bucket's vectors are written. Clauses: META-18."""
         return place.directory if self.options.index_in_data_directory else f"{self.root}/index"
 
-    def index_path(self, place: Place, entry: IndexManifestEntry) -> str:
+    def index_path(self, entry: IndexManifestEntry) -> str:
         """Return the path of an index of vectors, or its URI if it lies elsewhere. Clauses: META-18."""
-        return entry.external_path or f"{self.index_directory(place)}/{entry.file_name}"
+        if entry.external_path:
+            return entry.external_path
+        return f"{self.index_directory(self.place(entry.partition, entry.bucket))}/{entry.file_name}"
 
     def located(self, path: str) -> tuple[FileIO, str]:
         """Return the store that has ``path``, which may be a URI, and the path in it. Clauses: META-18."""
@@ -215,8 +229,8 @@ class TableFiles:
         """
         if state.index is None:
             return {}
-        entry, path = state.index, self.index_path(state.place, state.index)
-        found = self._vectors.get(path, lambda: self._read_index(path, entry))
+        entry, path = state.index, self.index_path(state.index)
+        found = self._vectors.get(path, lambda: self.read_vectors(entry))
         for file in state.files:
             vector = found.get(file.file_name)
             if vector is not None and vector.max_position >= file.row_count:
@@ -228,7 +242,9 @@ class TableFiles:
                 )
         return found
 
-    def _read_index(self, path: str, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+    def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+        """Return the vectors of an index file by data file, read anew. Raises CorruptFileError. Clauses: DVF-5."""
+        path = self.index_path(entry)
         try:
             store, place = self.located(path)
             data = store.read(place)

@@ -60,13 +60,13 @@ def needs_merge(files: TableFiles, wanted: Sequence[DataFileMeta]) -> bool:
     """Whether some record of ``wanted`` may have to give way to another, or be dropped.
 
     Not so above level 0 where no file holds retractions: with vectors there is one live record per key
-    (DV-12), with first-row one record. Otherwise that takes a single run. Clauses: RD-1, RD-4, RD-5, RD-13.
+    (DV-12), with first-row one record. Otherwise that takes a single run. Clauses: RD-1, RD-4, RD-5, RD-13, DV-15.
     """
     if any(file.delete_row_count != 0 for file in wanted):
         return True
     levels = {file.level for file in wanted}
     if files.options.one_record_per_key:
-        return 0 in levels
+        return 0 in levels or files.may_hide_unmarked(wanted)
     return len(levels) > 1 or (0 in levels and len(wanted) > 1)
 
 

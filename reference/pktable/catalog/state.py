@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pktable_spec.errors import CorruptFileError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.bucket.table_files import BucketState, TableFiles
@@ -75,10 +75,14 @@ class States:
         return make_state(snapshot, metas, entries, indexes, at=self._files.root)
 
     def bucket(self, state: TableState, identity: Identity) -> BucketState:
-        """Return one bucket of ``state``."""
-        return BucketState(
-            self._files.place(*identity), state.files.get(identity, ()), state.indexes.get(identity)
-        )
+        """Return one bucket of ``state``. Raises CorruptFileError."""
+        try:
+            place = self._files.place(*identity)
+        except InvalidRequestError as error:
+            raise CorruptFileError(
+                "partition", at=self._files.root, expected="the name of a directory", found=error
+            ) from None
+        return BucketState(place, state.files.get(identity, ()), state.indexes.get(identity))
 
 
 def make_state(

@@ -1,20 +1,105 @@
-"""The commands that check: ``verify`` the project, ``replay-git`` a repository."""
+"""The commands that check: ``check`` a table, ``verify`` the project, ``replay-git`` a repository."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 from pktable_spec.errors import InvalidRequestError
 
 import pktable
-from pktable.cli.commands import app, spark_session
+from pktable.check.findings import ERROR, NOTE, Finding
+from pktable.check.walk import Report
+from pktable.cli.commands import OnSpark, TablePath, app, spark_session
+from pktable.cli.output import Format, print_rows
 from pktable.cli.progress import Reporter
 from pktable.git_history import GitHistory
 from pktable.replay import BATCHES, StoredStream, Summary, create_table, replay
+from pktable.table import check as check_table
+
+
+class Severity(str, Enum):
+    """How grave a finding is."""
+
+    ERROR = ERROR
+    NOTE = NOTE
+
+
+FINDINGS = pa.schema(
+    [
+        ("severity", pa.string()),
+        ("clause", pa.string()),
+        ("partition", pa.string()),
+        ("bucket", pa.int32()),
+        ("file", pa.string()),
+        ("what", pa.string()),
+        ("expected", pa.string()),
+        ("found", pa.string()),
+        ("snapshots", pa.list_(pa.int64())),
+    ]
+)
+
+
+@app.command()
+def check(
+    path: TablePath,
+    snapshot: Annotated[
+        int | None, typer.Option(metavar="N", help="Only this snapshot; by default all, and the tags.")
+    ] = None,
+    metadata_only: Annotated[
+        bool, typer.Option("--metadata-only", help="Open no data file: metadata and vectors only.")
+    ] = False,
+    severity: Annotated[
+        Severity, typer.Option(help="The least that is reported: notes too, or errors alone.")
+    ] = Severity.NOTE,
+    output: Annotated[
+        Format, typer.Option("--format", help="A line for people, or rows for programs.")
+    ] = Format.TABLE,
+    spark: OnSpark = False,
+) -> None:
+    """Report every violated invariant of a table, ours or anyone's; exit 1 if there is one.
+
+    The rows of each file are read once, however many snapshots have it.
+    """
+    with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
+        report = check_table(
+            path,
+            spark=spark_session() if spark else None,
+            snapshot=snapshot,
+            reads_rows=not metadata_only,
+            progress=show,
+        )
+    findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
+    if output is Format.TABLE:
+        for finding in findings:
+            print(finding)
+        print(_counted(report, findings))
+    else:
+        rows = [asdict(finding) for finding in findings]
+        print_rows(pa.Table.from_pylist(rows, schema=FINDINGS), output)
+    raise typer.Exit(1 if findings else 0)
+
+
+def _unseen(what: str, done: int, total: int) -> None:
+    """Progress where nobody watches it."""
+
+
+def _counted(report: Report, findings: Sequence[Finding]) -> str:
+    """Return what was looked at and found in one line."""
+    errors = sum(finding.severity == ERROR for finding in findings)
+    told = f"errors: {errors}, notes: {len(findings) - errors}" if findings else "clean"
+    return (
+        f"{told}; checked: {report.snapshots} snapshots, {report.buckets} buckets, {report.files} data files, "
+        f"{report.rows} rows"
+    )
 
 
 @app.command()

@@ -125,13 +125,51 @@ def read(
     rows = open_table(path, spark).to_arrow(
         snapshot=snapshot,
         tag=tag,
-        timestamp=int(timestamp) if timestamp and timestamp.isdigit() else timestamp,
+        timestamp=_moment(timestamp),
         fresh=fresh,
         where=where,
         columns=None if columns is None else _names(columns),
         limit=limit,
     )
     print_rows(rows, output)
+
+
+@app.command()
+def tag(
+    path: TablePath,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the tag; without it the tags are listed.")
+    ] = None,
+    snapshot: SnapshotId = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Drop the tag and what only it kept.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Keep a snapshot under a name, drop a name, or list the names."""
+    table = open_table(path)
+    if name is None:
+        rows = [{"tag": tag, "snapshot": kept.id} for tag, kept in table.tags().items()]
+        schema = pa.schema([("tag", pa.string()), ("snapshot", pa.int64())])
+        print_rows(pa.Table.from_pylist(rows, schema=schema), output)
+    elif delete:
+        table.delete_tag(name)
+        print(f"dropped tag {name}")
+    else:
+        table.create_tag(name, snapshot=snapshot)
+        print(f"tag {name} keeps snapshot {table.tags()[name].id}")
+
+
+@app.command()
+def expire(
+    path: TablePath,
+    retain_last: Annotated[int, typer.Option(metavar="N", help="How many of the newest snapshots stay.")],
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="Only snapshots older than this: ISO text or milliseconds."),
+    ] = None,
+) -> None:
+    """Expire the oldest snapshots, and delete the files that then nothing needs."""
+    expired = open_table(path).expire_snapshots(retain_last=retain_last, older_than=_moment(older_than))
+    print(f"expired snapshots {expired[0]} to {expired[-1]}" if expired else "nothing to do")
 
 
 @app.command()
@@ -195,6 +233,10 @@ def spark_session() -> Any:
 
 def _tell(snapshot: int | None, done: str) -> None:
     print("nothing to do" if snapshot is None else f"{done}, snapshot {snapshot}")
+
+
+def _moment(text: str | None) -> int | str | None:
+    return int(text) if text and text.isdigit() else text
 
 
 def _names(text: str) -> list[str]:

@@ -27,6 +27,8 @@ import fastavro
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
+from pktable.format.bounds import ALWAYS_ALLOWED, MOST_TIMES, require_bounded, unpacked
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
@@ -189,6 +191,8 @@ def _snappy(block: bytes) -> bytes:
         shift += 7
         if byte < 0x80:
             break
+    if length > MOST_TIMES * len(block) + ALWAYS_ALLOWED:
+        raise ValueError(f"{length} bytes of {len(block)}")
     data: bytes = pa.decompress(block[:-4], length, codec="snappy", asbytes=True)
     if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
         raise ValueError("another CRC-32")
@@ -197,11 +201,12 @@ def _snappy(block: bytes) -> bytes:
 
 CODECS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
     b"null": bytes,
-    b"zstandard": zstd.decompress,
-    b"deflate": lambda block: zlib.decompress(block, -15),
+    b"zstandard": lambda block: unpacked(block, zstd.ZstdDecompressor()),
+    # Some writers leave parts of the checksum of zlib, which frames what Avro wants unframed.
+    b"deflate": lambda block: unpacked(block, zlib.decompressobj(-15), rest=4),
     b"snappy": _snappy,
-    b"bzip2": bz2.decompress,
-    b"xz": lzma.decompress,
+    b"bzip2": lambda block: unpacked(block, bz2.BZ2Decompressor()),
+    b"xz": lambda block: unpacked(block, lzma.LZMADecompressor()),
 }
 """How the blocks of a container are packed; Paimon wrote snappy before it wrote zstandard."""
 
@@ -211,7 +216,9 @@ CODECS_NAMED: Final = tuple(name.decode() for name in CODECS)
 @lru_cache(maxsize=64)
 def _parse(text: bytes) -> Any:
     """Return a parsed schema without logical types: times stay the integers they are stored as."""
-    return fastavro.parse_schema(_physical(json.loads(text)))
+    schema = fastavro.parse_schema(_physical(json.loads(text)))
+    require_bounded(schema)
+    return schema
 
 
 def _physical(schema: Any) -> Any:

@@ -71,7 +71,7 @@ def partition_path(
 
     ``legacy_names``: the option ``partition.legacy-name``, by default true, under which a DATE is spelled
     as its number of days. ``default_name``: what null and blank values are called.
-    Raises InvalidRequestError for types that spell no directory. Clauses: META-9.
+    Raises InvalidRequestError for types and times that spell no directory. Clauses: META-9.
     """
     return "/".join(
         f"{escaped(field.name)}={escaped(_spelled(value, field.type, legacy_names) or default_name)}"
@@ -96,7 +96,7 @@ def _spelled(value: Value, t: DataType, legacy_names: bool) -> str:
         text = f"{value:f}"
     elif t.root == "DATE" and not legacy_names:
         assert isinstance(value, int)
-        text = (datetime.date(1970, 1, 1) + datetime.timedelta(days=value)).isoformat()
+        text = _after_epoch(days=value).date().isoformat()
     elif t.root in TIMESTAMPS:
         assert isinstance(value, int)
         text = _timestamp(value, t, legacy_names)
@@ -114,7 +114,7 @@ def _is_blank(text: str) -> bool:
 def _timestamp(nanos: int, t: DataType, legacy_names: bool) -> str:
     """Return a timestamp as Java spells it: ISO with T, or with a space and at least ``precision`` digits."""
     seconds, nanos = divmod(nanos, 1_000_000_000)
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    moment = _after_epoch(seconds=seconds)
     digits = f"{nanos:09d}"
     if not legacy_names:
         assert t.precision is not None
@@ -126,3 +126,12 @@ def _timestamp(nanos: int, t: DataType, legacy_names: bool) -> str:
             digits = digits[:-3]
         return f"{moment.isoformat()}.{digits}"
     return moment.isoformat(timespec="seconds" if moment.second else "minutes")
+
+
+def _after_epoch(*, days: int = 0, seconds: int = 0) -> datetime.datetime:
+    try:
+        return datetime.datetime(1970, 1, 1) + datetime.timedelta(days=days, seconds=seconds)
+    except OverflowError:
+        raise InvalidRequestError(
+            f"partition value {days or seconds} {'days' if days else 'seconds'} after 1970: expected a year up to 9999"
+        ) from None

@@ -2,15 +2,14 @@
 
 A vector is a set of positions, kept as roaring bitmaps of 32 bits under the high half of the position; a
 vector of the 32-bit kind has the one under 0. Both kinds store a length, a magic that tells them apart,
-the bitmaps and a CRC-32. The CRC is checked first, because the bitmap library is then given only what
-some writer meant; what the library read must serialise to as many bytes as it was given.
+the bitmaps and a CRC-32. A vector in memory is its stored bitmaps, checked, so that nothing is paid for
+positions nobody asks for; a vector that grows is a VectorBuilder until it is done.
 
 Clauses: DV-1, DVF-2, DVF-3, DVF-4, DVF-5, DVF-6.
 """
 
 from __future__ import annotations
 
-import array
 import struct
 import zlib
 from collections.abc import Iterable
@@ -20,9 +19,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pyroaring import BitMap
 
-from pktable.format.roaring import fill_mask
+from pktable.format.roaring import EMPTY_DATA, Bitmap, read_bitmap
+from pktable.format.roaring_builder import BitmapBuilder
 
 Positions = npt.NDArray[np.int64]
 
@@ -31,8 +30,6 @@ MAGIC_64: Final = struct.pack("<i", 1681511377)
 FRAME_BYTES: Final = 8  # of a stored vector that its length does not count: length and CRC
 GREATEST_POSITION: Final = {32: (1 << 31) - 1, 64: (1 << 48) - 1}
 """The format's limit for 32 bits; for 64 bits ours, beyond any file, so that bitmaps stay countable."""
-
-FEW: Final = 4096  # positions that are kept as an array too, because that is faster to search
 
 _LENGTH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
@@ -46,9 +43,9 @@ class DeletionVector:
     Clauses: DV-1, DVF-4.
     """
 
-    def __init__(self, bitmaps: dict[int, Any], bits: int) -> None:
-        """Take ownership of ``bitmaps``, by high half of the position, ascending, none of them empty."""
-        self._bitmaps = bitmaps
+    def __init__(self, bitmaps: dict[int, Bitmap], bits: int) -> None:
+        """Take ``bitmaps`` by high half of the position, ascending, none of them empty."""
+        self.bitmaps = bitmaps
         self.bits = bits
 
     @classmethod
@@ -58,84 +55,61 @@ class DeletionVector:
         Raises InvalidRequestError for a position beyond the kind's limit.
         """
         assert bits in GREATEST_POSITION
-        if isinstance(positions, np.ndarray):
-            found: Positions = positions.astype(np.int64, copy=False)
-        else:
-            found = np.fromiter(positions, np.int64)
-        if not len(found):
-            return cls({}, bits)
-        least, greatest = int(found.min()), int(found.max())
-        if least < 0 or greatest > GREATEST_POSITION[bits]:
-            raise InvalidRequestError(
-                f"positions of a {bits}-bit vector: expected 0 to {GREATEST_POSITION[bits]}, "
-                f"found {least} to {greatest}"
-            )
-        if greatest < 1 << 32:
-            return cls({0: _bitmap(found)}, bits)
-        highs = found >> 32
-        return cls({int(high): _bitmap(found[highs == high]) for high in np.unique(highs)}, bits)
+        return cls({}, bits).union(positions)
 
     @cached_property
     def cardinality(self) -> int:
         """How many positions are deleted."""
-        return sum(len(bitmap) for bitmap in self._bitmaps.values())
+        return sum(bitmap.cardinality for bitmap in self.bitmaps.values())
 
     @cached_property
     def max_position(self) -> int:
         """The greatest deleted position, -1 if there is none."""
-        if not self._bitmaps:
+        if not self.bitmaps:
             return -1
-        high = max(self._bitmaps)
-        return int(high << 32 | self._bitmaps[high].max())
+        high = max(self.bitmaps)
+        return high << 32 | self.bitmaps[high].greatest
 
     def positions(self) -> Positions:
         """Return the deleted positions, ascending."""
-        parts = [
-            np.frombuffer(bitmap.to_array(), np.uint32).astype(np.int64) | high << 32
-            for high, bitmap in self._bitmaps.items()
-        ]
+        parts = [bitmap.positions() + np.int64(high << 32) for high, bitmap in self.bitmaps.items()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-    @cached_property
-    def _few(self) -> Positions | None:
-        return self.positions() if self.cardinality <= FEW else None
-
-    @cached_property
-    def _serialized(self) -> dict[int, bytes]:
-        return {high: bitmap.serialize() for high, bitmap in self._bitmaps.items()}
 
     def mask(self, row_count: int, start: int = 0) -> npt.NDArray[np.bool_]:
         """Return for ``row_count`` rows from ``start`` on whether each is deleted. Clauses: DV-1, RD-7."""
         mask = np.zeros(row_count, np.bool_)
-        if self._few is not None:
-            first, last = np.searchsorted(self._few, (start, start + row_count))
-            mask[self._few[first:last] - start] = True
-            return mask
-        for high, data in self._serialized.items():
-            fill_mask(mask, start - (high << 32), data)
+        for high, bitmap in self.bitmaps.items():
+            bitmap.fill(mask, start - (high << 32))
         return mask
 
+    def words(self) -> npt.NDArray[np.int64]:
+        """Return the mask up to the greatest position as bits of words: of word ``i >> 6`` bit ``i & 63``."""
+        words = np.zeros((self.max_position + 64) // 64, np.int64)
+        for high, bitmap in self.bitmaps.items():
+            bitmap.fill_bits(words.view(np.uint8)[high << 29 :])
+        return words
+
     def union(self, positions: npt.NDArray[Any] | Iterable[int]) -> DeletionVector:
-        """Return a vector that also deletes ``positions``. Clauses: DV-11."""
-        more = DeletionVector.from_positions(positions, self.bits)._bitmaps
-        bitmaps = {
-            high: self._bitmaps[high] | more[high]
-            if high in self._bitmaps and high in more
-            # A bitmap belongs to one vector only.
-            else (self._bitmaps.get(high) or more[high]).copy()
-            for high in sorted(self._bitmaps.keys() | more.keys())
-        }
-        return DeletionVector(bitmaps, self.bits)
+        """Return a vector that also deletes ``positions``, in any order. Clauses: DV-11.
+
+        Raises InvalidRequestError for a position beyond the kind's limit.
+        """
+        builder = VectorBuilder(self)
+        builder.mark(_ascending(positions))
+        return builder.vector()
+
+    def difference(self, other: DeletionVector) -> Positions:
+        """Return the positions, ascending, that this one deletes and ``other`` does not. Clauses: DV-11."""
+        return np.setdiff1d(self.positions(), other.positions(), assume_unique=True)
 
     def __contains__(self, position: object) -> bool:
         if not isinstance(position, (int, np.integer)) or position < 0:
             return False
-        bitmap = self._bitmaps.get(int(position) >> 32)
-        return bitmap is not None and int(position) & 0xFFFF_FFFF in bitmap
+        return bool(self.mask(1, int(position))[0])
 
     def __eq__(self, other: object) -> bool:
         """Return whether both delete the same positions, whatever kind they are stored as."""
-        return isinstance(other, DeletionVector) and self._bitmaps == other._bitmaps
+        return isinstance(other, DeletionVector) and np.array_equal(self.positions(), other.positions())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -146,40 +120,98 @@ class DeletionVector:
         return _unpickled, (encode_vector(self),)
 
 
+class VectorBuilder:
+    """A deletion vector that grows, from ``base`` on, whose kind it keeps. Clauses: DV-1, DV-11, DVF-4."""
+
+    def __init__(self, base: DeletionVector) -> None:
+        self._bits = base.bits
+        self._builders = {high: BitmapBuilder(bitmap) for high, bitmap in base.bitmaps.items()}
+
+    def mark(self, positions: Positions) -> int:
+        """Delete ``positions``, ascending and unique; return how many were not deleted before.
+
+        Raises InvalidRequestError for a position beyond the kind's limit.
+        """
+        if not len(positions):
+            return 0
+        self._expect_inside(int(positions[0]), int(positions[-1]))
+        if positions[-1] < 1 << 32:
+            return self._builder(0).add(positions)
+        new = 0
+        for high in range(int(positions[0]) >> 32, (int(positions[-1]) >> 32) + 1):
+            first, end = np.searchsorted(positions, (high << 32, high + 1 << 32))
+            if first < end:
+                new += self._builder(high).add(positions[first:end] - (high << 32))
+        return new
+
+    def mark_mask(self, mask: npt.NDArray[np.bool_], start: int = 0) -> int:
+        """Delete ``start + i`` for every True ``mask[i]``; return how many were not deleted before.
+
+        Raises InvalidRequestError for a position beyond the kind's limit.
+        """
+        if start < 0 or bool(mask[max(0, GREATEST_POSITION[self._bits] + 1 - start) :].any()):
+            self._expect_inside(start, start + len(mask) - 1)
+        new = at = 0
+        while at < len(mask):
+            high, low = divmod(start + at, 1 << 32)
+            part = mask[at : at + (1 << 32) - low]
+            if part.any():
+                new += self._builder(high).add_mask(part, low)
+            at += len(part)
+        return new
+
+    def _expect_inside(self, least: int, greatest: int) -> None:
+        limit = GREATEST_POSITION[self._bits]
+        if least < 0 or greatest > limit:
+            raise InvalidRequestError(
+                f"positions of a {self._bits}-bit vector: expected 0 to {limit}, found {least} to {greatest}"
+            )
+
+    def _builder(self, high: int) -> BitmapBuilder:
+        return self._builders.setdefault(high, BitmapBuilder())
+
+    def vector(self) -> DeletionVector:
+        """Return the vector of what is deleted so far."""
+        return DeletionVector(
+            {high: self._builders[high].build() for high in sorted(self._builders)}, self._bits
+        )
+
+
+def _ascending(positions: npt.NDArray[Any] | Iterable[int]) -> Positions:
+    """Return ``positions`` ascending and unique."""
+    if isinstance(positions, np.ndarray):
+        found: Positions = positions.astype(np.int64, copy=False)
+    else:
+        found = np.fromiter(positions, np.int64)
+    return found if bool(np.all(found[1:] > found[:-1])) else np.unique(found)
+
+
 def _unpickled(blob: bytes) -> DeletionVector:
     return decode_vector(blob, at="a pickled vector")
 
 
-def _bitmap(positions: Positions) -> Any:
-    """Return the bitmap of the low halves. The library takes array.array many times faster than numpy's."""
-    low = array.array("I", np.ascontiguousarray(positions.astype(np.uint32)).tobytes())
-    assert low.itemsize == 4
-    return BitMap(low)
-
-
 def encode_vector(vector: DeletionVector) -> bytes:
     """Return the stored form of ``vector``, from its length to its CRC. Clauses: DVF-2, DVF-3, DVF-6."""
-    bitmaps = {high: _optimized(bitmap) for high, bitmap in vector._bitmaps.items()}
+    return b"".join(stored_parts(vector))
+
+
+def stored_parts(vector: DeletionVector) -> list[Any]:
+    """Return the stored form of ``vector`` in parts, the great ones not copied."""
+    bitmaps = {high: bitmap.run_optimized().data for high, bitmap in vector.bitmaps.items()}
     if vector.bits == 32:
-        body = MAGIC_32 + bitmaps.get(0, EMPTY_BITMAP)
+        body: list[Any] = [MAGIC_32, bitmaps.get(0, EMPTY_DATA)]
     else:
-        count = max(bitmaps) + 1 if bitmaps else 0
-        parts = [_KEY.pack(high) + bitmaps.get(high, EMPTY_BITMAP) for high in range(count)]
-        body = b"".join([MAGIC_64, _COUNT.pack(count), *parts])
-    return _LENGTH.pack(len(body)) + body + _CRC.pack(zlib.crc32(body))
+        count = max(bitmaps, default=-1) + 1
+        body = [MAGIC_64, _COUNT.pack(count)]
+        for high in range(count):
+            body += [_KEY.pack(high), bitmaps.get(high, EMPTY_DATA)]
+    checksum = 0
+    for part in body:
+        checksum = zlib.crc32(part, checksum)
+    return [_LENGTH.pack(sum(map(len, body))), *body, _CRC.pack(checksum)]
 
 
-def _optimized(bitmap: Any) -> bytes:
-    copy = bitmap.copy()
-    copy.run_optimize()
-    data: bytes = copy.serialize()
-    return data
-
-
-EMPTY_BITMAP: Final = _optimized(BitMap())
-
-
-def decode_vector(blob: bytes, *, at: str, cardinality: int | None = None) -> DeletionVector:
+def decode_vector(blob: bytes | memoryview, *, at: str, cardinality: int | None = None) -> DeletionVector:
     """Return the vector that ``blob`` holds, which is all of it, from length to CRC. Raises CorruptFileError.
 
     ``cardinality``: what the index manifest says, where it does. Clauses: DVF-2 to DVF-5.
@@ -212,23 +244,23 @@ def decode_vector(blob: bytes, *, at: str, cardinality: int | None = None) -> De
 
 
 def _decode_32(payload: memoryview, at: str) -> DeletionVector:
-    bitmap, size = _read_bitmap(payload, at)
-    if size != len(payload):
-        raise CorruptFileError("bitmap length", at=at, expected=size, found=len(payload))
-    return DeletionVector({0: bitmap} if bitmap else {}, 32)
+    bitmap = read_bitmap(payload, at)
+    if len(bitmap.data) != len(payload):
+        raise CorruptFileError("bitmap length", at=at, expected=len(bitmap.data), found=len(payload))
+    return DeletionVector({0: bitmap} if bitmap.cardinality else {}, 32)
 
 
 def _decode_64(payload: memoryview, at: str) -> DeletionVector:
     if len(payload) < _COUNT.size:
         raise CorruptFileError("bitmap count", at=at, expected=f"{_COUNT.size} bytes", found=len(payload))
     (count,) = _COUNT.unpack_from(payload)
-    least = _KEY.size + len(EMPTY_BITMAP)
+    least = _KEY.size + len(EMPTY_DATA)
     if not 0 <= count <= (len(payload) - _COUNT.size) // least:
         raise CorruptFileError(
             "bitmap count", at=at, expected=f"at most {len(payload) // least}", found=count
         )
     offset, previous = _COUNT.size, -1
-    bitmaps: dict[int, Any] = {}
+    bitmaps: dict[int, Bitmap] = {}
     for _ in range(count):
         if len(payload) - offset < least:
             raise CorruptFileError(
@@ -237,22 +269,10 @@ def _decode_64(payload: memoryview, at: str) -> DeletionVector:
         (high,) = _KEY.unpack_from(payload, offset)
         if high <= previous:
             raise CorruptFileError("bitmap key", at=at, expected=f"above {previous}", found=high)
-        bitmap, size = _read_bitmap(payload[offset + _KEY.size :], at)
-        if bitmap:
+        bitmap = read_bitmap(payload[offset + _KEY.size :], at)
+        if bitmap.cardinality:
             bitmaps[high] = bitmap
-        offset, previous = offset + _KEY.size + size, high
+        offset, previous = offset + _KEY.size + len(bitmap.data), high
     if offset != len(payload):
         raise CorruptFileError("bitmaps length", at=at, expected=offset, found=len(payload))
     return DeletionVector(bitmaps, 64)
-
-
-def _read_bitmap(data: Any, at: str) -> tuple[Any, int]:
-    """Return the bitmap at the start of ``data`` and its size in bytes."""
-    try:
-        bitmap = BitMap.deserialize(data)
-        written = bitmap.serialize()
-    except Exception as error:  # whatever the library raises on a damaged bitmap
-        raise CorruptFileError("bitmap", at=at, expected="a portable Roaring bitmap", found=error) from None
-    if data[: len(written)] != written:
-        raise CorruptFileError("bitmap", at=at, expected="the bytes of what they mean", found="other bytes")
-    return bitmap, len(written)

@@ -16,7 +16,7 @@ from typing import Final
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.format.deletion_vector import FRAME_BYTES, MAGIC_64, DeletionVector, decode_vector, encode_vector
+from pktable.format.deletion_vector import FRAME_BYTES, MAGIC_64, DeletionVector, decode_vector, stored_parts
 
 VERSION: Final = 1
 
@@ -44,11 +44,12 @@ def encode_index(vectors: Mapping[str, DeletionVector]) -> tuple[bytes, tuple[Ve
     ranges = []
     offset = 1
     for data_file, vector in vectors.items():
-        blob = encode_vector(vector)
-        length = len(blob) if vector.bits == 64 else len(blob) - FRAME_BYTES
+        stored = stored_parts(vector)
+        stored_bytes = sum(map(len, stored))
+        length = stored_bytes if vector.bits == 64 else stored_bytes - FRAME_BYTES
         ranges.append(VectorRange(data_file, offset, length, vector.cardinality))
-        parts.append(blob)
-        offset += len(blob)
+        parts += stored
+        offset += stored_bytes
     return b"".join(parts), tuple(ranges)
 
 
@@ -76,7 +77,9 @@ def decode_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict
                 f"vector of {place.data_file}", at=at, expected=f"bytes up to {end}", found=len(data)
             )
         vectors[place.data_file] = decode_vector(
-            data[offset:end], at=f"{at}: vector of {place.data_file}", cardinality=place.cardinality
+            memoryview(data)[offset:end],
+            at=f"{at}: vector of {place.data_file}",
+            cardinality=place.cardinality,
         )
         offset = end
     if offset != len(data):

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
 
+from pktable.format.bounds import is_file_name
+
 CHECKSUM: Final = re.compile(rb',\s*"pktable\.crc32"\s*:\s*(\d{1,10})\s*\}\s*\Z')
 GREATEST_LONG: Final = (1 << 63) - 1
 
@@ -86,6 +88,16 @@ class JsonObject:
         value = self._fields.get(name)
         if value is not None and not isinstance(value, str):
             raise self._wrong(name, "text", value)
+        return value
+
+    def file_name(self, name: str) -> str:
+        """Return a required name of a file."""
+        return str(self._required(name, "the name of a file", self.optional_file_name(name)))
+
+    def optional_file_name(self, name: str) -> str | None:
+        value = self.optional_text(name)
+        if value is not None and not is_file_name(value):
+            raise self._wrong(name, "the name of a file", value)
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:

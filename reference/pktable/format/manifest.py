@@ -19,6 +19,7 @@ from pktable_spec.errors import CorruptFileError
 
 from pktable.format import manifest_schemas
 from pktable.format.avro import decode_container, encode_container, encode_record
+from pktable.format.bounds import is_file_name
 from pktable.format.columnar_records import decode_columnar
 from pktable.format.dv_index import VectorRange
 from pktable.format.stats import SimpleStats
@@ -195,7 +196,7 @@ def decode_manifest_list(data: bytes, at: str, *, size: int | None = None) -> li
     """
     return [
         ManifestFileMeta(
-            file_name=record.get("_FILE_NAME", str),
+            file_name=record.name("_FILE_NAME"),
             file_size=record.get("_FILE_SIZE", int),
             num_added_files=record.get("_NUM_ADDED_FILES", int),
             num_deleted_files=record.get("_NUM_DELETED_FILES", int),
@@ -259,7 +260,7 @@ def decode_index_manifest(data: bytes, at: str, *, size: int | None = None) -> l
             partition=record.get("_PARTITION", bytes),
             bucket=record.get("_BUCKET", int),
             index_type=record.get("_INDEX_TYPE", str),
-            file_name=record.get("_FILE_NAME", str),
+            file_name=record.name("_FILE_NAME"),
             file_size=record.get("_FILE_SIZE", int),
             row_count=record.get("_ROW_COUNT", int),
             ranges=_ranges(record),
@@ -316,7 +317,7 @@ def _file_record(file: DataFileMeta) -> dict[str, Any]:
 
 def _file(record: _Record) -> DataFileMeta:
     return DataFileMeta(
-        file_name=record.get("_FILE_NAME", str),
+        file_name=record.name("_FILE_NAME"),
         file_size=record.get("_FILE_SIZE", int),
         row_count=record.get("_ROW_COUNT", int),
         min_key=record.get("_MIN_KEY", bytes),
@@ -366,6 +367,13 @@ class _Record:
         value = self.fields.get(name)
         if type(value) is not kind:
             raise self._wrong(name, kind.__name__, value)
+        return value
+
+    def name(self, name: str) -> str:
+        """Return the name of a file."""
+        value: str = self.get(name, str)
+        if not is_file_name(value):
+            raise self._wrong(name, "the name of a file", value)
         return value
 
     def optional(self, name: str, kind: type) -> Any:

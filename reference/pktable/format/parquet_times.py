@@ -10,12 +10,11 @@ Clauses: META-17.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
-TAIL_BYTES: Final = 8  # the footer's length and the magic
 NUM_CHILDREN: Final = 5  # fields of SchemaElement
 LOGICAL_TYPE: Final = 10
 BOOLEANS: Final = (1, 2)  # types of the compact encoding; these two are their own value
@@ -66,40 +65,10 @@ def annotated(footer: bytes, times: Sequence[Meaning | None]) -> bytes:
     return b"".join([*parts, footer[copied:]])
 
 
-class FooterSink:
-    """A sink for Arrow that passes everything on, until the footer comes: that is changed on its way."""
-
-    def __init__(self, sink: Any, schema: pa.Schema) -> None:
-        self._sink, self._times = sink, meanings(schema)
-        self._held: bytearray | None = None
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        if self._held is None:
-            self._sink.write(data)
-        else:
-            self._held += data
-        return len(data)
-
-    def tell(self) -> int:
-        return int(self._sink.tell()) + len(self._held or b"")
-
-    def flush(self) -> None:
-        self._sink.flush()
-
-    def close(self) -> None:
-        """Nothing: the sink belongs to whoever made it."""
-
-    def finish(self, writer: Any) -> None:
-        """Close ``writer``, and write the footer that it leaves."""
-        self._held = bytearray()
-        writer.close()
-        data, self._held = bytes(self._held), None
-        length = int.from_bytes(data[-TAIL_BYTES:][:4], "little")
-        start = len(data) - TAIL_BYTES - length
-        assert start >= 0, "the footer is written when the writer is closed"
-        footer = annotated(data[start:-TAIL_BYTES], self._times)
-        self._sink.write(data[:start] + footer + len(footer).to_bytes(4, "little") + data[-4:])
+def with_times(schema: pa.Schema) -> Callable[[bytes], bytes]:
+    """Return what makes of the footer of `stored_schema` that of ``schema``."""
+    times = meanings(schema)
+    return lambda footer: annotated(footer, times)
 
 
 def _leaves(kind: Any) -> Iterator[Any]:

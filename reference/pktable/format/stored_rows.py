@@ -13,18 +13,17 @@ import io
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
-from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.arrow_times import expect_countable, uncountable
 from pktable.format.avro import Container
 from pktable.format.avro_values import arrow_columns
+from pktable.format.parquet_footer import read_footer
 from pktable.format.parquet_times import has_nanoseconds
-from pktable.format.types import NANOS_PER, DataType
+from pktable.format.types import DataType
 
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
 READ_AHEAD_BYTES: Final = 1 << 20
@@ -56,7 +55,11 @@ class ParquetRows:
 
     def __init__(self, source: Any, at: str) -> None:
         self._file = pq.ParquetFile(
-            source, page_checksum_verification=True, buffer_size=READ_AHEAD_BYTES, pre_buffer=False
+            source,
+            metadata=read_footer(source, at=at),
+            page_checksum_verification=True,
+            buffer_size=READ_AHEAD_BYTES,
+            pre_buffer=False,
         )
         self._source, self._at = source, at
         self.metadata = self._file.metadata
@@ -70,7 +73,7 @@ class ParquetRows:
         for group in range(self.metadata.num_row_groups):
             rows = self.metadata.row_group(group).num_rows
             if parts is None or group in parts:
-                self._expect_times_fit(group, columns)
+                self._expect_countable(group, columns)
                 seen = 0
                 for table in self._group(group, rows, list(columns), batch_rows):
                     yield position + seen, table
@@ -79,25 +82,14 @@ class ParquetRows:
                     raise ValueError(f"{seen} of {rows} rows in row group {group}")
             position += rows
 
-    def _expect_times_fit(self, group: int, columns: Columns) -> None:
-        """Raise InvalidRequestError if a time is beyond what Arrow counts in nanoseconds: there it wraps."""
+    def _expect_countable(self, group: int, columns: Columns) -> None:
+        """Raise InvalidRequestError if a time of a row group is not what Arrow reads it as."""
         schema = self._file.schema_arrow
         fine = [name for name in columns if has_nanoseconds(pa.schema([schema.field(name)]))]
-        if not fine:
-            return
-        coarse = pq.ParquetFile(self._source, coerce_int96_timestamp_unit="ms")
-        for name in fine:
-            nanos, millis = (
-                [leaf for chunk in table.column(0).chunks for leaf in _times(chunk)]
-                for table in (file.read_row_group(group, columns=[name]) for file in (self._file, coarse))
-            )
-            for found, expected in zip(nanos, millis, strict=True):
-                scale = NANOS_PER[expected.type.unit] // NANOS_PER[found.type.unit]
-                if not np.array_equal(_counts(found) // scale, _counts(expected)):
-                    raise InvalidRequestError(
-                        f"{self._at}: column {name}: expected times from 1677 to 2262, which Arrow can count in "
-                        "nanoseconds, found another; leave the column out"
-                    )
+        if fine:
+            coarse = pq.ParquetFile(self._source, coerce_int96_timestamp_unit="ms")
+            nanos, millis = (file.read_row_group(group, columns=fine) for file in (self._file, coarse))
+            expect_countable(nanos, millis, self._at)
 
     def _group(self, group: int, rows: int, names: list[str], batch_rows: int) -> Iterator[pa.Table]:
         if rows <= batch_rows:
@@ -109,27 +101,13 @@ class ParquetRows:
             yield pa.Table.from_batches([batch])
 
 
-def _times(array: Any) -> Iterator[Any]:
-    """Yield all the times in an array, and in whatever it holds."""
-    if pa.types.is_timestamp(array.type):
-        yield array
-    elif pa.types.is_struct(array.type):
-        for i in range(array.type.num_fields):
-            yield from _times(array.field(i))
-    elif pa.types.is_map(array.type):
-        yield from _times(array.keys)
-        yield from _times(array.items)
-    elif pa.types.is_list(array.type):
-        yield from _times(array.values)
-
-
-def _counts(times: Any) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return found
-
-
 class OrcRows:
-    """An ORC file, read by stripes. The format has no checksums."""
+    """An ORC file, read by stripes. The format has no checksums.
+
+    Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as stored. So does a JVM whose zone is UTC; one of
+    another zone shifts them by it when it writes and back when it reads, unless the option
+    ``orc.timestamp-ltz.legacy.type`` is false.
+    """
 
     def __init__(self, source: Any, at: str) -> None:
         self._file, self._at = po.ORCFile(source), at
@@ -157,10 +135,7 @@ class OrcRows:
         except pa.ArrowInvalid as error:
             if "out of range for nanosecond" not in str(error):
                 raise
-            raise InvalidRequestError(
-                f"{self._at}: expected times from 1677 to 2262, as Arrow reads them from ORC, found {error}; "
-                "leave the column out"
-            ) from None
+            raise uncountable(self._at, error) from None
 
 
 def _unpadded(column: Any, kind: DataType) -> Any:

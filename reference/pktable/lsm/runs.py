@@ -12,6 +12,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pktable_spec.errors import CorruptFileError
+
 from pktable.format.binary_row import decode_row
 from pktable.format.manifest import DataFileMeta
 from pktable.format.types import DataType
@@ -32,6 +34,8 @@ class KeyOrder:
         key = self._decoded.get(row)
         if key is None:
             values = list(decode_row(row, self._types, at=at))
+            if None in values:
+                raise CorruptFileError("key", at=at, expected="no null", found=values)
             for i in self._floats:
                 values[i] = total_order(float(values[i]))
             if len(self._decoded) > 100_000:

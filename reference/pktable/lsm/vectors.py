@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pktable.format.deletion_vector import DeletionVector
+from pktable.format.deletion_vector import DeletionVector, VectorBuilder
 
 
 class VectorMaintainer:
@@ -19,34 +19,30 @@ class VectorMaintainer:
 
     def __init__(self, vectors: Mapping[str, DeletionVector], *, bits: int) -> None:
         self._vectors = dict(vectors)
+        self._growing: dict[str, VectorBuilder] = {}
         self._bits = bits
         self.modified = False
 
-    def vector_of(self, file: str) -> DeletionVector | None:
-        return self._vectors.get(file)
-
     def mark(self, file: str, positions: npt.NDArray[np.int64]) -> int:
-        """Mark ``positions`` (ascending, unique, none marked yet) of ``file``; return how many.
+        """Mark ``positions`` (ascending, unique) of ``file``; return how many were not marked before.
 
-        A vector keeps its kind: 32- and 64-bit vectors may lie side by side (DVF-4). Clauses: DV-1, DV-11.
+        A vector keeps its kind: 32- and 64-bit vectors may lie side by side (DVF-4). Clauses: DV-1, DV-9, DV-11.
         """
         if not len(positions):
             return 0
-        before = self._vectors.get(file)
-        after = (
-            before.union(positions) if before else DeletionVector.from_positions(positions, bits=self._bits)
-        )
-        assert after.cardinality == len(positions) + (before.cardinality if before else 0), (
-            "lookup found a marked row"
-        )
-        self._vectors[file] = after
-        self.modified = True
-        return len(positions)
+        if file not in self._growing:
+            before = self._vectors.get(file, DeletionVector({}, self._bits))
+            self._growing[file] = VectorBuilder(before)
+        marked = self._growing[file].mark(positions)
+        self.modified = self.modified or marked > 0
+        return marked
 
     def forget(self, file: str) -> None:
         """Drop the vector of a file that was rewritten. Clauses: DV-10."""
-        if self._vectors.pop(file, None) is not None:
-            self.modified = True
+        had_one = [vectors.pop(file, None) is not None for vectors in (self._vectors, self._growing)]
+        self.modified = self.modified or any(had_one)
 
     def vectors(self) -> Mapping[str, DeletionVector]:
-        return dict(self._vectors)
+        """Return the vectors as they are now, in the order in which their files came to have one."""
+        grown = {file: builder.vector() for file, builder in self._growing.items()}
+        return {**self._vectors, **grown}

@@ -14,8 +14,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -122,7 +120,7 @@ def _without_marked(
         pa.table(
             {
                 FILE: pa.array(sizes, pa.int64()) if by_size else pa.array(names),
-                WORDS: pa.array([_words(vector) for _, vector in marked.values()], pa.list_(pa.int64())),
+                WORDS: pa.array([vector.words() for _, vector in marked.values()], pa.list_(pa.int64())),
             }
         )
     )
@@ -136,10 +134,3 @@ def _unmarked() -> Column:
     word = F.get(F.col(WORDS), F.shiftright(POSITION, 6).cast("int"))
     bit = F.getbit(word, F.col(POSITION).bitwiseAND(F.lit(63)).cast("int"))
     return F.coalesce(bit, F.lit(0).cast("tinyint")) == F.lit(0).cast("tinyint")
-
-
-def _words(vector: DeletionVector) -> npt.NDArray[np.int64]:
-    """Return the vector as little-endian words, as long as its last marked position needs."""
-    mask = vector.mask(vector.max_position + 1)
-    packed = np.packbits(mask, bitorder="little")
-    return np.concatenate([packed, np.zeros(-len(packed) % 8, np.uint8)]).view("<i8")

@@ -9,10 +9,11 @@ Clauses: TBL-6, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import PkTableError
@@ -23,6 +24,9 @@ from pktable.bucket.read import BucketRead, read_bucket
 from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_created
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.state import Identity
+from pktable.check.bucket import BucketReport, BucketTask, check_bucket
+from pktable.check.findings import Progress
+from pktable.check.walk import check_here
 from pktable.local import CompactionTask, LocalRunner, Query, run_task
 from pktable.rows import ChangeKind, as_changes
 from pktable.spark.errors import raised_here
@@ -34,6 +38,9 @@ from pktable.spark.write import KIND_GIVEN, ORDER, write_frame
 DRIVER_BYTES = 4 << 20
 DRIVER_ROWS = 10_000
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
+CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
+
+Task = TypeVar("Task")
 
 
 @dataclass(slots=True)
@@ -84,7 +91,7 @@ class SparkRunner:
         """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
         if sum(map(_input_bytes, tasks)) <= self.driver_bytes:
             return LocalRunner().compact(files, tasks)
-        bins = self.session.createDataFrame(blob_table(_bins(tasks)))
+        bins = self.session.createDataFrame(blob_table(_bins(tasks, _input_bytes)))
         outcomes = collected(bins.mapInArrow(_compactor(files), BLOBS))
         changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
@@ -127,6 +134,32 @@ class SparkRunner:
         frame = self.read(files, query)
         with raised_here():
             return int(frame.count())
+
+    def check(
+        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Check buckets on executors, small ones several to a task; yield each report as it comes.
+
+        The work is several jobs, a few of them at once, so that progress can be told. Clauses: CMP-16.
+        """
+        if sum(task.input_bytes for task in tasks) <= self.driver_bytes:
+            yield from check_here(files, tasks, progress)
+            return
+        bins = _bins(tasks, lambda task: task.input_bytes)
+        total, done = sum(task.file_count for task in tasks), 0
+
+        def job(part: list[list[BucketTask]]) -> list[BucketReport]:
+            frame = self.session.createDataFrame(blob_table(list(part)))
+            return collected(frame.mapInArrow(_checker(files), BLOBS))
+
+        # Every so many bins to one job: each job has large ones and small ones.
+        parts = [part for start in range(CHECK_JOBS) if (part := bins[start::CHECK_JOBS])]
+        with ThreadPoolExecutor(CHECK_JOBS_AT_ONCE) as pool:
+            for future in as_completed([pool.submit(job, part) for part in parts]):
+                for report in future.result():
+                    done += report.files
+                    progress("data files", done, total)
+                    yield report
 
     def _small(self, rows: Any) -> pa.Table | None:
         """Return ``rows`` as Arrow, in order, if the driver may do the work; None otherwise."""
@@ -177,6 +210,15 @@ def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:
     return compact
 
 
+def _checker(files: TableFiles) -> Callable[[Batches], Batches]:
+    def check(batches: Batches) -> Batches:
+        for tasks in unpickled(batches):
+            for task in tasks:
+                yield result_batch(check_bucket(files, task))
+
+    return check
+
+
 def _outcome(files: TableFiles, task: CompactionTask) -> BucketChange | PkTableError:
     try:
         return run_task(files, task)
@@ -188,16 +230,16 @@ def _input_bytes(task: CompactionTask) -> int:
     return sum(file.file_size for file in task.chosen.files)
 
 
-def _bins(tasks: Sequence[CompactionTask]) -> list[list[CompactionTask]]:
+def _bins(tasks: Sequence[Task], input_bytes: Callable[[Task], int]) -> list[list[Task]]:
     """Group tasks so that small ones share a bin, largest first so that stragglers are small."""
-    bins: list[list[CompactionTask]] = []
+    bins: list[list[Task]] = []
     room = 0
-    for task in sorted(tasks, key=_input_bytes, reverse=True):
-        if not bins or room < _input_bytes(task):
+    for task in sorted(tasks, key=input_bytes, reverse=True):
+        if not bins or room < input_bytes(task):
             bins.append([])
             room = TASK_BYTES
         bins[-1].append(task)
-        room -= _input_bytes(task)
+        room -= input_bytes(task)
     return bins
 
 

@@ -36,7 +36,7 @@ class FileIO(Protocol):
         """Create ``path`` with ``data`` at once, or return False because it exists."""
 
     def list_names(self, directory: str) -> list[str]:
-        """Return the names in ``directory``; none if it does not exist."""
+        """Return the names in ``directory``; none if there is no such directory."""
 
     def exists(self, path: str) -> bool: ...
     def delete(self, path: str) -> None:
@@ -86,7 +86,7 @@ class LocalFileIO:
     def list_names(self, directory: str) -> list[str]:
         try:
             return os.listdir(directory)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def exists(self, path: str) -> bool:

@@ -58,7 +58,7 @@ def steps(mechanism: Mechanism, state: State, scope: Scope) -> Iterator[Step]:
     if state.snapshot - committed + len(busy) - staged < scope.compaction_limit:
         for compactor in scope.compactors:
             if compactor not in busy:
-                yield from _plans(mechanism, state, compactor)
+                yield from plans(mechanism, state, compactor)
     for job, work in state.pending:
         if isinstance(work, Plan):
             refused = mechanism.conflict(state, work) is not None
@@ -70,7 +70,8 @@ def steps(mechanism: Mechanism, state: State, scope: Scope) -> Iterator[Step]:
             yield Step("Crash", job, (), mechanism.crash(state, job))
 
 
-def _plans(mechanism: Mechanism, state: State, compactor: str) -> Iterator[Step]:
+def plans(mechanism: Mechanism, state: State, compactor: str) -> Iterator[Step]:
+    """Yield every compaction that ``compactor`` may plan, each once. Clauses: CMP-1, CMP-2, CMP-7, CMP-9."""
     runs = mechanism.runs(state)
     full = picks.full_pick(runs, mechanism.options)
     allowed = [*picks.allowed_picks(runs, mechanism.options), *([full] if full else [])]

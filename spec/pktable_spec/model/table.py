@@ -69,6 +69,19 @@ class ModelTable:
     def reopen(self) -> None:
         """Do nothing: all there is, is stored."""
 
+    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        for changes in (first, second):
+            self.write(changes, write_only=True)
+
+    def enable_vectors(self) -> None:
+        """Do nothing: there is no file to say so."""
+
+    def damage_vectors(self, number: int) -> bool:
+        return True
+
+    def reorder_vectors(self) -> None:
+        """Do nothing: there are no bytes."""
+
     def close(self) -> None:
         """Do nothing: there are no files."""
 

@@ -1,0 +1,320 @@
+"""What a check walks, what it leaves out, where it is run, and that good tables are clean."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import invariant, run_state_machine_as_test
+from pktable import NotATableError, SnapshotNotFoundError, Table
+from pktable.bucket.data_reader import DataReader
+from pktable.check import keys
+from pktable.cli import run
+from pktable.spark.runner import SparkRunner
+from pktable.table import check
+from pktable_spec.covers import covers
+
+from model_tests import corpus
+from model_tests.adapters import PaimonTable, local_backend
+from model_tests.check.surgeon import Surgeon
+from model_tests.check.test_findings import levels, make_table, tag_of_an_expired_snapshot
+from model_tests.checked import Checked
+from model_tests.machine import TableMachine
+from model_tests.profiles import Profile
+from model_tests.shared import each_paimon_table
+from model_tests.sparks import spark_session
+from model_tests.watched import Stats
+
+LEFT_BY_PAIMON = {"data-1599b187-f60c-439b-841c-b0fa0a78da4f-0.parquet"}
+"""Files in the real tables that no snapshot refers to: an intermediate run of a writer that compacted twice."""
+
+
+@pytest.fixture
+def surgeon(tmp_path: Path) -> Surgeon:
+    make_table(tmp_path / "table")
+    return Surgeon(tmp_path / "table")
+
+
+# Good tables are clean
+
+
+@each_paimon_table()
+@covers("RD-11")
+def test_a_table_that_paimon_wrote_is_clean(table: Path) -> None:
+    report = check(table)
+    assert report.snapshots
+    assert report.rows
+    assert [one for one in report.findings if Path(one.file).name not in LEFT_BY_PAIMON] == []
+
+
+def assert_clean(checked: Checked) -> None:
+    """Check both tables of a history. Only a write that was given up leaves files that nothing refers to."""
+    abandoned = checked.jobs or any(one.do == "abandon" for one in checked.history.operations)
+    for watched in (checked.main, *checked.twins):
+        assert isinstance(watched.table, PaimonTable)
+        report = watched.table._table.check()
+        found = [one for one in report.findings if not (abandoned and one.clause == "CMT-12")]
+        assert not found, "\n".join(map(str, found))
+        assert report.snapshots == len(watched.layouts) - 1
+
+
+@covers("CMT-1", "CMT-4", "CMT-5", "CMT-6", "META-11", "META-12", "DV-11", "DV-12", "LSM-6", "META-6")
+def test_a_table_is_clean_after_every_step_of_drawn_histories() -> None:
+    with local_backend() as open_table:
+
+        class Machine(TableMachine):
+            def __init__(self) -> None:
+                super().__init__(open_table, Profile("check", histories=25, steps=8), Stats())
+
+            @invariant()
+            def is_clean(self) -> None:
+                if hasattr(self, "checked"):
+                    assert_clean(self.checked)
+
+        Machine._hypothesis_internal_use_seed = 4
+        run_state_machine_as_test(
+            Machine,
+            settings=settings(
+                max_examples=25, stateful_step_count=8, suppress_health_check=list(HealthCheck)
+            ),
+        )
+
+
+@pytest.mark.parametrize("name", corpus.names())
+def test_a_table_is_clean_after_a_stored_history(name: str) -> None:
+    history = corpus.load(name)
+    with local_backend() as open_table:
+        checked = Checked(open_table, history, Profile("corpus", histories=1, steps=1, reread_limit=1))
+        for operation in history.operations:
+            checked.do(operation)
+        assert_clean(checked)
+        checked.close()
+
+
+# What is walked
+
+
+def test_a_tag_of_an_expired_snapshot_is_checked(surgeon: Surgeon) -> None:
+    tag_of_an_expired_snapshot(surgeon)
+    report = check(surgeon.root)
+    assert (report.findings, report.snapshots) == ([], 7)
+
+
+def test_files_of_branches_and_of_lasting_changelogs_are_referred_to(surgeon: Surgeon) -> None:
+    (surgeon.root / "snapshot/snapshot-1").rename(surgeon.root / "snapshot/kept")
+    shutil.copytree(surgeon.root / "snapshot", surgeon.root / "branch/branch-b/snapshot")
+    (surgeon.root / "branch/branch-b/snapshot/kept").rename(
+        surgeon.root / "branch/branch-b/snapshot/snapshot-1"
+    )
+    (surgeon.root / "snapshot/kept").unlink()
+    assert check(surgeon.root).findings == []
+    (surgeon.root / "changelog").mkdir()
+    (surgeon.root / "branch/branch-b/snapshot/snapshot-1").rename(surgeon.root / "changelog/changelog-1")
+    shutil.rmtree(surgeon.root / "branch")
+    assert check(surgeon.root).findings == []
+    (surgeon.root / "changelog/changelog-1").unlink()
+    assert {one.clause for one in check(surgeon.root).findings} == {"CMT-12"}
+
+
+def test_a_check_goes_on_after_damage(surgeon: Surgeon) -> None:
+    files = levels(surgeon)
+    surgeon.data_file(files[4]).write_bytes(b"")
+    surgeon.edit_file(files[5], min_sequence_number=9)
+    surgeon.edit_snapshot(2, total_record_count=1)
+    (surgeon.root / "manifest" / surgeon.lists(4)[1]).write_bytes(b"")
+    found = {(one.clause, one.snapshots) for one in check(surgeon.root).findings}
+    assert {
+        ("LSM-7", (3, 5, 6, 7)),
+        ("LSM-7", (1, 2, 3, 5, 6, 7)),
+        ("META-11", (2,)),
+        ("META-3", (4,)),
+    } <= found
+
+
+def test_what_shows_in_several_snapshots_is_one_finding(surgeon: Surgeon) -> None:
+    surgeon.relevel(levels(surgeon)[5], 5, 9)
+    (found,) = check(surgeon.root).findings
+    assert (found.snapshots, found.partition, found.bucket) == (tuple(range(2, 8)), "p=a", 0)
+    assert str(found) == (
+        f"error LSM-3: p=a/bucket-0/{levels(surgeon)[9]}: level: expected 0 to 5, found 9 (snapshots 2 to 7)"
+    )
+
+
+def test_one_snapshot_alone_is_checked(surgeon: Surgeon) -> None:
+    surgeon.edit_snapshot(3, total_record_count=1)
+    report = check(surgeon.root, snapshot=4)
+    assert (report.findings, report.snapshots, report.files) == ([], 1, 2)
+    assert len(check(surgeon.root, snapshot=3).findings) == 1
+    with pytest.raises(SnapshotNotFoundError, match="1 to 7"):
+        check(surgeon.root, snapshot=8)
+
+
+def test_metadata_alone_opens_no_data_file(surgeon: Surgeon, monkeypatch: pytest.MonkeyPatch) -> None:
+    surgeon.data_file(levels(surgeon)[4]).unlink()
+    monkeypatch.setattr(DataReader, "__init__", None)
+    report = check(surgeon.root, reads_rows=False)
+    assert [one.clause for one in report.findings] == ["CMT-15"]
+    assert report.rows == 0
+
+
+def test_each_row_is_read_once_whatever_the_number_of_snapshots(
+    surgeon: Surgeon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[tuple[str, bool]] = Counter()
+    original = DataReader.read
+
+    def counted(self: DataReader, columns: Sequence[str], **rest: Any) -> Iterator[tuple[int, pa.Table]]:
+        read[self.meta.file_name, "v" in columns] += 1
+        return original(self, columns, **rest)
+
+    monkeypatch.setattr(DataReader, "read", counted)
+    report = check(surgeon.root)
+    assert set(read.values()) == {1}
+    assert Counter(whole for _, whole in read)[True] == report.files == 4
+
+
+def test_memory_holds_a_window_of_rows_and_few_files(
+    surgeon: Surgeon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surgeon.put_vectors(4, {levels(surgeon)[5]: []})
+    surgeon.put_vectors(7, {levels(surgeon)[5]: [5]})
+    expected = check(surgeon.root).findings
+    assert [one.snapshots for one in expected] == [(4, 5, 6, 7)]
+    monkeypatch.setattr(keys, "MOST_FILES", 1)
+    monkeypatch.setattr("pktable.bucket.merge.FEWEST_ROWS", 1)
+    monkeypatch.setattr(keys, "WINDOW_BYTES", 1)
+    again = check(surgeon.root).findings
+    assert [(one.clause, one.snapshots) for one in again] == [("DV-12", (4, 5, 6, 7))]
+
+
+def test_twenty_runs_of_a_key_are_in_order_or_not(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={"write-only": "true"})
+    for step in range(20):
+        table.upsert(
+            pa.table({"k": pa.array([1, step], pa.int32()), "v": pa.array([step, step], pa.int32())})
+        )
+    assert check(tmp_path).findings == []
+    surgeon = Surgeon(tmp_path)
+    names = [entry.file.file_name for entry in surgeon.live(20)]
+    surgeon.edit_column(names[3], "_SEQUENCE_NUMBER", lambda numbers: [number + 2 for number in numbers])
+    surgeon.edit_file(names[3], max_sequence_number=9, min_sequence_number=8)
+    found = {one.clause for one in check(tmp_path).findings}
+    assert found == {"LSM-6"}
+
+
+def test_a_table_read_by_merging_has_a_key_once_in_a_run(tmp_path: Path) -> None:
+    make_table(tmp_path / "table", {"deletion-vectors.enabled": "false"})
+    assert check(tmp_path / "table").findings == []
+
+
+@pytest.mark.parametrize("name", ["nothing", "empty", "file"])
+def test_what_is_no_table_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotATableError):
+        check(tmp_path / name)
+
+
+# The tables that Paimon itself damages
+
+
+@covers("CMT-8", "DV-11")
+def test_two_writers_of_one_bucket_lose_a_delete_and_the_check_says_so(tmp_path: Path) -> None:
+    """The table is Paimon 0.9's own: two_writers/README.md says how it was made."""
+    zipfile.ZipFile(Path(__file__).parent / "two_writers/table.zip").extractall(tmp_path)
+    rows = [Table.open(tmp_path).to_arrow(snapshot=one, where="k <= 2").to_pylist() for one in (4, 6)]
+    assert [sorted(row["k"] for row in one) for one in rows] == [[2], [1, 2]]
+    found = check(tmp_path).findings
+    assert [(one.clause, one.snapshots) for one in found] == [("DV-11", (6,))]
+    assert "1 lost, first position 0" in found[0].found
+
+
+# Where it runs
+
+
+@pytest.mark.spark
+@covers("CMP-16")
+def test_spark_finds_the_same(tmp_path: Path) -> None:
+    spark = spark_session()
+    table = Table.create(
+        tmp_path,
+        "k INT, v STRING",
+        primary_key=["k"],
+        options={"deletion-vectors.enabled": "true", "bucket": "5"},
+    )
+    for step in range(3):
+        table.upsert(pa.table({"k": pa.array(range(step, 40), pa.int32()), "v": ["x" * step] * (40 - step)}))
+    surgeon = Surgeon(tmp_path)
+    damaged = next(surgeon.live(6)).file.file_name
+    surgeon.edit_file(damaged, min_sequence_number=0, max_sequence_number=10_000)
+    told: list[tuple[str, int, int]] = []
+    on_spark = Table.open(tmp_path, spark=spark)
+    on_spark._runner = SparkRunner(spark, driver_bytes=0)
+    report = on_spark.check(progress=lambda *what: told.append(what))
+    here = check(tmp_path)
+    assert report == here
+    assert here.errors == 1
+    assert told[-1] == ("data files", here.files, here.files)
+    assert len(told) > 7
+
+
+# The command
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def command(*arguments: object) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return command
+
+
+def test_the_command_says_clean_or_what_is_wrong(surgeon: Surgeon, cli: Any) -> None:
+    path = surgeon.root
+    counted = "checked: 7 snapshots, 1 buckets, 4 data files, 14 rows\n"
+    assert cli("check", path) == (0, f"clean; {counted}", "")
+    (path / "index/index-stray").write_bytes(b"")
+    code, out, err = cli("check", path)
+    assert (code, err) == (1, "")
+    assert out == (
+        "note CMT-12: index/index-stray: index file: expected something that refers to it, "
+        f"found nothing (a write under way, or what one left behind)\nerrors: 0, notes: 1; {counted}"
+    )
+    assert cli("check", path, "--severity", "error") == (0, f"clean; {counted}", "")
+    surgeon.edit_snapshot(3, total_record_count=1)
+    code, out, _ = cli("check", path, "--format", "jsonl")
+    assert code == 1
+    assert json.loads(out.splitlines()[0]) == {
+        "severity": "error",
+        "clause": "META-11",
+        "partition": "",
+        "bucket": None,
+        "file": "snapshot/snapshot-3",
+        "what": "total record count",
+        "expected": "12",
+        "found": "1",
+        "snapshots": [3],
+    }
+    assert cli("check", path, "--snapshot", 4, "--metadata-only")[0] == 0
+
+
+def test_the_command_refuses_what_is_no_table_and_reports_one_that_cannot_be_opened(
+    surgeon: Surgeon, tmp_path: Path, cli: Any
+) -> None:
+    code, out, err = cli("check", tmp_path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert cli("check", surgeon.root, "--snapshot", 99)[0] == 2
+    (surgeon.root / "schema/schema-0").write_text("{")
+    code, out, err = cli("check", surgeon.root)
+    assert (code, err) == (1, "")
+    assert out.startswith("error META-1: schema/schema-0: JSON")

@@ -1,0 +1,145 @@
+"""``python -m model_tests.mutants``: put in every mutant, measure how soon the harness kills it, and say so.
+
+Ends with 0 if every mutant died by the check meant for it and the clean build stayed green over the same seeds
+and budget, with 1 otherwise, with 2 if the caller asked for what there is not.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pktable.cli.progress import Reporter
+from rich.console import Console
+from rich.table import Table
+
+from model_tests.mutants import MUTANTS
+from model_tests.mutants.measure import HISTORIES, SEEDS, STEPS, Run, Score, measure, replay_all, store
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "mutants.md"
+WIDTH = 150
+
+
+def main(
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds draw histories for each mutant.")] = SEEDS,
+    only: Annotated[list[str] | None, typer.Option(help="A mutant by id, may be given again.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that draw side by side.")] = 2,
+    spark: Annotated[bool, typer.Option(help="Replay one killing history of each on Spark.")] = True,
+    write: Annotated[
+        bool, typer.Option(help=f"Write the table to {RESULTS.name}, if all was measured.")
+    ] = True,
+    keep: Annotated[bool, typer.Option(help="Store the small killing histories.")] = False,
+) -> None:
+    """Measure the harness: put in each bug, draw histories until a check finds it, shrink, replay on Spark."""
+    unknown = [name for name in only or () if name not in MUTANTS]
+    if unknown:
+        print(f"expected some of {', '.join(MUTANTS)}, found {', '.join(unknown)}", file=sys.stderr)
+        raise typer.Exit(2)
+    chosen = [MUTANTS[name] for name in only or MUTANTS]
+    started = time.monotonic()
+    with Reporter() as show:
+        clean, scores = measure(chosen, seeds, workers, show)
+        replay_all(scores, show, spark=spark)
+    seconds = time.monotonic() - started
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(table(scores))
+    for score in scores:
+        if score.history is not None:
+            console.print(f"{score.mutant.id}: {score.mutant.title}\n{score.history.to_json()}", markup=False)
+    if keep:
+        for score in scores:
+            if score.history is not None:
+                store(score)
+    if write and not only:
+        RESULTS.write_text(report(scores, clean, seconds), "utf-8")
+    problems = [f"{score.mutant.id}: {problem}" for score in scores if (problem := score.problem)]
+    problems += [
+        f"clean build, seed {run.seed}: {run.kill.message}\n{run.history}" for run in clean if run.kill
+    ]
+    print(f"clean build: {sum(run.steps for run in clean):,} steps over {len(clean)} seeds, {seconds:.0f} s")
+    print("\n".join(f"FAILED {one}" for one in problems) or f"all {len(scores)} mutants were killed")
+    raise typer.Exit(1 if problems else 0)
+
+
+def lines(scores: Iterable[Score]) -> list[tuple[str, ...]]:
+    """Return a line of the table for each mutant."""
+    return [
+        (
+            score.mutant.id,
+            score.mutant.title,
+            ", ".join(sorted({str(run.kill.check) for run in score.kills if run.kill})) or "nothing",
+            "survived" if score.median_steps is None else f"{score.median_steps:g}",
+            f"{len(score.kills)} of {len(score.runs)}",
+            str(len(score.history.operations)) if score.history else "",
+            on_spark(score),
+        )
+        for score in scores
+    ]
+
+
+HEADS = ("id", "fault", "killed by", "steps, median", "seeds", "shrunk to", "on Spark")
+
+
+def on_spark(score: Score) -> str:
+    """Say what became of a mutant on Spark."""
+    if score.mutant.local_only is not None:
+        return "not there"
+    if score.spark is None:
+        return "not replayed"
+    return f"killed, {score.mutant.spark}" if score.spark.meant else "survived"
+
+
+def table(scores: Sequence[Score]) -> Table:
+    """Return the scores as a table for a terminal."""
+    shown = Table(title="Mutants")
+    for head in HEADS:
+        shown.add_column(head, justify="right" if head in ("steps, median", "shrunk to") else "left")
+    for line in lines(scores):
+        shown.add_row(*line)
+    return shown
+
+
+def report(scores: Sequence[Score], clean: Sequence[Run], seconds: float) -> str:
+    """Return the page of results."""
+    python = f"Python {platform.python_version()}"
+    rows = ["| " + " | ".join(line) + " |" for line in (HEADS, ("---",) * len(HEADS), *lines(scores))]
+    bugs = [
+        f"* {score.mutant.id}: breaks {', '.join(score.mutant.clauses)}"
+        + (f"; seen as {', '.join(f'<{link}>' for link in score.mutant.links)}" if score.mutant.bugs else "")
+        + (f"; not on Spark: {score.mutant.local_only}" if score.mutant.local_only else "")
+        for score in scores
+    ]
+    seeds = len(clean)
+    return "\n".join(
+        [
+            "# Mutants",
+            "",
+            f"Made by `make mutants` in {seconds:.0f} s, {os.cpu_count()} cores, {python}. Each fault is put into the",
+            f"reference alone; {seeds} seeds draw up to {HISTORIES} histories of up to {STEPS} steps on the local",
+            "runner until a check fails. Steps are all operations until then, over all histories of the seed; a seed",
+            "that spends its budget counts as more than any. The shortest killing history is shrunk, its operations",
+            "counted, and it is replayed on Spark.",
+            "",
+            *rows,
+            "",
+            f"The clean build did {sum(run.steps for run in clean):,} steps with the same seeds and budget; "
+            f"{sum(run.kill is not None for run in clean)} of {seeds} seeds found something.",
+            "",
+            "## What each stands for",
+            "",
+            *bugs,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

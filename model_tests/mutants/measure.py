@@ -1,0 +1,210 @@
+"""Measure mutants: how many steps drawn histories take to kill each, what a small kill looks like, and on Spark.
+
+A seed draws histories until a check fails or its budget is spent; its steps are all operations done until then.
+The same seeds draw for every mutant, and for the clean build, which must get through all of its budget.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from pktable_spec.interface import OpenTable
+
+from model_tests.adapters import local_backend, spark_backend
+from model_tests.checked import replay
+from model_tests.harness import run_histories
+from model_tests.history import History
+from model_tests.mutants import MUTANTS
+from model_tests.mutants.registry import Kill, Mutant
+from model_tests.mutants.shrink import shrunk
+from model_tests.profiles import Profile
+
+SEEDS: Final = 20
+HISTORIES: Final = 40  # that a seed draws before it gives up
+STEPS: Final = 14  # of a history, after its first layers
+DRAWN: Final = Profile("mutants", HISTORIES, STEPS, reread_limit=1, refines=False, shrinks=False)
+STORED: Final = Profile("mutants", histories=1, steps=1, reread_limit=2, refines=False)
+MEMORY: Final = "/dev/shm"
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one seed came to. ``steps``: to the kill, or all that were done. ``mutant``: None is the clean build."""
+
+    mutant: str | None
+    seed: int
+    steps: int
+    kill: Kill | None = None
+    history: str | None = None
+
+
+@dataclass
+class Score:
+    """What is known of one mutant. ``spark``: what its history ended with there, None if it was not replayed."""
+
+    mutant: Mutant
+    runs: list[Run] = field(default_factory=list)
+    history: History | None = None
+    local: Kill | None = None
+    spark: Kill | None = None
+
+    @property
+    def kills(self) -> list[Run]:
+        return [run for run in self.runs if run.kill is not None and run.kill.meant]
+
+    @property
+    def median_steps(self) -> float | None:
+        """The median over all seeds, None if half of them or more did not kill it."""
+        steps = sorted(
+            [run.steps for run in self.kills] + [float("inf")] * (len(self.runs) - len(self.kills))
+        )
+        middle = median(steps) if steps else float("inf")
+        return None if middle == float("inf") else middle
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it as a measure of the harness, None if nothing."""
+        wrong = next((run for run in self.runs if run.kill is not None and not run.kill.meant), None)
+        if wrong is not None and wrong.kill is not None:
+            return f"seed {wrong.seed} ended by accident, {wrong.kill.check}: {wrong.kill.message}"
+        if self.runs and self.median_steps is None:
+            return f"survived {len(self.runs) - len(self.kills)} of {len(self.runs)} seeds"
+        for where, kill in (("here", self.local), ("on Spark", self.spark)):
+            if kill is not None and not kill.meant:
+                return f"its history, {where}: {kill.check}: {kill.message}"
+        return None
+
+
+def run_seed(mutant: str | None, seed: int) -> Run:
+    """Draw histories with a mutant, or none, until a check fails or the budget is spent."""
+    if os.path.isdir(MEMORY) and os.access(MEMORY, os.W_OK):
+        tempfile.tempdir = MEMORY  # tables of a few kilobytes, by the thousand
+    if mutant is None:
+        report = run_histories("local", replace(DRAWN, seed=seed))
+        kill = None if report.message is None else Kill(report.check, report.message, meant=False)
+    else:
+        fault = MUTANTS[mutant]
+        with fault.inject():
+            report = run_histories("local", replace(DRAWN, seed=seed, twin=fault.twin))
+        kill = None if report.message is None else fault.judge(report.check, report.message)
+    steps = report.steps_to_mismatch or report.stats.steps
+    return Run(mutant, seed, steps, kill, report.falsifying_history)
+
+
+def replayed(history: History, open_table: OpenTable, mutant: Mutant) -> Kill | None:
+    """Replay a history with a mutant; None if nothing noticed it."""
+    with mutant.inject():
+        try:
+            replay(history, open_table, replace(STORED, twin=mutant.twin))
+        except Exception as failure:  # judged by its check and message
+            return mutant.kill(failure)
+    return None
+
+
+def small_kill(mutant: Mutant, runs: Sequence[Run]) -> History | None:
+    """Return the shortest history that killed a mutant, made small."""
+    found = [History.from_json(json.loads(run.history)) for run in runs if run.history is not None]
+    if not found:
+        return None
+    shortest = min(found, key=lambda history: len(history.operations))
+    with local_backend() as open_table:
+
+        def kills(history: History) -> bool:
+            kill = replayed(history, open_table, mutant)
+            return kill is not None and kill.meant
+
+        return shrunk(shortest, kills)
+
+
+def shrunk_kill(mutant: str, runs: Sequence[Run]) -> History | None:
+    """`small_kill`, for a worker process."""
+    return small_kill(MUTANTS[mutant], runs)
+
+
+def measure(
+    mutants: Sequence[Mutant], seeds: int, workers: int, progress: Progress
+) -> tuple[list[Run], list[Score]]:
+    """Run every mutant and the clean build with every seed; return the clean runs and the scores."""
+    clean: list[Run] = []
+    scores = {mutant.id: Score(mutant) for mutant in mutants}
+    names: list[str | None] = [*scores, None]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = {name: [pool.submit(run_seed, name, seed) for seed in range(seeds)] for name in names}
+        shrinking = {}
+        for name in names:
+            for done, run in enumerate(waiting[name], 1):
+                (clean if name is None else scores[name].runs).append(run.result())
+                progress(f"{name or 'clean'}", done, seeds)
+            if name is not None:
+                shrinking[name] = pool.submit(shrunk_kill, name, scores[name].kills)
+        for name, history in shrinking.items():
+            scores[name].history = history.result()
+    return clean, list(scores.values())
+
+
+def replay_all(scores: Sequence[Score], progress: Progress, *, spark: bool) -> None:
+    """Replay the history of each mutant here and, where it lives there, on Spark."""
+    backends = [("local", local_backend)] + ([("spark", spark_backend)] if spark else [])
+    for name, backend in backends:
+        with backend() as open_table:
+            for done, score in enumerate(scores, 1):
+                if score.history is not None and (name == "local" or score.mutant.local_only is None):
+                    survived = Kill(None, "nothing noticed it", meant=False)
+                    found = replayed(score.history, open_table, score.mutant) or survived
+                    setattr(score, name, found)
+                progress(f"replayed, {name}", done, len(scores))
+
+
+def stored_path(mutant: Mutant) -> Path:
+    """Return where a mutant's history is stored."""
+    return Path(__file__).parent / "stored" / f"{mutant.id}.json"
+
+
+def stored_history(mutant: Mutant) -> History:
+    """Return the stored history that kills a mutant."""
+    return History.from_json(json.loads(stored_path(mutant).read_text("utf-8")))
+
+
+def store(score: Score) -> None:
+    """Store a mutant's small history, in the form of a corpus file."""
+    assert score.history is not None, "a mutant that was killed has a history"
+    why, of = json.dumps(score.mutant.title), json.dumps([score.mutant.id, *score.mutant.bugs])
+    body = score.history.to_json().removeprefix("{")
+    path = stored_path(score.mutant)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'{{"why": {why},\n "of": {of},\n {body}', "utf-8")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How many mutants there are, how many the stored histories kill by the check meant, and what is wrong."""
+
+    mutants: int
+    killed: int
+    problems: tuple[str, ...]
+
+
+def stored_kills(progress: Progress = lambda what, done, total: None, *, spark: bool = False) -> Summary:
+    """Replay the stored history of every mutant, without the fault and with it: seconds, for a summary."""
+    scores = [Score(mutant, history=stored_history(mutant)) for mutant in MUTANTS.values()]
+    replay_all(scores, progress, spark=spark)
+    problems = [f"{score.mutant.id}: {problem}" for score in scores if (problem := score.problem)]
+    with local_backend() as open_table:
+        for score in scores:
+            assert score.history is not None
+            try:
+                replay(score.history, open_table, STORED)
+            except Exception as failure:  # the clean build must get through all of them
+                problems.append(f"{score.mutant.id}, without the fault: {type(failure).__name__}: {failure}")
+    return Summary(len(scores), sum(score.problem is None for score in scores), tuple(problems))

@@ -1,0 +1,186 @@
+"""Faults of reads: filters, limits and positions. Each is put into the local reader and into Spark's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import reduce
+from threading import local
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from pktable.bucket import read
+from pktable.bucket.data_reader import DataReader, without_marked
+from pktable.bucket.row_groups import row_groups_that_may_match
+from pktable.bucket.table_files import TableFiles
+from pktable.catalog import scan
+from pktable.local import LocalRunner, Query
+
+from model_tests.mutants.registry import IN_THE_PLAN, NOT_PICKED, READ, Mutant, instead, patched
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FILE, INDEX, POSITION = "mutant_file", "mutant_index", "mutant_position"
+
+_asked = local()
+"""The query that this thread plans on Spark."""
+
+
+def _counted_after_filter(unmerged: Any) -> Any:
+    """Filter the rows of a file first, and count positions over those that are left."""
+
+    def filtered(files: Any, state: Any, columns: Any, predicate: Any) -> Iterator[Any]:
+        vectors = files.vectors(state)
+        for file in state.files:
+            reader, position = DataReader(files, state.place, file), 0
+            groups = row_groups_that_may_match(reader, files.schema, predicate) if predicate else None
+            for _, table in reader.read(columns, row_groups=groups):
+                kept = predicate.filter(table) if predicate else table
+                yield without_marked(kept, position, vectors.get(file.file_name))
+                position += kept.num_rows
+
+    return filtered
+
+
+def _limit_before_vectors(runner_read: Any) -> Any:
+    """Let a limit count the records of a file before its vector, or a filter, is applied."""
+
+    def limited(self: Any, files: Any, query: Query) -> Any:
+        def unmarked(table: Any, position: int, vector: Any) -> Any:
+            return without_marked(table.slice(0, query.limit), position, vector)
+
+        with mock.patch.object(read, "without_marked", unmarked):
+            return runner_read(self, files, query)
+
+    return limited
+
+
+def _base_not_added(unmarked: Any) -> Any:
+    """Count positions from the start of the row group."""
+    return lambda table, position, vector: unmarked(table, 0, vector)
+
+
+def _values_prune_always(ranges: Any) -> Any:
+    return lambda files, file, *, values: ranges(files, file, values=True)
+
+
+def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], Any]:
+    """Do ``first`` with the rows of a scan before positions are compared with vectors."""
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        try:
+            from pktable.spark import native, runner
+        except ImportError:  # no pyspark, no Spark to put it in
+            yield
+            return
+
+        def remembering(original: Any) -> Any:
+            def planned(self: Any, files: Any, query: Query) -> Any:
+                _asked.query = query
+                return original(self, files, query)
+
+            return planned
+
+        def small_filter(original: Any) -> Any:
+            return lambda rows, marked: _unmarked(first, rows, marked)
+
+        def joined(original: Any) -> Any:
+            return lambda session, rows, marked, schema: _unmarked(first, rows, marked)
+
+        with patched(
+            (runner.SparkRunner, "read", remembering),
+            (native, "_small_filter", small_filter),
+            (native, "_without_marked", joined),
+        )():
+            yield
+
+    return context
+
+
+def _unmarked(first: Callable[..., DataFrame], scan: DataFrame, marked: Mapping[str, Any]) -> DataFrame:
+    """Return the rows of ``scan`` whose positions no vector marks, as ``first`` leaves rows and positions."""
+    from pyspark.sql import Column
+    from pyspark.sql import functions as F
+
+    found = F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(INDEX)
+    rows = first(scan.select("*", *found), _asked.query)
+    dead = [
+        (F.col(FILE) == path.rpartition("/")[2]) & F.col(INDEX).isin(vector.positions().tolist())
+        for path, (_, vector) in marked.items()
+    ]
+    return rows.where(~reduce(Column.__or__, dead)).drop(FILE, INDEX)
+
+
+def _renumbered(rows: DataFrame, query: Query) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    kept = rows.where(query.predicate.text) if query.predicate is not None else rows
+    counted = F.row_number().over(Window.partitionBy(FILE).orderBy(INDEX)) - 1
+    return kept.withColumn(POSITION, counted).drop(INDEX).withColumnRenamed(POSITION, INDEX)
+
+
+def _limited(rows: DataFrame, query: Query) -> DataFrame:
+    return rows if query.limit is None else rows.limit(query.limit)
+
+
+def _both(*contexts: Callable[[], Any]) -> Callable[[], Any]:
+    @contextmanager
+    def context() -> Iterator[None]:
+        with contexts[0](), contexts[1]():
+            yield
+
+    return context
+
+
+MUTANTS = (
+    Mutant(
+        "M01a",
+        "positions are counted over the rows that a filter leaves",
+        _both(patched((read, "_unmerged", _counted_after_filter)), _in_spark(_renumbered)),
+        "query_agrees: ",
+        ("RD-6", "RD-7"),
+        bugs=("paimon#8987", "trino#22972", "trino#28885", "icebird#41"),
+        spark=IN_THE_PLAN,
+    ),
+    Mutant(
+        "M01b",
+        "positions are counted from the start of a row group",
+        patched((read, "without_marked", _base_not_added)),
+        READ,
+        ("RD-7",),
+        bugs=("paimon#3634", "paimon#4636"),
+        spark="nowhere",
+        local_only="Spark's own Parquet reader counts positions, with none of our code to change",
+    ),
+    Mutant(
+        "M02",
+        "a limit counts rows before vectors and filters have taken theirs",
+        _both(
+            patched((LocalRunner, "read", _limit_before_vectors)),
+            _in_spark(_limited),
+        ),
+        "query_agrees: ",
+        ("RD-9",),
+        bugs=("paimon#4296", "paimon#9141", "paimon#7665"),
+        spark=IN_THE_PLAN,
+    ),
+    Mutant(
+        "S4",
+        "rows superseded before vectors were switched on are taken for live",
+        patched((TableFiles, "may_hide_unmarked", instead(lambda self, live: False))),
+        rf"{READ}|{NOT_PICKED}",
+        ("DV-15", "DV-12"),
+        bugs=("paimon#5874", "paimon#6666"),
+    ),
+    Mutant(
+        "M19",
+        "statistics of values skip a file although a merge follows",
+        patched((scan, "_ranges", _values_prune_always)),
+        "query_agrees: ",
+        ("RD-8",),
+        bugs=("paimon#3995", "paimon#4065"),
+    ),
+)

@@ -1,0 +1,95 @@
+"""What the benchmarks of deletion vectors say follows from what they measured."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import dv_layouts
+from benchmarks.roaring.cells import IMPLEMENTATIONS
+from benchmarks.roaring.published import TABLE, Row
+from benchmarks.roaring.report import write_report
+
+SMALL, LARGE = Row(20, 2_000_000), Row(20, 2_000_000_000)
+
+
+def a_run(rows: list[Row], ours_ms: float, skipped: dict[str, str] | None = None) -> dict[str, Any]:
+    """A run in which Java takes 10 ns per row for everything, and ours ``ours_ms`` per million rows."""
+    cells = []
+    for row in rows:
+        for kind in ("random", "clustered"):
+            for name in IMPLEMENTATIONS:
+                cost = (ours_ms if name == "ours" else 10.0) * row.rows / 1e6
+                steps = ["add", "add-array.words", "add-mask.words", "serialize", "deserialize", "contains"]
+                steps += ["contains-rows", "mask.bits", "store", "load"]
+                times = {step: [2 * cost, cost] for step in steps}
+                facts = {"bytes": str(row.rows // 8), "digest": "same"}
+                cells.append(
+                    {"row": row.name, "rows": row.rows, "kind": kind, "bits": 32, "implementation": name}
+                    | {"wall_ms": times, "cpu_ms": times, "facts": facts, "peak_bytes": 3 << 30}
+                )
+    machine = dict.fromkeys(("cpu", "cores", "memory_gib", "system", "java", "RoaringBitmap"), "x")
+    machine |= dict.fromkeys(("python", "numpy", "pyroaring", "load_before", "load_after"), "x")
+    return {
+        "command": "python", "clock": "wall", "began": "", "minutes": 1, "machine": machine,
+        "skipped": skipped or {}, "cells": cells,
+    }  # fmt: skip
+
+
+def report_of(result: dict[str, Any], directory: Path) -> str:
+    write_report(result, directory / "report.md")
+    return (directory / "report.md").read_text()
+
+
+def test_a_faster_run_is_ahead_in_every_cell_and_makes_two_billion_usable(tmp_path: Path) -> None:
+    text = report_of(a_run([SMALL, LARGE], ours_ms=1.0), tmp_path)
+    assert "ahead in 16 of 16 cells" in text
+    assert "Behind" not in text
+    assert '"Two billion is essentially unusable"** is overturned' in text
+    assert "ours: 1.00, 1.00 ns and 1.00, 1.00 ns" in text
+    assert "No process took more than 3.0 GiB." in text
+
+
+def test_a_slower_run_names_where_it_is_behind_and_what_is_not_usable(tmp_path: Path) -> None:
+    text = report_of(a_run([SMALL, LARGE], ours_ms=11.0), tmp_path)
+    assert "ahead in 0 of 16 cells" in text
+    assert f"{LARGE.name}, clustered, 32 bits, contains: 22,000 to 20,000 ms" in text
+    assert "is not overturned in every step" in text
+    assert "Over it: built from arrays, built from masks, stored, loaded, masked." in text
+
+
+def test_a_row_that_does_not_fit_is_in_every_table_by_name(tmp_path: Path) -> None:
+    skipped = {LARGE.name: "needs 3.0 GiB of memory, 1.0 GiB are available"}
+    text = report_of(a_run([SMALL], ours_ms=1.0, skipped=skipped), tmp_path)
+    tables = text.count("| --- |")
+    assert text.count(f"| {LARGE.name} | skipped: needs 3.0 GiB of memory") == tables > 5
+    assert "not judged, no such row was run" in text
+    assert "not judged, there is one size only" in text
+
+
+def test_the_published_table_has_the_twelve_rows() -> None:
+    sizes = [2 * 10**power for power in (6, 7, 8, 9)]
+    assert list(TABLE) == [Row(percent, rows) for rows in sizes for percent in (20, 50, 80)]
+
+
+def test_the_three_layouts_say_the_same_and_only_offsets_need_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dv_layouts, "FILES", 2)
+    monkeypatch.setattr(dv_layouts, "ROWS", 400_000)
+    monkeypatch.setattr(dv_layouts, "WRITES", 4)
+    results = {
+        name: dv_layouts.measure(scenario, tmp_path / str(i), time.perf_counter)
+        for i, (name, scenario) in enumerate(dv_layouts.SCENARIOS.items())
+    }
+    for found in results.values():
+        assert found["map"].files == 1
+        assert found["map"].kept == found["offsets"].kept - (found["offsets"].files - 1)  # of a version each
+        assert found["list"].files == 4
+        assert found["map"].read_one_bytes == found["offsets"].read_one_bytes < found["map"].kept
+    text = "\n".join(dv_layouts.report(results, "python", "wall"))
+    assert all(name[1:] in text for name in dv_layouts.SCENARIOS)
+    assert "The choice of one map per bucket" in text

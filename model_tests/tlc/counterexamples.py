@@ -1,0 +1,256 @@
+"""Violations that TLC finds, kept as histories a reader can follow and a test can replay.
+
+A history is made from TLC's output by `history`, stored under spec/tla/counterexamples (its README.md
+tells the format), and compared with a fresh one whenever the models run. Files are named f1, f2, ... as
+they are committed, with ``bucket/`` before it in a table of several; positions count from 0.
+``python -m model_tests.tlc.counterexamples`` writes them all anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pktable_spec.model.graph import plans
+from pktable_spec.model.levels import KeyedChange
+from pktable_spec.model.mechanism import EMPTY, Mechanism, Plan, State
+from pktable_spec.model.options import ModelOptions
+from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
+
+from model_tests.tlc.checker import Outcome, TraceStep, run_models
+from model_tests.tlc.models import FOLDER, PASSES, Model, load
+from model_tests.tlc.values import Value
+
+STORED: Final = FOLDER / "counterexamples"
+Step: TypeAlias = dict[str, Any]
+
+
+def is_kept(model: Model) -> bool:
+    """Whether a model yields a history: one that ends, which the violation of a liveness property does not."""
+    return model.expected.violated != PASSES and model.specification != "FairSpec"
+
+
+def path_of(model: Model, folder: Path = STORED) -> Path:
+    return folder / f"{re.sub('[^a-z0-9]+', '-', model.name.lower()).strip('-')}.json"
+
+
+def history(outcome: Outcome) -> dict[str, Any]:
+    """Return the history of a violation, of plain JSON values."""
+    model, trace = outcome.model, outcome.trace
+    constants = model.constants
+    table = {
+        "levels": constants["MaxLevel"] + 1,
+        "trigger": constants.get("Trigger"),
+        "vectors": constants.get("Vectors"),
+        "buckets": constants.get("BucketCount", 1),
+    }
+    return {
+        "model": model.name,
+        "says": model.says,
+        "violated": outcome.violated,
+        "fault": dict(model.replaces),
+        "table": {name: value for name, value in table.items() if value is not None},
+        "steps": [_step(before, after) for before, after in pairwise(trace)],
+    }
+
+
+def as_text(told: Mapping[str, Any]) -> str:
+    """Return the text of a stored history: one step a line."""
+    head = ",\n ".join(
+        f"{json.dumps(name)}: {json.dumps(value)}" for name, value in told.items() if name != "steps"
+    )
+    steps = ",\n  ".join(json.dumps(step) for step in told["steps"])
+    return f'{{{head},\n "steps": [\n  {steps}\n ]}}\n'
+
+
+def problems(outcomes: Sequence[Outcome], folder: Path = STORED, *, all_of_them: bool = True) -> list[str]:
+    """Compare the stored histories with what TLC found just now; no others may be there if these are all."""
+    found = []
+    expected = {path_of(one.model, folder): one for one in outcomes if is_kept(one.model)}
+    for path, outcome in expected.items():
+        if not path.is_file():
+            found.append(f"{outcome.model.name}: expected a history {path.name}, found none")
+        elif path.read_text("utf-8") != as_text(history(outcome)):
+            found.append(f"{outcome.model.name}: expected the trace of TLC in {path.name}, found another")
+    found += [
+        f"{path.name}: no model has this history" for path in set(folder.glob("*.json")) - set(expected)
+    ]
+    return sorted(found)
+
+
+# ------------------------------------------------------------------ from TLC's states
+
+
+def _step(before: TraceStep, after: TraceStep) -> Step:
+    old, new = before.state, after.state
+    step: Step = {"action": after.action}
+    if "runs" in new and "files" not in new:
+        return {**step, "runs": [[run["level"], _records(_by_key(run["records"]))] for run in new["runs"]]}
+    changed = [job for job in sorted(new["pending"] or ()) if old["pending"][job] != new["pending"][job]]
+    if changed:
+        (step["job"],) = changed
+        step |= _work(old["pending"][changed[0]], new["pending"][changed[0]])
+    several = "snapshots" in new
+    buckets = new["files"] if several else {None: new["files"]}
+    for bucket, files in buckets.items():
+        earlier = old["files"][bucket] if several else old["files"]
+        if files != earlier:
+            created = {
+                _name(n, bucket): files[n - 1]
+                for n in range(1, len(files) + 1)
+                if files[n - 1 : n] != earlier[n - 1 : n]
+            }
+            step.setdefault("creates", {}).update(
+                {name: _records(file["records"]) for name, file in created.items()}
+            )
+            if "job" not in step:
+                step["changes"] = [
+                    record[:3] for file in created.values() for record in _records(file["records"])
+                ]
+    if several:
+        return step | _of_table(old, new)
+    if new["snapshot"] != old["snapshot"] or (old["live"], old["vectors"]) != (new["live"], new["vectors"]):
+        step |= {"snapshot": new["snapshot"], "live": _live(new["live"]), "vectors": _vectors(new["vectors"])}
+    return step
+
+
+def _work(old: Mapping[str, Value], new: Mapping[str, Value]) -> Step:
+    """Return what was staged, if that is what the step did."""
+    if old["kind"] != "idle":
+        return {"base": new["base"]} if new.get("phase") == "metadata" else {}
+    if "parts" in new:
+        if new["kind"] == "write":
+            return {"changes": [_change(one) for one in new["changes"]]}
+        ((bucket, plan),) = new["parts"].items()
+        return _plan(plan, bucket)
+    if new["kind"] == "write":
+        return {"changes": [_change(one) for one in new["changes"]], "first": new["first"]}
+    return _plan(new)
+
+
+def _plan(plan: Mapping[str, Value], bucket: object = None) -> Step:
+    return {
+        "inputs": _live(plan["inputs"], bucket),
+        "level": plan["level"],
+        "upgrades": sorted(_name(file, bucket) for file in plan["upgraded"]),
+        "index": _vectors(plan["vectors"], bucket),
+    }
+
+
+def _of_table(old: Mapping[str, Value], new: Mapping[str, Value]) -> Step:
+    told: Step = {}
+    if old["tags"] != new["tags"]:
+        told["tags"] = sorted(new["tags"])
+    if old["snapshots"] != new["snapshots"] and new["snapshots"]:
+        told["snapshots"] = sorted(_numbered(new["snapshots"]))
+        parts = _numbered(new["snapshots"])[told["snapshots"][-1]]["parts"]
+        told["live"], told["vectors"] = {}, {}
+        for bucket, part in parts.items():
+            told["live"] |= _live(part["live"], bucket)
+            told["vectors"] |= _vectors(part["vectors"], bucket)
+    return told
+
+
+def _numbered(function: Value) -> Mapping[int, Value]:
+    """Return a function of numbers; TLC prints one whose domain is 1..n as a sequence."""
+    return dict(enumerate(function, 1)) if isinstance(function, tuple) else function
+
+
+def _name(file: int, bucket: object) -> str:
+    return f"f{file}" if bucket is None else f"{bucket}/f{file}"
+
+
+def _live(entries: Value, bucket: object = None) -> dict[str, int]:
+    return {_name(file, bucket): level for file, level in sorted(entries)}
+
+
+def _vectors(marks: Value, bucket: object = None) -> dict[str, list[int]]:
+    files = sorted({file for file, _ in marks})
+    return {_name(f, bucket): sorted(position - 1 for file, position in marks if file == f) for f in files}
+
+
+def _change(change: Mapping[str, Value]) -> list[Value]:
+    return [change["kind"], change["key"], change["row"]]
+
+
+def _records(records: Sequence[Mapping[str, Value]]) -> list[list[Value]]:
+    return [[*_change(record), record["seq"]] for record in records]
+
+
+def _by_key(records: Value) -> list[Mapping[str, Value]]:
+    return sorted(records, key=lambda record: int(record["key"]))
+
+
+# ------------------------------------------------------------------ on the oracle
+
+
+def replay(told: Mapping[str, Any], mechanism: type[Mechanism]) -> Iterator[State]:
+    """Do a history on the oracle and yield the state after each step.
+
+    Raises LookupError where the oracle cannot plan a compaction as told.
+    """
+    table = told["table"]
+    options = ModelOptions(table["vectors"], num_levels=table["levels"], trigger=table["trigger"])
+    acting, state = mechanism(options), EMPTY
+    for step in told["steps"]:
+        state = _done(acting, state, step)
+        yield state
+
+
+def _done(mechanism: Mechanism, state: State, step: Mapping[str, Any]) -> State:
+    job = step.get("job", "")
+    changes = [
+        KeyedChange((key,), RowKind(ROW_KIND_SYMBOLS.index(kind)), (row,))
+        for kind, key, row in step.get("changes", ())
+    ]
+    if step["action"] == "Write":
+        return mechanism.write(state, changes)
+    if step["action"] == "BeginWrite":
+        return mechanism.begin_write(state, job, changes)
+    if step["action"] == "CommitWrite":
+        return mechanism.commit_write(state, job)
+    if step["action"] == "Crash":
+        return mechanism.crash(state, job)
+    if step["action"] == "PlanCompaction":
+        for planned in plans(mechanism, state, job):
+            plan = planned.after.work(job)
+            assert isinstance(plan, Plan)
+            inputs = {f"f{file + 1}": level for file, level in plan.inputs}
+            upgrades = sorted(f"f{file + 1}" for file in plan.upgraded)
+            if (inputs, plan.output_level, upgrades) == (step["inputs"], step["level"], step["upgrades"]):
+                return planned.after
+        raise LookupError(f"no compaction of {step['inputs']} to level {step['level']} may be planned")
+    assert step["action"] in ("CommitCompaction", "RefuseCompaction"), step
+    return mechanism.commit_compaction(state, job)
+
+
+def shown(state: State) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """Return the live files and the vectors of a state, in the words of a history."""
+    marks = frozenset((file + 1, position + 1) for file, position in state.vectors)
+    return _live((file + 1, level) for file, level in state.live), _vectors(marks)
+
+
+def main() -> int:
+    """Run the models that must fail and write their histories."""
+    outcomes = run_models(
+        [model for model in load() if is_kept(model)], lambda outcome: print(outcome.model.name)
+    )
+    for outcome in outcomes:
+        if outcome.violated != outcome.model.expected.violated:
+            print(f"{outcome.problem}; nothing written", file=sys.stderr)
+            return 1
+    for path in STORED.glob("*.json"):
+        path.unlink()
+    STORED.mkdir(exist_ok=True)
+    for outcome in outcomes:
+        path_of(outcome.model).write_text(as_text(history(outcome)), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""What TLC is asked to check: the entries of spec/tla/models.json, and the files TLC reads of each.
+
+An entry names modules to extend, constants, what is to hold, operators replaced (a fault), and what must
+come of it. A model that says nothing of that is refused: it could not fail.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from pktable_spec.errors import InvalidRequestError
+
+from model_tests.tlc.values import spelled
+
+FOLDER: Final = Path(__file__).parents[2] / "spec" / "tla"
+PASSES: Final = "passes"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What TLC must find: ``violated`` names a property, or is `PASSES`; in how many distinct states."""
+
+    violated: str
+    states: int
+
+
+@dataclass(frozen=True)
+class Model:
+    """One run of TLC. ``constants`` and ``replaces`` go from a name to TLA+ text; see `_constant`."""
+
+    name: str
+    says: str
+    extends: str
+    constants: Mapping[str, Any]
+    expected: Expected
+    specification: str = "Spec"
+    invariants: tuple[str, ...] = ()
+    properties: tuple[str, ...] = ()
+    replaces: Mapping[str, str] = field(default_factory=dict)
+    symmetry: str = ""
+
+    def write(self, folder: Path) -> Path:
+        """Write Model.tla and Model.cfg, and return the former."""
+        definitions, config = [], [f"SPECIFICATION {self.specification}"]
+        for name, value in self.constants.items():
+            text, simple = _constant(name, value)
+            if simple:
+                config.append(f"CONSTANT {name} = {text}")
+                config += [f"CONSTANT {one} = {one}" for one in _model_values(value)]
+            else:
+                definitions.append(f"Model_{name} == {text}")
+                config.append(f"CONSTANT {name} <- Model_{name}")
+        if self.symmetry:
+            definitions.append(f"Model_Symmetry == Permutations({self.symmetry})")
+            config.append("SYMMETRY Model_Symmetry")
+        config += [f"CONSTANT {operator} <- {fault}" for operator, fault in self.replaces.items()]
+        config += [f"INVARIANT {one}" for one in self.invariants]
+        config += [f"PROPERTY {one}" for one in self.properties]
+        body = "\n".join([f"EXTENDS {self.extends}, TLC", *definitions])
+        (folder / "Model.tla").write_text(f"---- MODULE Model ----\n{body}\n====\n", "utf-8")
+        (folder / "Model.cfg").write_text("\n".join(config) + "\n", "utf-8")
+        return folder / "Model.tla"
+
+
+def _constant(name: str, value: Any) -> tuple[str, bool]:
+    """Return the TLA+ of a constant, and whether a configuration file can hold it.
+
+    A list of texts such as ``"+1 -2"`` is a sequence of writes (put key 1, delete key 2), whose rows are
+    their numbers, from 1; a text is TLA+ as it stands.
+    """
+    if isinstance(value, list):
+        return spelled([batch(text, number) for number, text in enumerate(value, 1)]), False
+    if isinstance(value, bool | int):
+        return spelled(value), True
+    return str(value), re.fullmatch(r"\{[\w, ]*\}", str(value)) is not None
+
+
+def batch(text: str, row: int) -> list[dict[str, object]]:
+    """Return the changes that ``"+1 -2"`` means, for `spelled`."""
+    return [
+        {"key": int(one[1:]), "kind": f"{one[0]}{'I' if one[0] == '+' else 'D'}", "row": row}
+        for one in text.split()
+    ]
+
+
+def _model_values(value: Any) -> list[str]:
+    return re.findall(r"[a-z]\w*", value) if isinstance(value, str) else []
+
+
+def load(path: Path = FOLDER / "models.json") -> list[Model]:
+    """Return the models of a file. Raises InvalidRequestError for one that is not as it should be."""
+    told = json.loads(path.read_text("utf-8"))
+    return [_model(name, one, path) for name, one in told["models"].items()]
+
+
+def _model(name: str, told: Mapping[str, Any], path: Path) -> Model:
+    known = {one.name for one in fields(Model)} - {"name"}
+    unknown = sorted(told.keys() - known)
+    missing = sorted({"says", "extends", "constants", "expected"} - told.keys())
+    if unknown or missing:
+        problem = f"unknown {', '.join(unknown)}" if unknown else f"no {', '.join(missing)}"
+        raise InvalidRequestError(f"{path}: model {name}: expected the fields of a model, found {problem}")
+    expected = told["expected"]
+    if not isinstance(expected, Mapping) or set(expected) != {"violated", "states"}:
+        raise InvalidRequestError(f"{path}: model {name}: expected 'violated' and 'states', found {expected}")
+    checks = (*told.get("invariants", ()), *told.get("properties", ()))
+    if not checks or (expected["violated"] != PASSES and expected["violated"] not in checks):
+        raise InvalidRequestError(
+            f"{path}: model {name}: expected {expected['violated']} among what it checks, found {', '.join(checks)}"
+        )
+    return Model(
+        name=name,
+        **{
+            **told,
+            "expected": Expected(**expected),
+            "invariants": tuple(told.get("invariants", ())),
+            "properties": tuple(told.get("properties", ())),
+        },
+    )
+
+
+def as_markdown(models: Sequence[Model], *, hold: bool) -> str:
+    """Return the table of models that hold, or of those that must fail, as README.md has it."""
+    if hold:
+        lines = ["| model | says | scope | states |", "| --- | --- | --- | ---: |"]
+        lines += [
+            f"| {one.name} | {one.says} | {_scope(one)} | {one.expected.states:,} |"
+            for one in models
+            if one.expected.violated == PASSES
+        ]
+    else:
+        lines = ["| model | what is done wrong | violated | states |", "| --- | --- | --- | ---: |"]
+        lines += [
+            f"| {one.name} | {one.says} | {one.expected.violated} | {one.expected.states:,} |"
+            for one in models
+            if one.expected.violated != PASSES
+        ]
+    return "\n".join(lines)
+
+
+def _scope(model: Model) -> str:
+    constants = model.constants
+    keys = {int(change[1:]) for text in constants["Batches"] for change in text.split()}
+    told = [f"{len(keys)} keys" if len(keys) > 1 else "1 key", f"{constants['MaxLevel'] + 1} levels"]
+    if "CommitLimit" in constants:
+        return ", ".join([*told, f"{constants['CommitLimit']} commits"])
+    jobs = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "compactor")}
+    told += [f"{count} {name}{'s' if count > 1 else ''}" for name, count in jobs.items() if count]
+    return ", ".join([*told, f"w{constants['WriteLimit']} c{constants['CompactionLimit']}"])

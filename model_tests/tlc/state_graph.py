@@ -1,0 +1,205 @@
+"""The reachable states of the oracle and of TLC, compared: every state and every labelled edge.
+
+The two are written apart, one in Python and one in TLA+, so an error has to be made twice to go
+unseen. TLA+ counts files and positions from 1, the oracle from 0; an edge of TLC names its action, and
+its job is the one whose staged work changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pktable_spec.errors import InvalidRequestError
+from pktable_spec.model.graph import Scope, reachable
+from pktable_spec.model.levels import DataFile, KeyedChange, Record
+from pktable_spec.model.mechanism import Mechanism, Plan, StagedWrite, State, Work
+from pktable_spec.model.options import ModelOptions
+from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
+
+from model_tests.tlc.checker import outcome, run_tlc, workplace
+from model_tests.tlc.models import PASSES, Expected, Model, batch
+from model_tests.tlc.values import Value, variables
+
+Edge: TypeAlias = tuple[State, str, str, State]
+"""A state, the action, the job ("" for a write in one step), the state after."""
+
+NODE: Final = re.compile(r'^(-?\d+) \[(?:style = filled,? ?)?label="(.*?)"(?:,style = filled)?\];?$', re.M)
+EDGE: Final = re.compile(r'^(-?\d+) -> (-?\d+) \[label="(\w+)"', re.M)
+
+
+@dataclass(frozen=True)
+class GraphScope:
+    """One scope in the words of both: the options and bounds of the oracle, the constants of TLA+."""
+
+    batches: tuple[str, ...]
+    vectors: bool = True
+    levels: int = 3
+    trigger: int = 3
+    compactors: tuple[str, ...] = ("c1",)
+    writers: tuple[str, ...] = ()
+    write_limit: int = 2
+    compaction_limit: int = 2
+    crashes: bool = True
+
+    @property
+    def options(self) -> ModelOptions:
+        return ModelOptions(deletion_vectors=self.vectors, num_levels=self.levels, trigger=self.trigger)
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(
+            batches=tuple(tuple(_changes(text, number)) for number, text in enumerate(self.batches, 1)),
+            compactors=self.compactors,
+            writers=self.writers,
+            write_limit=self.write_limit,
+            compaction_limit=self.compaction_limit,
+            crashes=self.crashes,
+        )
+
+    def model(self, name: str) -> Model:
+        constants = {
+            "Batches": list(self.batches),
+            "Writers": "{" + ", ".join(self.writers) + "}",
+            "Compactors": "{" + ", ".join(self.compactors) + "}",
+            "WriteLimit": self.write_limit,
+            "CompactionLimit": self.compaction_limit,
+            "Crashes": self.crashes,
+            "Vectors": self.vectors,
+            "MaxLevel": self.levels - 1,
+            "Trigger": self.trigger,
+        }
+        return Model(name, "", "DeletionVectors", constants, Expected(PASSES, 0))
+
+
+SCOPES: Final[Mapping[str, GraphScope]] = {
+    "one compactor": GraphScope(("+1", "-1", "+2", "+1 +2"), write_limit=3),
+    "two compactors": GraphScope(
+        ("+1", "-1", "+1 +2"), levels=4, compactors=("c1", "c2"), write_limit=2, compaction_limit=3
+    ),
+    "two compactors, deep": GraphScope(  # where each part of the commit rule decides
+        ("+1", "+2"), True, 4, 9, ("c1", "c2"), write_limit=3, compaction_limit=4, crashes=False
+    ),
+    "two writers": GraphScope(("+1", "-1"), writers=("w1", "w2"), write_limit=3),
+    "no vectors": GraphScope(
+        ("+1", "-1", "+1 +2"), vectors=False, trigger=2, compactors=("c1", "c2"), write_limit=2
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How many states and edges were compared, and those that only one side has."""
+
+    states: int
+    edges: int
+    states_of_one: frozenset[State]
+    edges_of_one: frozenset[Edge]
+
+    @property
+    def problem(self) -> str | None:
+        """What differs, None if nothing; a comparison of nothing has not passed."""
+        if self.states_of_one or self.edges_of_one:
+            return f"{len(self.states_of_one)} states and {len(self.edges_of_one)} edges on one side only"
+        return None if self.states > 1 and self.edges else "compared nothing"
+
+
+def compare(name: str, mechanism: Callable[[ModelOptions], Mechanism] = Mechanism) -> Comparison:
+    """Compare the graphs of one of `SCOPES`. ``mechanism`` lets a test put a fault in."""
+    scope = SCOPES[name]
+    states, edges = reachable(mechanism(scope.options), scope.scope)
+    tlc_states, tlc_edges = tlc_graph(name)
+    return Comparison(
+        len(states | tlc_states),
+        len(edges | tlc_edges),
+        frozenset(states ^ tlc_states),
+        frozenset(edges ^ tlc_edges),
+    )
+
+
+@cache
+def tlc_graph(name: str) -> tuple[set[State], set[Edge]]:
+    """Return what TLC reaches in one of `SCOPES`. Raises InvalidRequestError where TLC fails."""
+    model = SCOPES[name].model(name)
+    with workplace() as folder:
+        model.write(folder)
+        found = outcome(model, run_tlc(folder, "-dump", "dot,actionlabels", "graph"), 0)
+        if found.violated != PASSES:
+            raise InvalidRequestError(f"{model.name}: expected a graph, found {found.violated}")
+        nodes, edges = read_dot(folder / "graph.dot")
+    assert len(nodes) == found.states, f"{model.name}: {len(nodes)} nodes read of {found.states}"
+    return set(nodes.values()), edges
+
+
+def read_dot(path: Path) -> tuple[dict[str, State], set[Edge]]:
+    """Return the states of a dump by TLC's number, and its edges."""
+    text = path.read_text("utf-8")
+    nodes = {number: state_of(variables(_unescaped(label))) for number, label in NODE.findall(text)}
+    edges = {
+        (nodes[before], action, _job(nodes[before], nodes[after]), nodes[after])
+        for before, after, action in EDGE.findall(text)
+    }
+    return nodes, edges
+
+
+def _unescaped(label: str) -> str:
+    return label.replace("\\\\", "\0").replace('\\"', '"').replace("\\n", "\n").replace("\0", "\\")
+
+
+def _job(before: State, after: State) -> str:
+    """Return whose staged work a step began or ended, "" where it is nobody's."""
+    jobs = {job for job, _ in set(before.pending) ^ set(after.pending)}
+    assert len(jobs) <= 1, f"one step, one job: {jobs}"
+    return jobs.pop() if jobs else ""
+
+
+def state_of(told: Mapping[str, Value]) -> State:
+    """Return the oracle's state that a state of module DeletionVectors is."""
+    return State(
+        files=tuple(DataFile(_records(file["records"]), file["born"]) for file in told["files"]),
+        live=_entries(told["live"]),
+        vectors=_entries(told["vectors"], 1),
+        snapshot=told["snapshot"],
+        pending=tuple(
+            (job, _work(work)) for job, work in sorted(told["pending"].items()) if work["kind"] != "idle"
+        )
+        if told["pending"]
+        else (),
+    )
+
+
+def _entries(pairs: frozenset[tuple[int, int]], first: int = 0) -> frozenset[tuple[int, int]]:
+    """Return pairs of a file and something counted from ``first`` as the oracle has them."""
+    return frozenset((file - 1, other - first) for file, other in pairs)
+
+
+def _work(work: Mapping[str, Value]) -> Work:
+    if work["kind"] == "write":
+        changes = (KeyedChange((one["key"],), _kind(one["kind"]), (one["row"],)) for one in work["changes"])
+        return StagedWrite(tuple(changes), work["first"])
+    return Plan(
+        inputs=_entries(work["inputs"]),
+        output_level=work["level"],
+        upgraded=frozenset(file - 1 for file in work["upgraded"]),
+        outputs=tuple(map(_records, work["outputs"])),
+        vectors=_entries(work["vectors"], 1),
+        base_vectors=_entries(work["base"], 1),
+    )
+
+
+def _records(records: tuple[Mapping[str, Value], ...]) -> tuple[Record, ...]:
+    return tuple(Record((one["key"],), one["seq"], _kind(one["kind"]), (one["row"],)) for one in records)
+
+
+def _kind(symbol: str) -> RowKind:
+    return RowKind(ROW_KIND_SYMBOLS.index(symbol))
+
+
+def _changes(text: str, number: int) -> Iterator[KeyedChange]:
+    for change in batch(text, number):
+        assert isinstance(change["key"], int)
+        yield KeyedChange((change["key"],), _kind(str(change["kind"])), (number,))

@@ -1,0 +1,314 @@
+"""The records of a key against each other, in all versions of a bucket at once.
+
+A record is live in an interval of versions: from the one where its file appears to the one where the file goes
+or a vector marks it. All files of the bucket, of whatever version, are merged once by key. Two records of one
+key whose intervals meet are live together somewhere; whether they may be depends on their levels:
+
+* both above level 0, with deletion vectors: never (DV-12);
+* both at one level above 0: never, a run has a key once (LSM-2);
+* otherwise the one in the newer run is the newer one (LSM-6).
+
+Memory holds a window of rows and the vectors, whatever the size of the bucket. The subtle case is a bucket with
+very many runs over time: then the versions are taken in groups, so that not all files are open at once.
+
+Clauses: DV-12, LSM-2, LSM-4, LSM-6, MRG-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pktable_spec.vocabulary import SEQUENCE_NUMBER
+
+from pktable.bucket.data_reader import DataReader
+from pktable.bucket.merge import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
+from pktable.bucket.table_files import TableFiles
+from pktable.check.findings import Findings
+from pktable.check.history import BucketHistory, Version
+from pktable.check.layout import Range
+from pktable.check.vectors import Vectors
+from pktable.format.deletion_vector import DeletionVector
+from pktable.format.manifest import DataFileMeta
+from pktable.format.types import values_of
+from pktable.lsm.plan import sections
+from pktable.lsm.runs import Run, sorted_runs
+
+MOST_FILES = 256  # to have open, unless a single version has more
+FILE, POSITION = "__pktable_file", "__pktable_position"
+
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A file in versions ``start`` to ``end`` - 1: its level, its vector, whether vectors count."""
+
+    start: int
+    end: int
+    level: int
+    enabled: bool
+    vector: DeletionVector | None
+
+    def continues(self, before: Span) -> bool:
+        """Whether a record that neither vector marks is live through both, at one level."""
+        return (before.end, before.level, before.enabled) == (self.start, self.level, self.enabled)
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """When records are live: ``rows`` from version ``starts`` to before ``ends``, at ``levels``."""
+
+    rows: Longs
+    starts: Longs
+    ends: Longs
+    levels: Longs
+    enabled: Longs
+
+    @classmethod
+    def of(cls, parts: Sequence[Sequence[Longs]]) -> Intervals:
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def take(self, order: Longs) -> Intervals:
+        columns = self.rows, self.starts, self.ends, self.levels, self.enabled
+        return Intervals(*(column[order] for column in columns))
+
+
+@dataclass(slots=True)
+class Conflict:
+    """Records of two files that may not be live together: how many keys, an example, in which versions."""
+
+    keys: int = 0
+    example: str = ""
+    versions: set[int] = field(default_factory=set)
+
+
+def check_keys(
+    files: TableFiles,
+    bucket: BucketHistory,
+    vectors: Sequence[Vectors | None],
+    ranges: Mapping[str, Range],
+    reliable: Set[str],
+    found: Findings,
+) -> None:
+    """Check the keys of the files named in ``reliable``, whose rows are known to be in order and ``ranges`` true."""
+    for first, end in _groups(bucket.versions):
+        check = _KeyCheck(files, bucket, ranges, found)
+        for number in range(first, end):
+            known = vectors[number]
+            if known is not None:
+                check.add_version(number, known, reliable)
+        check.run()
+
+
+def _groups(versions: Sequence[Version]) -> Iterator[tuple[int, int]]:
+    """Yield (first, end) of groups of versions that have no more than `MOST_FILES` files, or are one version."""
+    first, names = 0, set[str]()
+    for number, version in enumerate(versions):
+        names |= {entry.file.file_name for entry in version.entries}
+        if len(names) > MOST_FILES and number > first:
+            yield first, number
+            first, names = number, {entry.file.file_name for entry in version.entries}
+    yield first, len(versions)
+
+
+class _KeyCheck:
+    """The check of one group of versions."""
+
+    def __init__(
+        self, files: TableFiles, bucket: BucketHistory, ranges: Mapping[str, Range], found: Findings
+    ) -> None:
+        self._files, self._bucket, self._ranges, self._found = files, bucket, ranges, found
+        self._metas: dict[str, DataFileMeta] = {}
+        self._spans: dict[str, dict[int, list[Span]]] = {}
+        self._conflicts: dict[tuple[str, str, str], Conflict] = {}
+
+    def add_version(self, number: int, vectors: Vectors, reliable: Set[str]) -> None:
+        """Take in which files are live in a version, and what marks them."""
+        version = self._bucket.versions[number]
+        usable = [e.file for e in version.entries if e.file.file_name in reliable & self._ranges.keys()]
+        for section in sections(usable, self._files.order):
+            if len(section) > 1:  # a file whose key range meets no other has nothing to be compared with
+                self._metas.update((file.file_name, file) for file in section)
+        for file in usable:
+            spans = self._spans.setdefault(file.file_name, {}).setdefault(file.level, [])
+            vector = vectors.get(file.file_name)
+            new = Span(number, number + 1, file.level, version.vectors_enabled, vector)
+            if spans and new.continues(spans[-1]) and spans[-1].vector == vector:
+                new = Span(spans.pop().start, number + 1, file.level, version.vectors_enabled, vector)
+            spans.append(new)
+
+    def run(self) -> None:
+        """Merge the files, compare the records of each key, and report."""
+        self._names = sorted(self._metas)
+        self._number = {name: number for number, name in enumerate(self._names)}
+        self._age = self._ages()
+        chains = self._chains()
+        if not chains:
+            return
+        share = rows_to_hold([Run(0, chain) for chain in chains], WINDOW_BYTES)
+        buffers = [RunBuffer(self._tables(chain, share), share, 0) for chain in chains]
+        for parts in aligned(self._files, buffers):
+            rows = pa.concat_tables([rows for _, rows, _ in parts])
+            self._compare(rows, np.concatenate([keys for _, _, keys in parts]))
+        self._report()
+
+    def _ages(self) -> Longs:
+        """Return per file its place among level-0 runs, newest first. Clauses: LSM-4."""
+        as_if_fresh = [meta.at_level(0) for meta in self._metas.values()]
+        runs = sorted_runs(as_if_fresh, self._files.order)
+        place = {run.files[0].file_name: i for i, run in enumerate(runs)}
+        return np.array([place[name] for name in self._names], np.int64)
+
+    def _chains(self) -> list[tuple[DataFileMeta, ...]]:
+        """Return the files as few sequences, in each of which key ranges ascend and do not meet."""
+        chains: list[list[DataFileMeta]] = []
+        for meta in sorted(self._metas.values(), key=lambda meta: self._ranges[meta.file_name]):
+            smallest = self._ranges[meta.file_name][0]
+            fitting = (one for one in chains if self._ranges[one[-1].file_name][1] < smallest)
+            chain = next(fitting, None)
+            if chain is None:
+                chains.append([meta])
+            else:
+                chain.append(meta)
+        return [tuple(chain) for chain in chains]
+
+    def _tables(self, chain: Sequence[DataFileMeta], share: int) -> Tables:
+        for meta in chain:
+            reader = DataReader(self._files, self._bucket.place, meta)
+            number = self._number[meta.file_name]
+            columns = (*self._files.key_columns, SEQUENCE_NUMBER)
+            for position, table in reader.read(columns, batch_rows=min(share, 1 << 17)):
+                count = table.num_rows
+                yield (
+                    reader.path,
+                    table.append_column(FILE, pa.array(np.full(count, number, np.int64))).append_column(
+                        POSITION, pa.array(np.arange(position, position + count, dtype=np.int64))
+                    ),
+                )
+
+    # ------------------------------------------------------------ comparing
+
+    def _compare(self, rows: pa.Table, keys: Any) -> None:
+        """Note the conflicts among the records of one window."""
+        order = np.argsort(keys, kind="stable")
+        fresh = np.ones(len(keys), bool)
+        fresh[1:] = keys[order[1:]] != keys[order[:-1]]
+        alone = fresh & np.append(fresh[1:], True)
+        shared = np.sort(order[~alone])
+        if not len(shared):
+            return
+        group = np.empty(len(keys), np.int64)
+        group[order] = np.cumsum(fresh)
+        intervals = self._intervals(rows, shared)
+        by_key = np.lexsort((intervals.starts, group[intervals.rows]))
+        intervals = intervals.take(by_key)
+        groups = group[intervals.rows]
+        for distance in range(1, len(groups)):
+            left = np.flatnonzero(groups[distance:] == groups[:-distance])
+            if not len(left):
+                return
+            together = intervals.starts[left + distance] < intervals.ends[left]
+            self._judge(rows, intervals, left[together], left[together] + distance)
+
+    def _intervals(self, rows: pa.Table, chosen: Longs) -> Intervals:
+        """Return when each of the ``chosen`` rows is live; a row may have several intervals, or none."""
+        files, positions = (rows.column(name).to_numpy()[chosen] for name in (FILE, POSITION))
+        parts: list[Sequence[Longs]] = [[np.empty(0, np.int64)] * 5]
+        for number in np.unique(files):
+            of_file = np.flatnonzero(files == number)
+            for spans in self._spans[self._names[number]].values():
+                parts += _live(spans, chosen[of_file], positions[of_file])
+        return Intervals.of(parts)
+
+    def _judge(self, rows: pa.Table, live: Intervals, left: Longs, right: Longs) -> None:
+        """Note which of the pairs (left, right), each of one key and live together, may not be. Clauses: DV-12."""
+        levels = live.levels[left], live.levels[right]
+        above = (levels[0] > 0) & (levels[1] > 0)
+        twice = above & ((live.enabled[left] & live.enabled[right]) > 0)
+        in_one_run = above & ~twice & (levels[0] == levels[1])
+        files, numbers = (rows.column(name).to_numpy() for name in (FILE, SEQUENCE_NUMBER))
+        ages, sequences = [], []
+        for side, level in zip((left, right), levels, strict=True):
+            records = live.rows[side]
+            fresh_age = np.where(level > 0, 0, self._age[files[records]])
+            ages.append(level * (len(self._names) + 1) + fresh_age)
+            sequences.append(numbers[records])
+        newer_first = ages[0] < ages[1]
+        right_order = np.where(newer_first, sequences[0] > sequences[1], sequences[0] < sequences[1])
+        self._note("DV-12", rows, live, left[twice], right[twice])
+        self._note("LSM-2", rows, live, left[in_one_run], right[in_one_run])
+        if not self._files.options.unmergeable:
+            wrong = ~twice & ~in_one_run & ~right_order
+            self._note("LSM-6", rows, live, left[wrong], right[wrong])
+
+    def _note(self, clause: str, rows: pa.Table, live: Intervals, left: Longs, right: Longs) -> None:
+        """Remember pairs that break a clause, by the two files they are in."""
+        if not len(left):
+            return
+        files = rows.column(FILE).to_numpy()
+        pairs = np.stack([live.rows[left], live.rows[right]])
+        pairs = np.take_along_axis(pairs, np.argsort(files[pairs], axis=0, kind="stable"), axis=0)
+        starts = np.maximum(live.starts[left], live.starts[right])
+        ends = np.minimum(live.ends[left], live.ends[right])
+        kinds = np.stack([*files[pairs], starts, ends])
+        distinct, examples, counts = np.unique(kinds, axis=1, return_index=True, return_counts=True)
+        for (one, other, start, end), example, count in zip(distinct.T, examples, counts, strict=True):
+            name = clause, self._names[one], self._names[other]
+            conflict = self._conflicts.setdefault(name, Conflict())
+            conflict.keys += int(count)
+            conflict.versions.update(range(int(start), int(end)))
+            conflict.example = conflict.example or self._told(rows, pairs[:, example])
+
+    def _told(self, rows: pa.Table, records: Longs) -> str:
+        """Return the key of two records and where they are, as text."""
+        columns = zip(self._files.key_columns, self._files.key_types, strict=True)
+        key = [values_of(rows.column(name).slice(int(records[0]), 1), kind)[0] for name, kind in columns]
+        positions = [rows.column(POSITION)[int(record)].as_py() for record in records]
+        return f"{', '.join(map(repr, key))} at positions {positions[0]} and {positions[1]}"
+
+    def _report(self) -> None:
+        for (clause, file, other), conflict in self._conflicts.items():
+            versions = self._bucket.versions
+            self._found.add(
+                clause,
+                {"DV-12": "live keys", "LSM-2": "keys of a run", "LSM-6": "age of records"}[clause],
+                self._files.data_path(self._bucket.place, self._metas[file]),
+                expected={"LSM-6": "the newer record in the newer run"}.get(clause, "each key once"),
+                found=f"{conflict.keys} also in {other}, such as {conflict.example}",
+                snapshots=sorted(one for number in conflict.versions for one in versions[number].snapshots),
+            )
+
+
+def _live(spans: Sequence[Span], rows: Longs, positions: Longs) -> Iterator[Sequence[Longs]]:
+    """Yield (rows, starts, ends, levels, enabled) of the intervals in which ``rows`` of one file are live.
+
+    ``spans``: of one level, by start. A row's interval runs on as long as no vector marks it.
+    """
+    never = -1
+    since = np.full(len(rows), never, np.int64)
+    base = int(positions.min())
+    for i, span in enumerate(spans):
+        if i and not span.continues(spans[i - 1]):
+            yield _ended(rows, since, since != never, spans[i - 1])
+            since[:] = never
+        marked = np.zeros(len(rows), bool)
+        if span.vector is not None:
+            marked = span.vector.mask(int(positions.max()) - base + 1, base)[positions - base]
+        closing = marked & (since != never)
+        if closing.any():
+            yield _ended(rows, since, closing, spans[i - 1])
+            since[closing] = never
+        since[~marked & (since == never)] = span.start
+    yield _ended(rows, since, since != never, spans[-1])
+
+
+def _ended(rows: Longs, since: Longs, chosen: npt.NDArray[np.bool_], last: Span) -> Sequence[Longs]:
+    """Return the intervals of the ``chosen`` rows, which end with the span ``last``."""
+    count = int(np.count_nonzero(chosen))
+    constants = (np.full(count, value, np.int64) for value in (last.end, last.level, int(last.enabled)))
+    return [rows[chosen], since[chosen], *constants]

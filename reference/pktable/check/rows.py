@@ -1,0 +1,232 @@
+"""The rows of one data file, read once, batch by batch, against what its metadata says of them.
+
+A file is checked under the schema it was written under, whatever the table's is today.
+
+Clauses: LSM-1, LSM-7, TBL-2 to TBL-5, META-5 to META-7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pktable_spec.errors import CorruptFileError
+from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
+
+from pktable.bucket.data_reader import DataReader
+from pktable.bucket.keys import encode_keys
+from pktable.bucket.table_files import Place, TableFiles
+from pktable.check.findings import Findings
+from pktable.format.binary_row import decode_row, encode_row
+from pktable.format.bucket import bucket_of
+from pktable.format.manifest import ManifestEntry
+from pktable.format.stats import SimpleStats, decode_stats
+from pktable.format.types import BINARIES, FLOATS, DataType, Field, is_atomic, values_of
+
+BATCH_ROWS = 1 << 16
+
+
+def check_rows(
+    files: TableFiles, place: Place, entry: ManifestEntry, snapshots: Sequence[int], found: Findings
+) -> bool:
+    """Check a data file; return whether its keys, sequence numbers and row kinds can be relied on.
+
+    ``files``: under the schema of the file.
+    """
+    check = _FileCheck(files, place, entry, snapshots, found)
+    with found.guard("RD-11", snapshots=snapshots, file=check.path):
+        for table in check.batches():
+            check.take(table)
+        check.finish()
+        return check.reliable
+    return False
+
+
+@dataclass
+class _FileCheck:
+    """One file under way."""
+
+    files: TableFiles
+    place: Place
+    entry: ManifestEntry
+    snapshots: Sequence[int]
+    found: Findings
+    reliable: bool = True
+    _last: pa.Table | None = None
+    _first_key: bytes = b""
+    _last_key: bytes = b""
+    _rows: int = 0
+    _retractions: int = 0
+    _sequences: list[int] = field(default_factory=list)
+    _told: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.path = self.files.data_path(self.place, self.entry.file)
+        schema, meta = self.files.schema, self.entry.file
+        names = meta.value_stats_cols
+        values = schema.fields if names is None else [schema.field(name) for name in names]
+        self._bounds = [
+            _Bounds("key statistics", self.files.stored_key_fields, meta.key_stats),
+            _Bounds("value statistics", values, meta.value_stats),
+        ]
+        types = [one.type for one in schema.partition_fields]
+        self._partition = decode_row(self.entry.partition, types, at=self.path)
+
+    def batches(self) -> Iterator[pa.Table]:
+        columns = (*self.files.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
+        reader = DataReader(self.files, self.place, self.entry.file)
+        values = [one.name for one in self.files.schema.fields]
+        for _, table in reader.read((*columns, *values), batch_rows=BATCH_ROWS):
+            if table.num_rows:
+                yield table
+
+    def take(self, table: pa.Table) -> None:
+        """Check the next rows."""
+        self._rows += table.num_rows
+        kinds = table.column(VALUE_KIND).to_numpy()
+        self._expect_none("TBL-4", "row kinds", (kinds < 0) | (kinds > max(RowKind)), "0 to 3", kinds)
+        self._retractions += int(np.count_nonzero(kinds & 1))
+        sequences = table.column(SEQUENCE_NUMBER).to_numpy()
+        self._sequences = [
+            min(*self._sequences, int(sequences.min())) if self._sequences else int(sequences.min()),
+            max(*self._sequences, int(sequences.max())) if self._sequences else int(sequences.max()),
+        ]
+        if self._keys_are_present(table):
+            self._check_keys(table)
+            self._check_place(table)
+        for bounds in self._bounds:
+            bounds.take(table)
+
+    def finish(self) -> None:
+        """Compare what all rows came to with the metadata. Clauses: LSM-7, META-5, META-6."""
+        meta = self.entry.file
+        told = [meta.min_sequence_number, meta.max_sequence_number]
+        self._expect("LSM-7", "sequence numbers", self._sequences in (told, []), told, self._sequences)
+        deletes = meta.delete_row_count
+        self._expect("LSM-7", "retractions", deletes in (None, self._retractions), deletes, self._retractions)
+        if self._first_key:
+            order = self.files.order
+            for what, stored, row in (
+                ("smallest key", meta.min_key, self._first_key),
+                ("greatest key", meta.max_key, self._last_key),
+            ):
+                with suppress(CorruptFileError):  # a key that cannot be decoded has been reported
+                    told_key, true_key = order.key(stored, self.path), order.key(row, self.path)
+                    self._expect("META-5", what, told_key == true_key, told_key, true_key)
+        for bounds in self._bounds:
+            for what, expected, value in bounds.broken(self.path):
+                self._expect("META-6", what, False, expected, value)
+
+    def _keys_are_present(self, table: pa.Table) -> bool:
+        """Clauses: TBL-2."""
+        names = [*self.files.key_columns, *(one.name for one in self.files.schema.key_fields)]
+        nulls = [name for name in names if table.column(name).null_count]
+        self._expect("TBL-2", "key columns", not nulls, "no null", f"null in {', '.join(nulls)}")
+        self.reliable = self.reliable and not nulls
+        return not nulls
+
+    def _check_keys(self, table: pa.Table) -> None:
+        """Keys ascend, and are those of the value columns. Clauses: LSM-1, META-7."""
+        names = self.files.key_columns
+        plain = [name[len(KEY_PREFIX) :] for name in names]
+        before = [self._last] if self._last is not None else []
+        keys, same, *last = encode_keys(
+            [
+                [table.column(name) for name in names],
+                [table.column(name) for name in plain],
+                *([one.column(name) for name in names] for one in before),
+            ],
+            self.files.key_types,
+        )
+        self._expect_none("META-7", "key columns", keys != same, "the keys of the rows", keys)
+        together = np.concatenate([*last, keys])
+        wrong = ~(together[1:] > together[:-1])
+        if wrong.any():
+            self.reliable = False
+        self._expect_none("LSM-1", "keys", wrong, "strictly ascending", together[1:])
+        self._last = table.slice(table.num_rows - 1).select(list(names))
+        self._first_key = self._first_key or self._key(table.slice(0, 1))
+        self._last_key = self._key(self._last)
+
+    def _check_place(self, table: pa.Table) -> None:
+        """Partition and bucket are those of every row. Clauses: TBL-3, TBL-5."""
+        for one, value in zip(self.files.schema.partition_fields, self._partition, strict=True):
+            distinct = values_of(table.column(one.name).unique(), one.type)
+            strange = [found for found in distinct if found != value]
+            self._expect("TBL-3", f"partition column {one.name}", not strange, repr(value), strange[:3])
+        total = self.entry.total_buckets
+        if total > 0 and self.files.schema.options.get("bucket-function.type", "default") == "default":
+            fields = self.files.schema.bucket_key_fields
+            buckets = bucket_of(
+                [table.column(one.name) for one in fields], [one.type for one in fields], total
+            )
+            wrong = buckets != self.entry.bucket
+            self._expect_none("TBL-5", "bucket of the keys", wrong, self.entry.bucket, buckets)
+
+    def _key(self, row: pa.Table) -> bytes:
+        columns = zip(self.files.key_columns, self.files.key_types, strict=True)
+        return encode_row(
+            [values_of(row.column(name), kind)[0] for name, kind in columns], self.files.key_types
+        )
+
+    def _expect_none(
+        self, clause: str, what: str, wrong: npt.NDArray[np.bool_], expected: object, values: Any
+    ) -> None:
+        """Expect no row to be ``wrong``; of those that are the first is told."""
+        at = np.flatnonzero(wrong)
+        if len(at):
+            self._expect(clause, what, False, expected, f"{values[at[0]]!r} and {len(at) - 1} more like it")
+
+    def _expect(self, clause: str, what: str, holds: bool, expected: object, value: object) -> None:
+        # Of a long file every batch may be wrong; once is enough.
+        if holds or what in self._told:
+            return
+        self._told.add(what)
+        self.found.add(clause, what, self.path, expected=expected, found=value, snapshots=self.snapshots)
+
+
+class _Bounds:
+    """What statistics say of some columns, and the true bounds of the rows so far."""
+
+    def __init__(self, what: str, fields: Sequence[Field], stats: SimpleStats) -> None:
+        self._what, self._fields, self._stats = what, fields, stats
+        self._true: list[list[Any]] = [[] for _ in fields]
+        self._nulls = [0] * len(fields)
+        self._nan = [False] * len(fields)
+
+    def take(self, table: pa.Table) -> None:
+        for i, one in enumerate(self._fields):
+            column = table.column(one.name)
+            self._nulls[i] += column.null_count
+            if not is_atomic(one.type) or one.type.root in BINARIES or column.null_count == len(column):
+                continue
+            if one.type.root in FLOATS:
+                self._nan[i] |= bool(pc.any(pc.is_nan(column)).as_py())
+            self._true[i] += [value for value in _extremes(column, one.type) if value == value]
+
+    def broken(self, at: str) -> Iterator[tuple[str, object, object]]:
+        """Yield (what, what the statistics say, what is true) where a present value lies outside. Clauses: META-6."""
+        stats = decode_stats(self._stats, [one.type for one in self._fields], at=f"{at}: {self._what}")
+        for i, (low, high, nulls) in enumerate(stats):
+            what = f"{self._what} of {self._fields[i].name}"
+            true = self._true[i]
+            if nulls is not None and nulls != self._nulls[i]:
+                yield f"{what}: nulls", nulls, self._nulls[i]
+            if (low is None) != (high is None):
+                yield f"{what}: bounds", "both or none", f"{low!r} to {high!r}"
+            elif low is not None and self._nan[i]:
+                yield f"{what}: bounds", "none where a NaN is", f"{low!r} to {high!r}"
+            elif low is not None and true and not low <= min(true) <= max(true) <= high:
+                yield f"{what}: bounds", f"{low!r} to {high!r}", f"{min(true)!r} to {max(true)!r}"
+
+
+def _extremes(column: Any, t: DataType) -> list[Any]:
+    """Return smallest and greatest of a column that has one value at least."""
+    ends = pc.min_max(column)
+    return values_of(pa.array([ends["min"], ends["max"]], column.type), t)

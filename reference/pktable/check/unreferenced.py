@@ -1,0 +1,127 @@
+"""Files in a table's directories that no snapshot, tag, branch or changelog refers to.
+
+A write that is under way has such files, and one that was killed leaves them behind: they harm no read, and
+are notes. Where some metadata could not be read nothing is said, because what it refers to is not known.
+
+Clauses: CMT-12, META-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from pktable.bucket.table_files import TableFiles
+from pktable.check.findings import NOTE, Findings
+from pktable.check.heads import Heads
+from pktable.check.history import BucketHistory
+from pktable.check.manifests import CheckedManifests
+from pktable.format.data_file import escaped
+from pktable.format.manifest import ManifestEntry
+from pktable.format.snapshot import Snapshot
+from pktable.store.file_io import FileIO
+
+BUCKET: Final = "bucket-"
+PLACES: Final = {
+    "snapshot": ("snapshot-", "LATEST", "EARLIEST"),
+    "tag": ("tag-",),
+    "schema": ("schema-",),
+}
+"""Directories of files that stand for themselves, and how those are named."""
+
+
+def report_unreferenced(
+    files: TableFiles,
+    heads: Heads,
+    buckets: Sequence[BucketHistory],
+    manifests: CheckedManifests,
+    index_files: Iterable[str],
+    found: Findings,
+) -> None:
+    """Add a note for each file that nothing refers to."""
+    data = {
+        path
+        for bucket in buckets
+        for version in bucket.versions
+        for entry in version.entries
+        for path in _paths(files, entry)
+    }
+    indexes = set(index_files)
+    quiet = CheckedManifests(files, Findings(files.root), manifests.met)
+    for head in heads.readable:
+        data |= _changelog_files(files, head.snapshot, manifests)
+    for snapshot in heads.elsewhere:
+        data |= _changelog_files(files, snapshot, quiet) | _live_files(files, snapshot, quiet)
+        indexes |= _indexes(files, snapshot, quiet)
+    # A changelog outlives its snapshot, whose lists may be gone.
+    if manifests.missing or manifests.damaged or quiet.damaged:
+        return
+    for path in _all_files(files):
+        if path not in data and path not in indexes:
+            _note(found, "data file", path)
+    for name in sorted(files.store.list_names(f"{files.root}/manifest")):
+        if name not in manifests.met:
+            _note(found, "manifest", manifests.path(name))
+    for name in sorted(files.store.list_names(f"{files.root}/index")):
+        if f"{files.root}/index/{name}" not in indexes:
+            _note(found, "index file", f"{files.root}/index/{name}")
+    for directory, prefixes in PLACES.items():
+        for name in sorted(files.store.list_names(f"{files.root}/{directory}")):
+            if not name.startswith(prefixes) or name.endswith(".tmp"):
+                _note(found, "file", f"{files.root}/{directory}/{name}")
+
+
+def _note(found: Findings, what: str, path: str) -> None:
+    found.add(
+        "CMT-12",
+        what,
+        path,
+        expected="something that refers to it",
+        found="nothing (a write under way, or what one left behind)",
+        severity=NOTE,
+    )
+
+
+def _paths(files: TableFiles, entry: ManifestEntry) -> Iterator[str]:
+    """Yield the paths of a data file and of the files that go with it."""
+    place = files.place(entry.partition, entry.bucket)
+    path = files.data_path(place, entry.file)
+    yield path
+    yield from (f"{path.rpartition('/')[0]}/{name}" for name in entry.file.extra_files)
+
+
+def _changelog_files(files: TableFiles, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
+    name = snapshot.changelog_manifest_list
+    metas = manifests.list_of(snapshot, name, None) if name is not None else None
+    entries = (entry for meta in metas or () for entry in manifests.entries(snapshot, meta) or ())
+    return {path for entry in entries for path in _paths(files, entry)}
+
+
+def _live_files(files: TableFiles, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
+    lists = [
+        manifests.list_of(snapshot, name, None)
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    ]
+    folded = manifests.fold(snapshot, [meta for metas in lists for meta in metas or ()])
+    return {path for entry in (folded[0].values() if folded else ()) for path in _paths(files, entry)}
+
+
+def _indexes(files: TableFiles, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
+    name = snapshot.index_manifest
+    entries = manifests.index(snapshot, name) if name is not None else None
+    return {files.index_path(entry) for entry in entries or ()}
+
+
+def _all_files(files: TableFiles) -> Iterator[str]:
+    """Yield the paths in every bucket directory."""
+    directories = [files.root]
+    for field in files.schema.partition_fields:
+        directories = [
+            path for at in directories for path in _inside(files.store, at, f"{escaped(field.name)}=")
+        ]
+    for directory in (path for at in directories for path in _inside(files.store, at, BUCKET)):
+        yield from _inside(files.store, directory, "")
+
+
+def _inside(store: FileIO, directory: str, prefix: str) -> list[str]:
+    return [f"{directory}/{name}" for name in sorted(store.list_names(directory)) if name.startswith(prefix)]

@@ -1,0 +1,317 @@
+------------------------------- MODULE Bucket ------------------------------
+(* One bucket as files: what is in them, which runs a compaction may take, what
+   it does, when it may commit, what is read.  Constants only: every operator
+   is a function of a bucket b = [files, live, vectors]:
+     files    every file ever committed, [records, born]; its index is its name,
+              born the level it was written to; a file never changes
+     live     the latest snapshot's files, pairs <<file, level>>
+     vectors  the deletion vectors, pairs <<file, position>>
+   A file's records are a sequence ascending by key; positions are its indices
+   (from 1 here, from 0 in the clauses).  Names are those of the Python model
+   (mechanism.py, picks.py, deletion_vectors.py); faults override operators. *)
+EXTENDS Records
+
+CONSTANTS Vectors,   \* whether the table has deletion vectors
+          MaxLevel,  \* num-levels - 1
+          Trigger    \* num-sorted-run.compaction-trigger
+
+VectorsOn(b) == Vectors
+File(e) == e[1]
+Level(e) == e[2]
+Named(entries) == {File(e) : e \in entries}
+Records(b, f) == b.files[f].records
+Sequences(b, f) == {r.seq : r \in Range(Records(b, f))}
+MinKey(b, e) == Records(b, File(e))[1].key
+MaxKey(b, e) == Records(b, File(e))[Len(Records(b, File(e)))].key
+HasRetraction(b, e) == \E r \in Range(Records(b, File(e))) : ~IsAdd(r)
+HasVector(b, e) == \E mark \in b.vectors : mark[1] = File(e)
+
+\* Clauses: DV-1, RD-7.
+Visible(b, f) == {Records(b, f)[i] : i \in {i \in DOMAIN Records(b, f) : <<f, i>> \notin b.vectors}}
+
+-------------------------------- (* runs *) --------------------------------
+\* Whether a level-0 file is a newer run than another.  Clauses: LSM-4.
+NewerRun(b, e, g) ==
+  LET s == Sequences(b, File(e))
+      t == Sequences(b, File(g))
+  IN \/ Max(s) > Max(t)
+     \/ (Max(s) = Max(t) /\ Min(s) > Min(t))
+     \/ (Max(s) = Max(t) /\ Min(s) = Min(t) /\ File(e) < File(g))
+
+\* The runs of some entries, newest first, each a set.  Clauses: LSM-2, LSM-4.
+Runs(b, entries) ==
+  LET zero   == {e \in entries : Level(e) = 0}
+      levels == {Level(e) : e \in entries} \ {0}
+  IN [n \in 1..Cardinality(zero) |->
+        {CHOOSE e \in zero : Cardinality({g \in zero \ {e} : NewerRun(b, g, e)}) = n - 1}]
+     \o [n \in 1..Cardinality(levels) |->
+        LET level == CHOOSE l \in levels : Cardinality({m \in levels : m < l}) = n - 1
+        IN {e \in entries : Level(e) = level}]
+
+LevelOf(run) == Level(CHOOSE e \in run : TRUE)
+ZeroCount(runs) == Cardinality({n \in DOMAIN runs : LevelOf(runs[n]) = 0})
+Taken(runs, n) == UNION {runs[m] : m \in 1..n}
+
+-------------------------------- (* picks *) -------------------------------
+\* The pick of the newest n runs, or of more where it would end in level 0.
+\* Clauses: CMP-2.
+Take(runs, n) ==
+  LET short == n < Len(runs) /\ LevelOf(runs[n + 1]) <= 1
+      count == IF short THEN Smaller(Greater(n, ZeroCount(runs)) + 1, Len(runs)) ELSE n
+  IN [entries |-> Taken(runs, count),
+      level   |-> CASE count = Len(runs) -> MaxLevel
+                    [] count < Len(runs) /\ short -> LevelOf(runs[count])
+                    [] OTHER -> LevelOf(runs[count + 1]) - 1,
+      full    |-> FALSE, purges |-> FALSE]
+
+\* Every pick that universal compaction takes for some sizes of the files.
+\* Clauses: CMP-1, CMP-2, CMP-3, CMP-4, CMP-5, CMP-6, CMP-8.
+AllowedPicks(b) ==
+  LET runs   == Runs(b, b.live)
+      zeros  == ZeroCount(runs)
+      forced == VectorsOn(b) /\ zeros > 0
+      low    == Cardinality({n \in DOMAIN runs : LevelOf(runs[n]) <= 1})
+      fewest == CASE Len(runs) > Trigger -> 2
+                  [] Len(runs) = Trigger -> IF forced THEN Smaller(2, zeros) ELSE 2
+                  [] OTHER -> IF forced THEN zeros ELSE Len(runs) + 1
+      IsNone(pick) == \E e \in pick.entries : pick.entries = {e} /\ Level(e) = pick.level
+  IN {pick \in {Take(runs, n) : n \in Greater(fewest, low)..Len(runs)} : ~IsNone(pick)}
+
+\* Clauses: CMP-7.
+FullPicks(b) ==
+  LET marked == {e \in b.live : HasVector(b, e)}
+      All(entries, purges) == [entries |-> entries, level |-> MaxLevel, full |-> TRUE, purges |-> purges]
+  IN CASE \E e \in b.live : Level(e) < MaxLevel -> {All(b.live, FALSE)}
+       [] marked # {} -> {All(marked, TRUE)}
+       [] OTHER -> {}
+
+Picks(b) == AllowedPicks(b) \cup FullPicks(b)
+
+------------------- (* what is rewritten, what is upgraded *) ---------------
+\* Files whose key ranges overlap, directly or through others.  Clauses: CMP-9.
+Sections(b, entries) ==
+  LET heads == {MinKey(b, e) : e \in
+                 {e \in entries : \A g \in entries : MinKey(b, g) < MinKey(b, e) => MaxKey(b, g) < MinKey(b, e)}}
+      From(h) == {e \in entries : MinKey(b, e) >= h}
+  IN {From(h) \ UNION {From(i) : i \in {i \in heads : i > h}} : h \in heads}
+
+\* Which files are large is free for those alone in their section.
+Lone(b, pick) == {e \in pick.entries : {e} \in Sections(b, pick.entries)}
+
+\* Clauses: CMP-11, DV-13.
+MustBeRewritten(b, e, pick) ==
+  \/ /\ HasRetraction(b, e)
+     /\ ((VectorsOn(b) /\ Level(e) = 0) \/ pick.level = MaxLevel)
+  \/ (pick.full /\ HasVector(b, e))
+
+\* Small files are rewritten with their neighbours up to the next large one; a
+\* file left alone is upgraded if it may.  Clauses: CMP-9, CMP-10, CMP-11.
+Division(b, pick, large) ==
+  LET Between(e, g) == {h \in large : \/ MinKey(b, e) < MinKey(b, h) /\ MinKey(b, h) < MinKey(b, g)
+                                      \/ MinKey(b, g) < MinKey(b, h) /\ MinKey(b, h) < MinKey(b, e)}
+      small  == pick.entries \ large
+      groups == {{g \in small : Between(e, g) = {}} : e \in small} \cup {{e} : e \in large}
+      Alone(group) == Cardinality(group) = 1
+      Must(group) == \A e \in group : MustBeRewritten(b, e, pick)
+      whole  == {e \in pick.entries : {e} \in groups /\ ~Must({e}) /\ Level(e) # pick.level}
+  IN IF pick.purges
+     THEN [rewrites |-> {{e} : e \in pick.entries}, upgrades |-> {}]
+     ELSE [rewrites |-> {group \in groups : ~Alone(group) \/ Must(group)}, upgrades |-> whole]
+
+--------------------------- (* deletion vectors *) --------------------------
+\* What a compaction reads of a file.  Clauses: CMP-12.
+InputRecords(b, f) == Visible(b, f)
+
+\* The unmarked positions of some keys in the levels above (deeper than) one.
+\* Clauses: DV-6, DV-9.
+Lookup(b, keys, level) ==
+  UNION {{<<File(e), i>> : i \in {i \in DOMAIN Records(b, File(e)) :
+            Records(b, File(e))[i].key \in keys /\ <<File(e), i>> \notin b.vectors}}
+         : e \in {e \in b.live : Level(e) > level}}
+
+\* The three cases.  A key marks its older records if it comes from level 0
+\* and meets no live record of a deeper level among the inputs: that one would
+\* be merged away here (DV-8); a key not from level 0 marked when it left level
+\* 0 (DV-7).  Clauses: DV-6, DV-7, DV-8.
+KeysToLookUp(b, group) ==
+  LET KeysAt(entries) == UNION {KeysOf(Visible(b, File(e))) : e \in entries}
+  IN KeysAt({e \in group : Level(e) = 0}) \ KeysAt({e \in group : Level(e) > 0})
+
+\* Clauses: DV-6, DV-7, DV-8, DV-9.
+Marks(b, group, level) == Lookup(b, KeysToLookUp(b, group), level)
+
+\* Whether something older of a retracted key could come back.  Clauses: CMP-13.
+KeepsRetraction(b, key, level, marks) ==
+  IF VectorsOn(b)
+  THEN Lookup([b EXCEPT !.vectors = @ \cup marks], {key}, level) # {}
+  ELSE \E e \in b.live : Level(e) > level
+
+\* Records of other files that take part in the merge of a group: none, because
+\* what is looked up is older.
+LookedUp(b, group, level) == {}
+
+\* The records that remain of a group.  Clauses: CMP-12, CMP-13, MRG-1.
+Rewrite(b, group, level, marks) ==
+  LET runs   == Runs(b, group)
+      merged == Merge([n \in DOMAIN runs |-> UNION {InputRecords(b, f) : f \in Named(runs[n])}]
+                      \o <<LookedUp(b, group, level)>>)
+  IN {r \in merged : IsAdd(r) \/ KeepsRetraction(b, r.key, level, marks)}
+
+\* The marks that outlive a compaction.  Clauses: DV-10, DV-11.
+KeptVectors(b, rewritten) == {mark \in b.vectors : mark[1] \notin rewritten}
+
+\* How the output of one rewrite is cut into files: not at all.  Clauses: CMP-15.
+Rolled(records) == <<records>>
+
+RECURSIVE Concatenated(_)
+Concatenated(seqs) == IF seqs = <<>> THEN <<>> ELSE Head(seqs) \o Concatenated(Tail(seqs))
+
+----------------------------- (* compaction *) ------------------------------
+\* All a compaction will do, decided when it is planned.  `vectors` is the
+\* bucket's whole new index, `base` the one it was planned on.
+\* Clauses: CMP-9, CMP-10, CMP-12, DV-6, DV-10, DV-14.
+Plan(b, pick, large) ==
+  LET division  == Division(b, pick, large)
+      rewritten == UNION division.rewrites
+      groups    == division.rewrites \cup {{e} : e \in division.upgrades}
+      marks     == IF VectorsOn(b) THEN UNION {Marks(b, group, pick.level) : group \in groups} ELSE {}
+      FirstKey(group) == Min({MinKey(b, e) : e \in group})
+      Nth(n)    == CHOOSE group \in division.rewrites :
+                     Cardinality({g \in division.rewrites : FirstKey(g) < FirstKey(group)}) = n - 1
+      Outputs(n) == Rolled(Ascending(Rewrite(b, Nth(n), pick.level, marks)))
+  IN [kind     |-> "compaction",
+      inputs   |-> rewritten \cup division.upgrades,
+      level    |-> pick.level,
+      upgraded |-> Named(division.upgrades),
+      outputs  |-> SelectSeq(Concatenated([n \in 1..Cardinality(division.rewrites) |-> Outputs(n)]),
+                             LAMBDA records : records # <<>>),
+      vectors  |-> KeptVectors(b, Named(rewritten)) \cup marks,
+      base     |-> b.vectors]
+
+\* Every compaction that may be planned; one that changes nothing is none.
+\* Clauses: CMT-2.
+Plans(b) ==
+  {plan \in UNION {{Plan(b, pick, large) : large \in SUBSET Lone(b, pick)} : pick \in Picks(b)} : plan.inputs # {}}
+
+\* Clauses: CMP-10, DV-14.
+Compacted(b, plan) ==
+  LET created == (Len(b.files) + 1)..(Len(b.files) + Len(plan.outputs))
+  IN [files   |-> b.files \o [n \in DOMAIN plan.outputs |->
+                                [records |-> plan.outputs[n], born |-> plan.level]],
+      live    |-> (b.live \ plan.inputs) \cup {<<f, plan.level>> : f \in created \cup plan.upgraded},
+      vectors |-> plan.vectors]
+
+-------------------------------- (* writes *) -------------------------------
+\* The first number above those of every live file.  Clauses: LSM-5, CMT-10.
+NextSequence(b) == Max({-1} \cup UNION {Sequences(b, f) : f \in Named(b.live)}) + 1
+
+\* The number a staged write commits with: new where another came between.
+\* Clauses: CMT-10.
+FirstSequence(b, staged) == Greater(staged.first, NextSequence(b))
+
+\* A write leaves the vectors as they are.  Clauses: CMT-6.
+VectorsAfterWrite(b, f) == b.vectors
+
+\* Clauses: CMT-2, CMT-6, LSM-1, LSM-2.
+Written(b, changes, first) ==
+  LET f == Len(b.files) + 1
+      after == [b EXCEPT !.files = Append(@, [records |-> Ascending(Flush(changes, first)), born |-> 0]),
+                         !.live = @ \cup {<<f, 0>>}]
+  IN [after EXCEPT !.vectors = VectorsAfterWrite(after, f)]
+
+-------------------------------- (* commit *) -------------------------------
+\* An input is gone, or at another level.  Clauses: CMT-7.
+InputGone(b, plan) == ~(plan.inputs \subseteq b.live)
+\* Marks of another compaction would be lost.  Clauses: CMT-8.
+VectorsChanged(b, plan) == plan.base # b.vectors
+\* A vector would name a file that is gone.  Clauses: CMT-9.
+TargetGone(b, plan) == LET after == Compacted(b, plan)
+                       IN ~({mark[1] : mark \in after.vectors} \subseteq Named(after.live))
+\* Two files of one level would overlap.  Clauses: CMT-11.
+Overlapping(b) == \E e, g \in b.live : e # g /\ Level(e) = Level(g) /\ Level(e) > 0
+                    /\ MinKey(b, e) <= MinKey(b, g) /\ MinKey(b, g) <= MaxKey(b, e)
+LevelClash(b, plan) == Overlapping(Compacted(b, plan))
+
+\* What forbids a commit, "" if nothing.  Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
+Conflict(b, plan) ==
+  CASE InputGone(b, plan)      -> "input gone"
+    [] VectorsChanged(b, plan) -> "vectors changed"
+    [] TargetGone(b, plan)     -> "target gone"
+    [] LevelClash(b, plan)     -> "level clash"
+    [] OTHER                   -> ""
+
+--------------------------------- (* reads *) -------------------------------
+Merged(b, entries) ==
+  LET runs == Runs(b, entries)
+  IN {r \in Merge([n \in DOMAIN runs |-> UNION {Visible(b, f) : f \in Named(runs[n])}]) : IsAdd(r)}
+
+\* What all runs leave.  Clauses: RD-3, RD-4, MRG-3.
+FreshRead(b) == Merged(b, b.live)
+
+\* Unmarked positions above level 0.
+DeeperPositions(b) ==
+  UNION {{<<f, i>> : i \in {i \in DOMAIN Records(b, f) : <<f, i>> \notin b.vectors}}
+         : f \in Named({e \in b.live : Level(e) > 0})}
+
+\* What a plain read returns: level 0 left out, and nothing merged unless
+\* retractions lie deeper.  Clauses: RD-1, RD-4, RD-5.
+PlainRead(b) ==
+  LET deeper  == {e \in b.live : Level(e) > 0}
+      records == UNION {Visible(b, f) : f \in Named(deeper)}
+  IN IF ~VectorsOn(b) THEN FreshRead(b)
+     ELSE IF \A r \in records : IsAdd(r) THEN records ELSE Merged(b, deeper)
+
+\* The fold of the writes among the first `count` files.  Clauses: TBL-7.
+Fold(b, count) ==
+  LET writes == {f \in 1..count : b.files[f].born = 0}
+      Last(f, key) == \A g \in writes : g > f => key \notin KeysOf(Range(Records(b, g)))
+  IN UNION {{r \in Range(Records(b, f)) : IsAdd(r) /\ Last(f, r.key)} : f \in writes}
+
+\* The files older than every live level-0 file.  Clauses: RD-2.
+AbsorbedCount(b) == Min({Len(b.files) + 1} \cup Named({e \in b.live : Level(e) = 0})) - 1
+
+------------------------------- (* invariants *) ----------------------------
+\* Of one snapshot.  Modules DeletionVectors and Commit say them of all.
+\* Clauses: LSM-1.
+KeysAscendInFiles(b) == \A f \in DOMAIN b.files : \A i \in 1..(Len(Records(b, f)) - 1) :
+                          Records(b, f)[i].key < Records(b, f)[i + 1].key
+\* Clauses: LSM-2, LSM-3, CMT-11.
+LevelsHoldRuns(b) == /\ \A e \in b.live : Level(e) \in 0..MaxLevel
+                     /\ Cardinality(Named(b.live)) = Cardinality(b.live)
+                     /\ ~Overlapping(b)
+\* Clauses: DV-2.
+MarksInRange(b) == \A mark \in b.vectors : mark[2] \in DOMAIN Records(b, mark[1])
+\* Clauses: DV-3.
+ZeroUnmarked(b) == \A mark \in b.vectors : <<mark[1], 0>> \notin b.live
+\* Clauses: DV-4.
+MarksNameLive(b) == \A mark \in b.vectors : mark[1] \in Named(b.live)
+\* Clauses: DV-12.
+KeysLiveOnce(b) ==
+  LET positions == DeeperPositions(b)
+  IN IF VectorsOn(b)
+     THEN Cardinality(positions) = Cardinality({Records(b, p[1])[p[2]].key : p \in positions})
+     ELSE b.vectors = {}
+\* Clauses: LSM-4, LSM-6.
+NewerRunsNewer(b) ==
+  LET runs == Runs(b, b.live)
+      In(n) == UNION {Visible(b, f) : f \in Named(runs[n])}
+  IN \A m, n \in DOMAIN runs : m < n =>
+       \A r \in In(m), s \in In(n) : r.key = s.key => r.seq > s.seq
+\* Clauses: RD-3, RD-4, TBL-7.
+FreshIsFold(b) == FreshRead(b) = Fold(b, Len(b.files))
+\* Nothing merged, yet each key once and the right one.  Clauses: RD-1, RD-2.
+PlainIsAbsorbedFold(b) ==
+  VectorsOn(b) => /\ PlainRead(b) = Fold(b, AbsorbedCount(b))
+                  /\ KeysLiveOnce(b)
+
+\* The image before a change, as a changelog tells it: the older record among
+\* the inputs, else the one looked up.  It must be what a plain read shows.
+\* Clauses: DV-8, DV-9, RD-1.
+BeforeIsVisible(b) ==
+  VectorsOn(b) =>
+  \A pick \in Picks(b) :
+    \A key \in UNION {KeysOf(Visible(b, File(e))) : e \in {e \in pick.entries : Level(e) = 0}} :
+      LET input == {r \in UNION {Visible(b, File(e)) : e \in {e \in pick.entries : Level(e) > 0}} : r.key = key}
+          found == {Records(b, p[1])[p[2]] : p \in Lookup(b, {key}, pick.level)}
+      IN (IF input # {} THEN input ELSE found) = {r \in PlainRead(b) : r.key = key}
+=============================================================================

@@ -1,0 +1,249 @@
+------------------------------- MODULE Commit ------------------------------
+(* A table of several buckets in a store, and how commits reach it.
+
+   Adds to DeletionVectors: snapshots that stay until they expire, a write that
+   is one snapshot of all the buckets it touches, and a commit in two phases.
+   In the data phase a job has written its files and made nothing visible.  It
+   then prepares metadata from the latest snapshot, number n, and puts snapshot
+   n+1.  What keeps two jobs from putting the same number is a store that
+   creates a file only if it is absent, or a lock; they are switches.
+
+   The subtle case: a job that finds n+1 taken goes back to the data phase and
+   is checked and numbered again, because what it prepared is for n.       *)
+EXTENDS Bucket
+
+CONSTANTS BucketCount,
+          Batches, Writers, Compactors, WriteLimit, CompactionLimit, Crashes,
+          PutIfAbsent,  \* whether the store has it
+          Lock,         \* whether jobs take a lock from preparing to putting
+          Expiry,       \* whether the oldest snapshots expire
+          TagLimit      \* how many tags are made
+
+VARIABLES files,      \* bucket -> every file ever committed, see Bucket
+          snapshots,  \* retained id -> content
+          tags,       \* id of a tagged snapshot -> its content
+          stored,     \* names of data files and index files in the store
+          pending,    \* job -> staged work, in phase "data" or "metadata"
+          lock,       \* its holder, or "free"
+          log         \* writes whose committer was told so, in order; for the invariants
+vars == <<files, snapshots, tags, stored, pending, lock, log>>
+
+Jobs == Writers \cup Compactors
+BucketIds == 0..(BucketCount - 1)
+BucketOf(key) == key % BucketCount
+Idle == [kind |-> "idle"]
+
+\* Of a snapshot: what is live in each bucket, the snapshot that wrote its
+\* index file (0: none), how many files and commits it has had; and, for the
+\* invariants, how many writes there had been.
+Empty == [writes |-> 0,
+          parts  |-> [b \in BucketIds |-> [live |-> {}, vectors |-> {}, index |-> 0, known |-> 0, commits |-> 0]]]
+LatestId == Max(DOMAIN snapshots \cup {0})
+Latest == IF LatestId = 0 THEN Empty ELSE snapshots[LatestId]
+At(content, b) == [files   |-> SubSeq(files[b], 1, content.parts[b].known),
+                   live    |-> content.parts[b].live,
+                   vectors |-> content.parts[b].vectors]
+
+\* The files a snapshot cannot be read without.
+Needed(content) ==
+  UNION {{<<b, "data", f>> : f \in Named(content.parts[b].live)}
+         \cup (IF content.parts[b].index = 0 THEN {} ELSE {<<b, "index", content.parts[b].index>>})
+         : b \in BucketIds}
+
+Init == /\ files = [b \in BucketIds |-> <<>>]
+        /\ snapshots = [id \in {} |-> Empty] /\ tags = [id \in {} |-> Empty]
+        /\ stored = {} /\ lock = "free" /\ log = <<>>
+        /\ pending = [job \in Jobs |-> Idle]
+
+Is(job, kind, phase) == pending[job].kind = kind /\ pending[job].phase = phase
+IsIdle(job) == pending[job].kind = "idle"
+Staged(kind) == Cardinality({job \in Jobs : pending[job].kind = kind})
+
+------------------------------ (* data phase *) -----------------------------
+Stage(job, work) == /\ pending' = [pending EXCEPT ![job] = work]
+                    /\ UNCHANGED <<files, snapshots, tags, stored, lock, log>>
+
+\* Clauses: CMT-2, TBL-3.
+BeginWrite(w, changes) ==
+  LET Part(b) == SelectSeq(changes, LAMBDA change : BucketOf(change.key) = b)
+  IN /\ IsIdle(w) /\ Len(log) + Staged("write") < WriteLimit
+     /\ Stage(w, [kind |-> "write", phase |-> "data", changes |-> changes,
+                  parts |-> [b \in {b \in BucketIds : Part(b) # <<>>} |->
+                               [kind |-> "write", changes |-> Part(b), first |-> NextSequence(At(Latest, b))]]])
+
+\* Clauses: CMT-2, CMP-1.
+PlanCompaction(c) ==
+  /\ IsIdle(c) /\ LatestId - Len(log) + Staged("compaction") < CompactionLimit
+  /\ \E b \in BucketIds : \E plan \in Plans(At(Latest, b)) :
+       Stage(c, [kind |-> "compaction", phase |-> "data", parts |-> [one \in {b} |-> plan]])
+
+---------------------------- (* metadata phase *) ---------------------------
+Conflicts(job) == \E b \in DOMAIN pending[job].parts :
+                    pending[job].kind = "compaction" /\ Conflict(At(Latest, b), pending[job].parts[b]) # ""
+
+After(b, part) == IF part.kind = "write"
+                  THEN Written(At(Latest, b), part.changes, FirstSequence(At(Latest, b), part))
+                  ELSE Compacted(At(Latest, b), part)
+
+\* Prepare snapshot n+1 from the latest, n.  Clauses: CMT-3, CMT-6, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11.
+PrepareCommit(job) ==
+  /\ Is(job, "write", "data") \/ Is(job, "compaction", "data")
+  /\ ~Conflicts(job)
+  /\ Lock => lock = "free"
+  /\ lock' = IF Lock THEN job ELSE lock
+  /\ LET work == pending[job]
+     IN pending' = [pending EXCEPT ![job] =
+          [kind |-> work.kind, phase |-> "metadata", parts |-> work.parts,
+           changes |-> IF work.kind = "write" THEN work.changes ELSE <<>>,
+           base |-> LatestId, content |-> Latest,
+           after |-> [b \in DOMAIN work.parts |-> After(b, work.parts[b])]]]
+  /\ UNCHANGED <<files, snapshots, tags, stored, log>>
+
+\* Clauses: CMT-14.
+RefuseCompaction(c) ==
+  /\ Is(c, "compaction", "data") /\ Conflicts(c)
+  /\ Stage(c, Idle)
+
+\* Snapshot n+1 as prepared.  Clauses: CMT-5, CMT-6.
+Content(work) ==
+  LET id == work.base + 1
+      Part(b) == LET old == work.content.parts[b] new == work.after[b]
+                 IN [live |-> new.live, vectors |-> new.vectors,
+                     index |-> IF new.vectors = old.vectors THEN old.index ELSE id,
+                     known |-> Len(new.files), commits |-> old.commits + 1]
+  IN [writes |-> work.content.writes + (IF work.kind = "write" THEN 1 ELSE 0),
+      parts  |-> [b \in BucketIds |-> IF b \in DOMAIN work.after THEN Part(b) ELSE work.content.parts[b]]]
+
+IsTaken(job) == pending[job].base < LatestId
+
+\* Put snapshot n+1; without put-if-absent and lock, whatever is there.
+\* Clauses: CMT-1, CMT-12, DV-14.
+Put(job) ==
+  LET work == pending[job]
+      id == work.base + 1
+      content == Content(work)
+  IN /\ (PutIfAbsent \/ Lock) => ~IsTaken(job)
+     /\ snapshots' = [one \in DOMAIN snapshots \cup {id} |-> IF one = id THEN content ELSE snapshots[one]]
+     /\ files' = [b \in BucketIds |-> IF b \in DOMAIN work.after THEN work.after[b].files ELSE files[b]]
+     /\ stored' = stored \cup Needed(content)
+     /\ log' = IF work.kind = "write" THEN Append(log, work.changes) ELSE log
+     /\ lock' = IF lock = job THEN "free" ELSE lock
+     /\ pending' = [pending EXCEPT ![job] = Idle]
+     /\ UNCHANGED tags
+CommitWrite(w) == Is(w, "write", "metadata") /\ Put(w)
+CommitCompaction(c) == Is(c, "compaction", "metadata") /\ Put(c)
+
+\* What a job that lost the race goes on with: its data.  Clauses: CMT-3.
+Retried(work) == IF work.kind = "write"
+                 THEN [kind |-> "write", phase |-> "data", changes |-> work.changes, parts |-> work.parts]
+                 ELSE [kind |-> "compaction", phase |-> "data", parts |-> work.parts]
+
+\* Clauses: CMT-3.
+RetryCommit(job) ==
+  /\ Is(job, "write", "metadata") \/ Is(job, "compaction", "metadata")
+  /\ PutIfAbsent /\ IsTaken(job)
+  /\ pending' = [pending EXCEPT ![job] = Retried(@)]
+  /\ lock' = IF lock = job THEN "free" ELSE lock
+  /\ UNCHANGED <<files, snapshots, tags, stored, log>>
+
+\* The lock of a job that is gone is free again.
+LockAfterCrash(job) == IF lock = job THEN "free" ELSE lock
+
+\* In either phase; what was visible stays, what was not is nothing.
+\* Clauses: CMT-12.
+Crash(job) ==
+  /\ Crashes /\ ~IsIdle(job)
+  /\ pending' = [pending EXCEPT ![job] = Idle]
+  /\ lock' = LockAfterCrash(job)
+  /\ UNCHANGED <<files, snapshots, tags, stored, log>>
+
+--------------------------- (* expiry and tags *) ---------------------------
+\* What keeps files beside the snapshots that stay.
+KeptByTags == UNION {Needed(tags[id]) : id \in DOMAIN tags}
+
+\* The oldest snapshot goes, and with it the files that nothing else needs; the
+\* latest never does.  Clauses: CMT-15, RD-10.
+Expire ==
+  /\ Expiry /\ Cardinality(DOMAIN snapshots) > 1
+  /\ LET oldest == Min(DOMAIN snapshots)
+         left == DOMAIN snapshots \ {oldest}
+         kept == KeptByTags \cup UNION {Needed(snapshots[id]) : id \in left}
+     IN /\ snapshots' = [id \in left |-> snapshots[id]]
+        /\ stored' = stored \ (Needed(snapshots[oldest]) \ kept)
+  /\ UNCHANGED <<files, tags, pending, lock, log>>
+
+\* Clauses: CMT-15.
+Tag(id) ==
+  /\ id \in DOMAIN snapshots
+  /\ Cardinality(DOMAIN tags) < TagLimit /\ id \notin DOMAIN tags
+  /\ tags' = [one \in DOMAIN tags \cup {id} |-> IF one = id THEN snapshots[id] ELSE tags[one]]
+  /\ UNCHANGED <<files, snapshots, stored, pending, lock, log>>
+
+Next ==
+  \/ \E w \in Writers, n \in DOMAIN Batches : BeginWrite(w, Batches[n])
+  \/ \E c \in Compactors : PlanCompaction(c)
+  \/ \E job \in Jobs : PrepareCommit(job)
+  \/ \E w \in Writers : CommitWrite(w)
+  \/ \E c \in Compactors : CommitCompaction(c)
+  \/ \E c \in Compactors : RefuseCompaction(c)
+  \/ \E job \in Jobs : RetryCommit(job)
+  \/ \E job \in Jobs : Crash(job)
+  \/ Expire
+  \/ \E id \in 1..(WriteLimit + CompactionLimit) : Tag(id)
+
+Spec == Init /\ [][Next]_vars
+FairSpec == /\ Spec
+            /\ \A w \in Writers : WF_vars(CommitWrite(w))
+            /\ \A c \in Compactors : WF_vars(CommitCompaction(c)) /\ WF_vars(RefuseCompaction(c))
+            /\ \A job \in Jobs : SF_vars(PrepareCommit(job)) /\ WF_vars(RetryCommit(job))
+
+----------------------------------------------------------------------------
+Readable == {snapshots[id] : id \in DOMAIN snapshots} \cup {tags[id] : id \in DOMAIN tags}
+
+\* As many snapshots as commits, numbered without a gap.  Clauses: CMT-1.
+SnapshotsAreDense ==
+  /\ DOMAIN snapshots = {} \/ DOMAIN snapshots = Min(DOMAIN snapshots)..LatestId
+  /\ Latest.writes = Len(log)
+
+\* Whatever may be read is there.  Clauses: CMT-15, DV-4.
+NeededFilesExist == \A content \in Readable : Needed(content) \subseteq stored
+
+\* Every retained snapshot and tag is the fold of the writes up to it, each of
+\* them in all its buckets or in none.  Clauses: TBL-7, RD-3, CMT-1, CMT-15.
+RowsOf(content) == AsTable(UNION {FreshRead(At(content, b)) : b \in BucketIds})
+T == INSTANCE Table WITH snapshot <- 0, rows <- 0, absorbed <- 0, waiting <- <<>>
+LogOf(content) == [n \in 1..content.writes |-> AsWrite(Flush(log[n], 0))]
+EverySnapshotIsTheFold == \A content \in Readable : RowsOf(content) = T!ApplyAll(T!Nothing, LogOf(content))
+
+\* The invariants of a bucket, in every snapshot that may be read; ids there.
+Everywhere(Holds(_)) == \A content \in Readable : \A b \in BucketIds : Holds(At(content, b))
+EveryPlainReadIsTheAbsorbedFold == Everywhere(PlainIsAbsorbedFold)
+KeysAreLiveOnce == Everywhere(KeysLiveOnce)
+VectorsNameLiveFiles == Everywhere(MarksNameLive)
+
+\* Clauses: CMT-15.
+SnapshotsNeverChange ==
+  [][\A b \in BucketIds :
+       /\ \A id \in DOMAIN snapshots \cap DOMAIN snapshots' : At(snapshots[id], b)' = At(snapshots[id], b)
+       /\ \A id \in DOMAIN tags : At(tags[id], b)' = At(tags[id], b)]_vars
+
+\* Whoever staged work is told in the end.  Clauses: CMT-3, CMT-14.
+EveryCommitEnds == \A job \in Jobs : ~IsIdle(job) ~> IsIdle(job)
+
+\* Each bucket is one of DeletionVectors.  Preparing, retrying, expiry and tags
+\* are nothing there.
+PartOf(job, b) == IF IsIdle(job) \/ b \notin DOMAIN pending[job].parts THEN Idle ELSE pending[job].parts[b]
+BatchesOf(b) == SelectSeq([n \in DOMAIN Batches |-> SelectSeq(Batches[n], LAMBDA change : BucketOf(change.key) = b)],
+                          LAMBDA batch : batch # <<>>)
+Staging(b) == [job \in Jobs |-> PartOf(job, b)]
+Bucket0 == INSTANCE DeletionVectors WITH
+  files <- files[0], live <- Latest.parts[0].live, vectors <- Latest.parts[0].vectors,
+  snapshot <- Latest.parts[0].commits, pending <- Staging(0),
+  Batches <- BatchesOf(0), WriteLimit <- 99, CompactionLimit <- 99
+Bucket1 == INSTANCE DeletionVectors WITH
+  files <- files[1], live <- Latest.parts[1].live, vectors <- Latest.parts[1].vectors,
+  snapshot <- Latest.parts[1].commits, pending <- Staging(1),
+  Batches <- BatchesOf(1), WriteLimit <- 99, CompactionLimit <- 99
+RefinesBucket0 == Bucket0!Spec
+RefinesBucket1 == Bucket1!Spec
+=============================================================================

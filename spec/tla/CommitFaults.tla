@@ -1,0 +1,20 @@
+---------------------------- MODULE CommitFaults ---------------------------
+(* Commit done wrong, one operator at a time; see Faults. *)
+EXTENDS Commit
+
+\* A part of the commit rule is left out, as in Faults.  C3.
+Never(b, plan) == FALSE
+
+\* Retractions are dropped, and mark nothing.  C9.
+NeverKept(b, key, level, marks) == FALSE
+MarksNothing(b, group, level) == {}
+
+\* A job that lost the race puts what it had prepared under the next number.  C14.
+RetriesAsItWas(work) == [work EXCEPT !.base = @ + 1]
+
+\* Expiry knows of snapshots only.  B52.
+NothingKept == {}
+
+\* Nobody takes the lock of a job that is gone.
+StaysLocked(job) == lock
+=============================================================================

@@ -1,0 +1,134 @@
+-------------------------- MODULE DeletionVectors --------------------------
+(* A bucket of files with deletion vectors, as a transition system.
+
+   Adds to Levels: files that never change, marks on positions instead of
+   rewrites, upgrades that move a file without touching it, and compactions
+   that are planned on one state and committed on a later one.  A state is
+   the latest snapshot and the staged work; the variables, the actions and the
+   bounds are those of the Python model (mechanism.py, graph.py), and the two
+   reachable graphs are compared, states and labelled edges.               *)
+EXTENDS Bucket
+
+CONSTANTS Batches,          \* the writes that may be made, each a sequence of changes
+          Writers,          \* none: a write is one step; else BeginWrite, CommitWrite
+          Compactors,
+          WriteLimit, CompactionLimit,  \* of the model
+          Crashes           \* whether staged work may be lost
+
+VARIABLES files, live, vectors,  \* see Bucket
+          snapshot,              \* counts the commits of this bucket
+          pending                \* job -> staged work
+vars == <<files, live, vectors, snapshot, pending>>
+
+Jobs == Writers \cup Compactors
+Now == [files |-> files, live |-> live, vectors |-> vectors]
+Later == [files |-> files', live |-> live', vectors |-> vectors']
+Idle == [kind |-> "idle"]
+Is(job, kind) == pending[job].kind = kind
+
+Become(b) == files' = b.files /\ live' = b.live /\ vectors' = b.vectors
+Commit(b) == Become(b) /\ snapshot' = snapshot + 1
+Stay == UNCHANGED <<files, live, vectors, snapshot>>
+Stage(job, work) == pending' = [pending EXCEPT ![job] = work] /\ Stay
+Drop(job) == pending' = [pending EXCEPT ![job] = Idle]
+
+Init == /\ files = <<>> /\ live = {} /\ vectors = {} /\ snapshot = 0
+        /\ pending = [job \in Jobs |-> Idle]
+
+WriteCount == Cardinality({f \in DOMAIN files : files[f].born = 0})
+StagedCount(kind) == Cardinality({job \in Jobs : Is(job, kind)})
+MayWrite == WriteCount + StagedCount("write") < WriteLimit
+MayCompact == snapshot - WriteCount + StagedCount("compaction") < CompactionLimit
+
+\* Commit changes as one new level-0 file.  Clauses: CMT-2, CMP-17, LSM-2.
+Write(changes) ==
+  /\ Writers = {} /\ MayWrite
+  /\ Commit(Written(Now, changes, NextSequence(Now)))
+  /\ UNCHANGED pending
+
+\* Stage a write, numbered from the state it is begun on.  Clauses: CMT-2.
+BeginWrite(w, changes) ==
+  /\ Is(w, "idle") /\ MayWrite
+  /\ Stage(w, [kind |-> "write", changes |-> changes, first |-> NextSequence(Now)])
+
+\* Clauses: CMT-1, CMT-10.
+CommitWrite(w) ==
+  /\ Is(w, "write")
+  /\ Commit(Written(Now, pending[w].changes, FirstSequence(Now, pending[w])))
+  /\ Drop(w)
+
+\* Clauses: CMT-2, CMP-1.
+PlanCompaction(c) ==
+  /\ Is(c, "idle") /\ MayCompact
+  /\ \E plan \in Plans(Now) : Stage(c, plan)
+
+\* Clauses: CMT-1, CMT-7, CMT-8, CMT-9, CMT-11, DV-14.
+CommitCompaction(c) ==
+  /\ Is(c, "compaction") /\ Conflict(Now, pending[c]) = ""
+  /\ Commit(Compacted(Now, pending[c]))
+  /\ Drop(c)
+
+\* What met a conflict is dropped; a compaction is planned anew, not retried.
+\* Clauses: CMT-14.
+RefuseCompaction(c) ==
+  /\ Is(c, "compaction") /\ Conflict(Now, pending[c]) # ""
+  /\ Drop(c) /\ Stay
+
+\* What a crash leaves: everything as it was.  Clauses: CMT-12.
+AfterCrash(b, work) == b
+
+\* Clauses: CMT-12.
+Crash(job) ==
+  /\ Crashes /\ ~Is(job, "idle")
+  /\ Become(AfterCrash(Now, pending[job])) /\ UNCHANGED snapshot
+  /\ Drop(job)
+
+Next ==
+  \/ \E n \in DOMAIN Batches : Write(Batches[n])
+  \/ \E w \in Writers, n \in DOMAIN Batches : BeginWrite(w, Batches[n])
+  \/ \E w \in Writers : CommitWrite(w)
+  \/ \E c \in Compactors : PlanCompaction(c)
+  \/ \E c \in Compactors : CommitCompaction(c)
+  \/ \E c \in Compactors : RefuseCompaction(c)
+  \/ \E job \in Jobs : Crash(job)
+
+Spec == Init /\ [][Next]_vars
+
+\* Fair compaction: no compactor rests for ever while there is something to
+\* plan, and of infinitely many attempts that could commit, some do.
+Rests(c) == Is(c, "idle") /\ Plans(Now) # {}
+FairSpec == Spec /\ \A c \in Compactors : /\ []<>~Rests(c)
+                                          /\ WF_vars(RefuseCompaction(c))
+                                          /\ SF_vars(CommitCompaction(c))
+
+----------------------------------------------------------------------------
+\* What holds in every state, that is in every snapshot; ids in Bucket.
+RecordsAscend == KeysAscendInFiles(Now)
+LevelsAreRuns == LevelsHoldRuns(Now)
+VectorsAreInRange == MarksInRange(Now)
+LevelZeroIsUnmarked == ZeroUnmarked(Now)
+VectorsNameLiveFiles == MarksNameLive(Now)
+KeysAreLiveOnce == KeysLiveOnce(Now)
+NewerRunsHoldNewerRecords == NewerRunsNewer(Now)
+FreshReadIsTheFold == FreshIsFold(Now)
+PlainReadIsTheAbsorbedFold == PlainIsAbsorbedFold(Now)
+BeforeImageIsVisible == BeforeIsVisible(Now)
+
+\* What holds of every step.
+\* A file that stays live loses no mark.  Clauses: DV-11.
+VectorsOnlyGrow == [][{mark \in vectors : mark[1] \in Named(live')} \subseteq vectors']_vars
+\* Unless a write committed, a fresh read stays as it was.  Clauses: CMP-14.
+CompactionChangesNoRead == [][WriteCount' = WriteCount => FreshRead(Later) = FreshRead(Now)]_vars
+\* Files are added, never altered.  Clauses: CMT-15, CMP-10.
+FilesNeverChange == [][SubSeq(files', 1, Len(files)) = files]_vars
+\* What a reader sees changes with the snapshot, by one.  Clauses: CMT-1, CMT-12, DV-14.
+VisibleChangesAreCommits ==
+  [][IF snapshot' = snapshot THEN UNCHANGED <<files, live, vectors>> ELSE snapshot' = snapshot + 1]_vars
+\* No file returns to level 0.  Clauses: RD-2.
+AbsorbedWritesStayAbsorbed ==
+  [][\A e \in live' : Level(e) > 0 \/ e \in live \/ File(e) > Len(files)]_vars
+
+\* The n-th write, once committed, is at last seen by plain reads.  Clauses: RD-2, CMP-3.
+AbsorbedWrites == Cardinality({f \in 1..AbsorbedCount(Now) : files[f].born = 0})
+EveryWriteBecomesVisible == \A n \in 1..WriteLimit : WriteCount >= n ~> AbsorbedWrites >= n
+=============================================================================

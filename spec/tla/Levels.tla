@@ -1,0 +1,101 @@
+------------------------------ MODULE Levels -------------------------------
+(* A bucket as levels of sorted runs, newest first.  No files, no vectors.
+
+   A write adds a run of level 0.  A compaction merges neighbouring runs into
+   one of a deeper level.  The subtle case: it may also discard, in the runs
+   below, records that a merged record supersedes; how is not said here.
+   Module DeletionVectors does it by marking positions.                     *)
+EXTENDS Records
+
+CONSTANTS Batches,     \* the writes that may be made, a sequence of changes each
+          MaxLevel,
+          CommitLimit  \* of the model: how many snapshots are made
+
+VARIABLES runs,        \* newest first: [level, records], records a set
+          snapshot
+
+vars == <<runs, snapshot>>
+
+Init == runs = <<>> /\ snapshot = 0
+
+RecordsOf(rs) == UNION {rs[n].records : n \in DOMAIN rs}
+Sets(from, to) == [n \in 1..(to - from + 1) |-> runs[from + n - 1].records]
+NonEmpty(rs) == SelectSeq(rs, LAMBDA run : run.records # {})
+ZeroCount == Cardinality({n \in DOMAIN runs : runs[n].level = 0})
+
+\* Clauses: LSM-5.
+NextSequence == Max({-1} \cup {r.seq : r \in RecordsOf(runs)}) + 1
+
+\* A level-0 run, newer than all.  Clauses: LSM-2, LSM-4, CMT-2.
+Write(records) ==
+  /\ runs' = <<[level |-> 0, records |-> records]>> \o runs
+  /\ snapshot' = snapshot + 1
+
+\* Runs i to j become one of `level`, without the retractions `dropped`; the
+\* runs below lose the records `discarded`.  Clauses: CMP-12, LSM-2.
+Compacted(i, j, level, dropped, discarded) ==
+  LET Left(n) == [runs[j + n] EXCEPT !.records = @ \ discarded]
+  IN NonEmpty(SubSeq(runs, 1, i - 1)
+              \o <<[level |-> level, records |-> Merge(Sets(i, j)) \ dropped]>>
+              \o [n \in 1..(Len(runs) - j) |-> Left(n)])
+
+\* Every result of compacting runs i to j.  What is discarded must be
+\* superseded; a retraction may go only if nothing older of its key stays.
+\* Clauses: CMP-13, DV-6, LSM-6.
+Compactions(i, j, level) ==
+  LET merged == Merge(Sets(i, j))
+      below  == RecordsOf(SubSeq(runs, j + 1, Len(runs)))
+      superseded == {r \in below : r.key \in KeysOf(merged)}
+      Droppable(left) == {r \in merged : ~IsAdd(r) /\ r.key \notin KeysOf(left)}
+  IN UNION {{Compacted(i, j, level, dropped, discarded)
+             : dropped \in SUBSET Droppable(below \ discarded)} : discarded \in SUBSET superseded}
+
+\* Where the merged run may go: no level-0 run is left below it.
+\* Clauses: CMP-1, CMP-2, LSM-3.
+Fits(level, j) == /\ level >= Greater(1, runs[j].level)
+                  /\ j < Len(runs) => level < runs[j + 1].level
+
+\* Clauses: CMP-14.
+Compact(i, j, level) ==
+  /\ i <= j /\ Fits(level, j)
+  /\ runs' \in Compactions(i, j, level)
+  /\ snapshot' = snapshot + 1
+SomeCompact == \E i, j \in DOMAIN runs : \E level \in 1..MaxLevel : Compact(i, j, level)
+
+\* A compaction that rewrites a file without what its vector hides: seen from
+\* here nothing changes.  Clauses: DV-10, DV-13.
+Purge == runs' = runs /\ snapshot' = snapshot + 1
+
+\* For refinement any write may come that is numbered above the others.
+\* Clauses: LSM-5, CMT-10.
+AnyWrite == /\ Len(runs') = Len(runs) + 1 /\ Write(runs'[1].records)
+            /\ \A r \in runs'[1].records : r.seq >= NextSequence
+
+Next == AnyWrite \/ SomeCompact \/ Purge
+Spec == Init /\ [][Next]_vars
+
+\* The same with the writes of a model.
+BatchWrite(n) == snapshot < CommitLimit /\ Write(Flush(Batches[n], NextSequence))
+RunCompaction == snapshot < CommitLimit /\ SomeCompact
+ModelNext == (\E n \in DOMAIN Batches : BatchWrite(n)) \/ RunCompaction
+ModelSpec == Init /\ [][ModelNext]_vars
+
+----------------------------------------------------------------------------
+\* Newer runs hold newer records of a key.  Clauses: LSM-4, LSM-6.
+NewerRunsHoldNewerRecords ==
+  \A m, n \in DOMAIN runs : m < n =>
+    \A r \in runs[m].records, s \in runs[n].records : r.key = s.key => r.seq > s.seq
+
+\* At most one run of each level above 0, and they ascend.  Clauses: LSM-2.
+LevelsAscend ==
+  \A m, n \in DOMAIN runs : m < n =>
+    runs[m].level < runs[n].level \/ (runs[m].level = 0 /\ runs[n].level = 0)
+
+\* Clauses: RD-1, RD-2, RD-3, RD-4.
+Meaning == INSTANCE Table WITH
+  rows     <- AsTable(Merge(Sets(1, Len(runs)))),
+  absorbed <- AsTable(Merge(Sets(ZeroCount + 1, Len(runs)))),
+  waiting  <- [n \in 1..ZeroCount |-> AsWrite(runs[ZeroCount + 1 - n].records)]
+RefinesTable == Meaning!Spec
+ReadsAgree == Meaning!ReadsAgree
+=============================================================================

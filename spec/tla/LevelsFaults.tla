@@ -1,0 +1,10 @@
+---------------------------- MODULE LevelsFaults ---------------------------
+(* Levels done wrong, one operator at a time; see Faults. *)
+EXTENDS Levels
+
+\* A run goes to any level, beside or below an older one.
+FitsAnywhere(level, j) == TRUE
+
+\* A merge lets the smallest sequence number win.
+Older(r, s) == r.seq < s.seq
+=============================================================================

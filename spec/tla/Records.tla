@@ -1,0 +1,49 @@
+------------------------------ MODULE Records ------------------------------
+(* Records and how records of one key are merged.  Constants only: no state.
+
+   A change is [key, kind, row]; a record is a change with a sequence number,
+   [key, seq, kind, row].  Keys are integers, kinds are "+I" (leaves the row)
+   and "-D" (leaves nothing); a row is any value.                           *)
+EXTENDS Integers, Sequences, FiniteSets
+
+Max(S) == CHOOSE x \in S : \A y \in S : y <= x
+Min(S) == CHOOSE x \in S : \A y \in S : x <= y
+Smaller(m, n) == IF m < n THEN m ELSE n
+Greater(m, n) == IF m > n THEN m ELSE n
+Range(s) == {s[i] : i \in DOMAIN s}
+KeysOf(S) == {r.key : r \in S}
+IsAdd(r) == r.kind = "+I"
+
+\* Which of two records of one key decides.  Clauses: MRG-1, MRG-2, MRG-4.
+Newer(r, s) == r.seq > s.seq \/ (r.seq = s.seq /\ IsAdd(r) /\ ~IsAdd(s))
+
+\* The winner of every key.  `runs` is a sequence of sets of records, newest
+\* first: where neither record is newer, the newer run has it.
+\* Clauses: MRG-1, MRG-2, MRG-5.
+Merge(runs) ==
+  LET all       == UNION {{<<i, r>> : r \in runs[i]} : i \in DOMAIN runs}
+      Beats(c, d) == \/ Newer(c[2], d[2])
+                     \/ (~Newer(d[2], c[2]) /\ c[1] < d[1])
+  IN {c[2] : c \in {c \in all : \A d \in all \ {c} : d[2].key = c[2].key => Beats(c, d)}}
+
+\* The records of a set with one record per key, as a file holds them.
+\* Clauses: LSM-1.
+Ascending(S) == [i \in 1..Cardinality(S) |->
+                   CHOOSE r \in S : Cardinality({s \in S : s.key < r.key}) = i - 1]
+
+\* One write as a set of records: numbered consecutively, of each key the last.
+\* Clauses: LSM-5, TBL-6.
+Flush(changes, first) ==
+  LET Numbered(i) == [key |-> changes[i].key, seq |-> first + i - 1,
+                      kind |-> changes[i].kind, row |-> changes[i].row]
+      count == Len(changes)
+  IN Merge([i \in 1..count |-> {Numbered(count + 1 - i)}])
+
+\* What a reader sees of records: key -> row.  And what a write is: key -> change.
+AsTable(records) ==
+  LET adds == {r \in records : IsAdd(r)}
+  IN [k \in KeysOf(adds) |-> (CHOOSE r \in adds : r.key = k).row]
+AsWrite(records) ==
+  [k \in KeysOf(records) |->
+     LET r == CHOOSE r \in records : r.key = k IN [kind |-> r.kind, row |-> r.row]]
+=============================================================================

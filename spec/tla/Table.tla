@@ -1,0 +1,57 @@
+------------------------------- MODULE Table -------------------------------
+(* What a table means.  Nothing here knows of files.
+
+   In every snapshot a table is a function from key to row: `rows`.  A reader
+   that does not merge sees it as it was some writes ago: `absorbed`, which
+   lags behind by the writes in `waiting`, oldest first.  So
+       rows = absorbed with the waiting writes applied in order,
+   and this is all that lower levels may do about it: a write adds to rows
+   and to waiting, a compaction moves waiting writes into absorbed.
+   Each commit is one snapshot; `rows` of a state is the table at `snapshot`. *)
+EXTENDS Integers, Sequences
+
+VARIABLES snapshot,  \* number of the latest snapshot, 0 before the first
+          rows,      \* key -> row, of all writes
+          absorbed,  \* key -> row, of the writes compaction has absorbed
+          waiting    \* the other writes, each a function key -> change
+
+vars == <<snapshot, rows, absorbed, waiting>>
+
+Nothing == [key \in {} |-> 0]
+
+\* A write: of a key the add leaves its row, the deletion nothing.
+\* Clauses: TBL-4, TBL-7, MRG-3.
+Apply(table, write) ==
+  LET Kept(k) == IF k \in DOMAIN write THEN write[k].kind = "+I" ELSE TRUE
+  IN [k \in {k \in DOMAIN table \cup DOMAIN write : Kept(k)} |->
+        IF k \in DOMAIN write THEN write[k].row ELSE table[k]]
+
+RECURSIVE ApplyAll(_, _)
+ApplyAll(table, writes) ==
+  IF writes = <<>> THEN table ELSE ApplyAll(Apply(table, Head(writes)), Tail(writes))
+
+Init == snapshot = 0 /\ rows = Nothing /\ absorbed = Nothing /\ waiting = <<>>
+
+\* Commit a write.  Which writes there are is for whoever refines this to say:
+\* any may come, so it is read off the next state.  Clauses: TBL-7, RD-3, CMT-1.
+Write ==
+  /\ snapshot' = snapshot + 1
+  /\ Len(waiting') = Len(waiting) + 1
+  /\ LET write == waiting'[Len(waiting')]
+     IN waiting' = Append(waiting, write) /\ rows' = Apply(rows, write)
+  /\ UNCHANGED absorbed
+
+\* Absorb the n oldest of the waiting writes.  Clauses: RD-1, RD-2, CMP-14, CMT-1.
+Compact(n) ==
+  /\ snapshot' = snapshot + 1
+  /\ waiting' = SubSeq(waiting, n + 1, Len(waiting))
+  /\ absorbed' = ApplyAll(absorbed, SubSeq(waiting, 1, n))
+  /\ UNCHANGED rows
+
+Next == Write \/ \E n \in 0..Len(waiting) : Compact(n)
+
+Spec == Init /\ [][Next]_vars
+
+\* What makes `absorbed` worth reading.  Clauses: RD-1, RD-3.
+ReadsAgree == rows = ApplyAll(absorbed, waiting)
+=============================================================================
