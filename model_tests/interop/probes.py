@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pktable import Table
@@ -181,3 +181,33 @@ PROBES: Final = (
     ),
     Probe(OURS, "read columns of TIME", "TIME", _opens_times),
 )
+
+
+_CONDITION: Final = (("k", "=", "1"),)
+_DECIMALS: Final = replace(_NANOSECONDS, columns=(("k", "INT"), ("v", "DECIMAL(12, 2)"), ("w", "INT")))
+_NO_STATISTICS: Final = _table("INT", **{"metadata.stats-mode": "none"})
+WITNESSES: Final = (
+    # Decimals that pypaimon wrote, in a file that a compaction leaves as it is.
+    History(
+        _DECIMALS,
+        OURS,
+        (
+            Step(PYPAIMON, "write", changes=(("+I", ("1", "0.01")), ("+I", ("2", "0.01"))), write_only=True),
+            Step(OURS, "compact"),
+        ),
+    ),
+    # Statistics of no column, as we and then as Paimon 0.9 tell of them.
+    History(
+        _NO_STATISTICS,
+        OURS,
+        (_write(OURS, ("1",), ("2",), write_only=True), Step(OURS, "compact")),
+        _CONDITION,
+    ),
+    History(
+        _NO_STATISTICS,
+        OURS,
+        (_write(OURS, ("1",), ("2",), write_only=True), Step(JVM, "compact")),
+        _CONDITION,
+    ),
+)
+"""Histories that meet the limits that random ones meet seldom."""
