@@ -134,12 +134,15 @@ class _KeyCheck:
         for section in sections(usable, self._files.order):
             if len(section) > 1:  # a file whose key range meets no other has nothing to be compared with
                 self._metas.update((file.file_name, file) for file in section)
+        # Where reads still merge, a key may be live at several levels (DV-15).
+        hidden = self._files.may_hide_unmarked([entry.file for entry in version.entries])
+        unmerged = version.vectors_enabled and not hidden
         for file in usable:
             spans = self._spans.setdefault(file.file_name, {}).setdefault(file.level, [])
             vector = vectors.get(file.file_name)
-            new = Span(number, number + 1, file.level, version.vectors_enabled, vector)
+            new = Span(number, number + 1, file.level, unmerged, vector)
             if spans and new.continues(spans[-1]) and spans[-1].vector == vector:
-                new = Span(spans.pop().start, number + 1, file.level, version.vectors_enabled, vector)
+                new = Span(spans.pop().start, number + 1, file.level, unmerged, vector)
             spans.append(new)
 
     def run(self) -> None:
