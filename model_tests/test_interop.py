@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from pktable import Table
 from pktable.format.types import parse_columns, to_arrow
 
 from model_tests.interop import __main__ as command
-from model_tests.interop import environments
+from model_tests.interop import directions, environments
 from model_tests.interop.environments import JVM, NEWER_JVM, SetupError, Start
 from model_tests.interop.histories import (
     EVERYTHING,
@@ -163,3 +163,20 @@ def test_a_peer_that_cannot_be_set_up_fails_the_run_by_name(
 def test_an_unknown_profile_is_the_callers_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["fast"]) == 2
     assert "expected one of: quick, deep; found fast" in capsys.readouterr().err
+
+
+def test_a_failing_history_is_made_small_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directions, "SHRINKING_SECONDS", 0)
+    bench, played = directions.Bench(tmp_path, {}), []
+
+    def fail(history: History, readers: Sequence[str], tally: Tally) -> None:
+        played.append(history)
+        raise AssertionError(f"wrong in {len(history.steps)} steps")
+
+    monkeypatch.setattr(bench, "check", fail)
+    drawn = histories([Actor(OURS)], [OURS], EVERYTHING, bitmap64=True)
+    result = bench.run("all fail", drawn, [], count=10, first=1)
+    assert len(played) == 1
+    assert result.failure == (f"AssertionError: wrong in {len(played[0].steps)} steps", played[0])

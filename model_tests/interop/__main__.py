@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from hypothesis import strategies as st
+
 from model_tests.interop import vectors
 from model_tests.interop.calibration import filtered_positions, own_faults
 from model_tests.interop.directions import DIRECTIONS, Bench, Result
@@ -31,7 +33,7 @@ from model_tests.interop.environments import (
 from model_tests.interop.limits import LIMITS
 from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError, running
-from model_tests.interop.probes import PROBES
+from model_tests.interop.probes import PROBES, WITNESSES
 
 READERS: Final = (JVM, NEWER_JVM, PYPAIMON, RUST)
 HISTORIES: Final = {"quick": (30, 2), "deep": (400, 40)}
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with running(starts) as peers, tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
             bench = Bench(Path(folder), peers)
-            results = _directions(bench, profile)
+            results = [*_directions(bench, profile), _witnesses(bench)]
             wrong = [*_probes(bench), *_vectors(bench), *_calibration(bench)]
     except PeerError as error:
         print(f"cannot be started: {error}")
@@ -80,12 +82,21 @@ def _directions(bench: Bench, profile: str) -> list[Result]:
     return results
 
 
+def _witnesses(bench: Bench) -> Result:
+    """Play the histories that meet the limits of the peers."""
+    readers = [name for name in READERS if name in bench.peers]
+    drawn = st.sampled_from(WITNESSES)
+    result = bench.run("what peers do not read", drawn, readers, count=len(WITNESSES), first=SEED)
+    _tell(result)
+    return result
+
+
 def _probes(bench: Bench) -> list[str]:
     """Prove what histories leave out; return what is wrong."""
     print("What histories leave out, and proof that it is so still:")
     wrong = []
     for probe in PROBES:
-        if probe.who not in {*bench.peers, OURS}:
+        if not {probe.who, *probe.needs} <= {*bench.peers, OURS}:
             continue
         failure = probe.failure(bench)
         print(f"{'WRONG' if failure else 'proven':8}  {probe.who} cannot {probe.what}")

@@ -7,6 +7,7 @@ failing one small.
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from model_tests.interop.outcomes import OURS, Played, Tally, compare
 from model_tests.interop.peers import Peer
 
 US: Final = Actor(OURS)
+SHRINKING_SECONDS: Final = 60
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,7 @@ class Bench:
         shrinks: bool = True,
     ) -> Result:
         """Check ``count`` histories drawn from the seed ``first``; stop at a failure, made small if it ``shrinks``."""
-        result = Result(name)
-        last: list[History] = []
+        result, smallest = Result(name), _Smallest()
 
         @seed(first)
         @settings(
@@ -147,14 +148,46 @@ class Bench:
         )
         @given(drawn)
         def check(history: History) -> None:
-            last[:] = [history]
-            self.check(history, readers, result.tally)
+            if not smallest.is_decided(history):
+                with smallest.looking_at(history):
+                    self.check(history, readers, result.tally)
 
         started = time.monotonic()
         try:
             check()
         except Exception as failure:  # whatever is raised is a mismatch, and the history says which
-            # Hypothesis ends with a run of the smallest failing history it found.
-            result.failure = (f"{type(failure).__name__}: {failure}", last[0])
+            assert smallest.history is not None
+            result.failure = (f"{type(failure).__name__}: {failure}", smallest.history)
         result.seconds = time.monotonic() - started
         return result
+
+
+class _Smallest:
+    """The last failing history. Hypothesis ends with a run of the smallest one it found.
+
+    Making a history small ends after `SHRINKING_SECONDS`: then what failed fails again, all else passes.
+    """
+
+    def __init__(self) -> None:
+        self.history: History | None = None
+        self._failures: dict[str, Exception] = {}
+        self._deadline = math.inf
+
+    def is_decided(self, history: History) -> bool:
+        """Whether there is no need to play ``history``. Raises what it failed with, if it is time."""
+        if time.monotonic() < self._deadline:
+            return False
+        if repr(history) in self._failures:
+            self.history = history
+            raise self._failures[repr(history)]
+        return True
+
+    @contextmanager
+    def looking_at(self, history: History) -> Iterator[None]:
+        """Remember ``history`` if what is done fails."""
+        try:
+            yield
+        except Exception as failure:
+            self._deadline = min(self._deadline, time.monotonic() + SHRINKING_SECONDS)
+            self.history, self._failures[repr(history)] = history, failure
+            raise

@@ -223,25 +223,26 @@ class _Comparison:
     def _of_outcome(
         self, reader: str, id: int, outcome: Outcome, condition: Condition | None, at: str
     ) -> list[str]:
-        limit = _limit_of(reader, self._snapshots[id], self._limits, filtered=condition is not None)
-        if limit is not None and limit.is_met(outcome):
+        limits = [
+            limit
+            for limit in self._limits
+            if limit.peer == reader and (condition is not None or not limit.filtered)
+            if limit.applies(self._snapshots[id])
+        ]
+        met = [limit for limit in limits if limit.is_met(outcome)]
+        for limit in met:
             self._tally.limits[limit] = self._tally.limits.get(limit, 0) + 1
+        if met:
             return []
+        certain = [limit for limit in limits if limit.always]
         # Under a condition a peer may never look at what it cannot read.
-        if limit is not None and limit.always and condition is None:
-            return [f"{at}: reading {limit.what} should fail with {limit.error!r}: {outcome}"]
+        if certain and condition is None:
+            return [f"{at}: reading {certain[0].what} should fail with {certain[0].error!r}: {outcome}"]
         rows = self.expected[id]
         if condition is not None:
             keeps = _keeps(self._played.history.definition, condition)
             rows = [row for row in rows if keeps(row)]
         return _wrong_rows(at, outcome, rows)
-
-
-def _limit_of(reader: str, snapshot: Snapshot, limits: Sequence[Limit], *, filtered: bool) -> Limit | None:
-    for limit in limits:
-        if limit.peer == reader and (filtered or not limit.filtered) and limit.applies(snapshot):
-            return limit
-    return None
 
 
 def _wrong_rows(at: str, outcome: Outcome, expected: Sequence[Row]) -> list[str]:

@@ -7,8 +7,8 @@ are to be drawn without the exception.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pktable import Table
@@ -25,12 +25,14 @@ NAN, NEGATIVE_ZERO, ONE = "nan", "8000000000000000", "3ff8000000000000"
 
 @dataclass(frozen=True)
 class Probe:
-    """``who`` cannot do ``what``: `show` raises an error that matches ``error``."""
+    """``who`` cannot do ``what``: `show` raises an error that matches ``error``. ``needs``: other peers."""
 
     who: str
     what: str
     error: str
     show: Callable[[Bench], None]
+
+    needs: tuple[str, ...] = ()
 
     def failure(self, bench: Bench) -> str | None:
         """Return what is wrong with this probe, or None if it failed as it should."""
@@ -53,9 +55,19 @@ def _write(by: str, *keys: tuple[str, ...], write_only: bool = False) -> Step:
     return Step(by, "write", changes=tuple(("+I", (*key, "bulk")) for key in keys), write_only=write_only)
 
 
-def _plays(definition: Definition, created_by: str, *steps: Step) -> Callable[[Bench], None]:
+_NANOSECONDS = Definition(
+    (("k", "INT"), ("v", "TIMESTAMP(9)"), ("w", "INT")),
+    ("k",),
+    (),
+    {"bucket": "1", "deletion-vectors.enabled": "true"},
+)
+
+
+def _plays(
+    definition: Definition, created_by: str, *steps: Step, readers: Sequence[str] = ()
+) -> Callable[[Bench], None]:
     history = History(definition, created_by, steps)
-    return lambda bench: bench.check(history, [], Tally())
+    return lambda bench: bench.check(history, readers, Tally())
 
 
 def _asks(peer: str, do: str, **arguments: Any) -> Callable[[Bench], None]:
@@ -130,6 +142,21 @@ PROBES: Final = (
         )
         for peer in (PYPAIMON,)
     ),
+    *(
+        Probe(
+            peer,
+            "write times of nanoseconds that Paimon 0.9 reads",
+            "Unexpected type: INT64|UnsupportedOperationException|rows missing",
+            _plays(
+                _NANOSECONDS,
+                OURS,
+                Step(peer, "write", changes=(("+I", ("1", "1700000000123456789")),), write_only=True),
+                Step(OURS, "compact"),
+                readers=(JVM,),
+            ),
+        )
+        for peer in (PYPAIMON, RUST)
+    ),
     Probe(PYPAIMON, "compact", "no method", _asks(PYPAIMON, "compact")),
     Probe(
         PYPAIMON,
@@ -146,15 +173,41 @@ PROBES: Final = (
         "read times of nanoseconds before 1970 as the JVM writes them",
         "expected times from 1677 to 2262",
         _plays(
-            Definition(
-                (("k", "INT"), ("v", "TIMESTAMP(9)"), ("w", "INT")),
-                ("k",),
-                (),
-                {"bucket": "1", "deletion-vectors.enabled": "true"},
-            ),
-            JVM,
-            Step(JVM, "write", changes=(("+I", ("1", "-1")),)),
+            _NANOSECONDS,
+            NEWER_JVM,
+            Step(NEWER_JVM, "write", changes=(("+I", ("1", "-1")),)),
         ),
+        needs=(NEWER_JVM,),
     ),
     Probe(OURS, "read columns of TIME", "TIME", _opens_times),
 )
+
+
+_CONDITION: Final = (("k", "=", "1"),)
+_DECIMALS: Final = replace(_NANOSECONDS, columns=(("k", "INT"), ("v", "DECIMAL(12, 2)"), ("w", "INT")))
+_NO_STATISTICS: Final = _table("INT", **{"metadata.stats-mode": "none"})
+WITNESSES: Final = (
+    # Decimals that pypaimon wrote, in a file that a compaction leaves as it is.
+    History(
+        _DECIMALS,
+        OURS,
+        (
+            Step(PYPAIMON, "write", changes=(("+I", ("1", "0.01")), ("+I", ("2", "0.01"))), write_only=True),
+            Step(OURS, "compact"),
+        ),
+    ),
+    # Statistics of no column, as we and then as Paimon 0.9 tell of them.
+    History(
+        _NO_STATISTICS,
+        OURS,
+        (_write(OURS, ("1",), ("2",), write_only=True), Step(OURS, "compact")),
+        _CONDITION,
+    ),
+    History(
+        _NO_STATISTICS,
+        OURS,
+        (_write(OURS, ("1",), ("2",), write_only=True), Step(JVM, "compact")),
+        _CONDITION,
+    ),
+)
+"""Histories that meet the limits that random ones meet seldom."""
