@@ -27,7 +27,10 @@ if HAS_ATHERIS:
     import atheris
 
 with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else contextlib.nullcontext():
+    import fastavro
     import pyarrow as pa
+    import pyarrow.orc as po
+    import pyarrow.parquet as pq
     from pktable import CorruptFileError, InvalidRequestError, Table
     from pktable.bucket.data_reader import DataReader
     from pktable.bucket.table_files import TableFiles
@@ -57,6 +60,7 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
     from pktable.format.types import Field, parse_columns, parse_type
     from pktable.lsm.runs import KeyOrder
     from pktable_spec.options import parse_options
+    from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
 Target = Callable[[bytes], Any]
 
@@ -165,17 +169,22 @@ def _index(data: bytes) -> None:
     decode_index(data[1 + len(lengths) :], ranges, at="x")
 
 
-def _data_file(data: bytes) -> None:
-    store: Any = OneFile(data)
-    schema = TableSchema(0, parse_columns(COLUMNS), 9, (), ("k",), {}, "", 0)
-    files = TableFiles(store, "x", schema, parse_options({}), {0: schema})
-    none = SimpleStats(b"", b"", None)
-    # The row count is told by a manifest; of the seeds it is one of these.
-    for rows in (1, 5):
-        meta = DataFileMeta("x.parquet", len(data), rows, b"", b"", none, none, 0, 0, 0, 0)
-        columns = [*files.key_columns, *(field.name for field in schema.fields)]
-        with contextlib.suppress(InvalidRequestError, CorruptFileError):
-            list(DataReader(files, files.place(encode_row((), ()), 0), meta).read(columns))
+def _data_file(kind: str) -> Target:
+    """A data file of a format: ``parquet``, ``orc`` or ``avro``."""
+
+    def target(data: bytes) -> None:
+        store: Any = OneFile(data)
+        schema = TableSchema(0, parse_columns(COLUMNS), 9, (), ("k",), {}, "", 0)
+        files = TableFiles(store, "x", schema, parse_options({}), {0: schema})
+        none = SimpleStats(b"", b"", None)
+        # The row count is told by a manifest; of the seeds it is one of these.
+        for rows in (1, 5):
+            meta = DataFileMeta(f"x.{kind}", len(data), rows, b"", b"", none, none, 0, 0, 0, 0)
+            columns = [*files.key_columns, *(field.name for field in schema.fields)]
+            with contextlib.suppress(InvalidRequestError, CorruptFileError):
+                list(DataReader(files, files.place(encode_row((), ()), 0), meta).read(columns))
+
+    return target
 
 
 TARGETS: Final[dict[str, Target]] = {
@@ -194,7 +203,9 @@ TARGETS: Final[dict[str, Target]] = {
     "vector of 32 bits": _vector(MAGIC_32),
     "vector of 64 bits": _vector(MAGIC_64),
     "index": _index,
-    "data file": _data_file,
+    "Parquet file": _data_file("parquet"),
+    "ORC file": _data_file("orc"),
+    "Avro file": _data_file("avro"),
 }
 
 
@@ -222,12 +233,18 @@ def seeds() -> Iterator[tuple[str, bytes]]:
             "manifest": "manifest/manifest-[0-9a-f]*",
             "manifest list": "manifest/manifest-list-*",
             "index manifest": "manifest/index-manifest-*",
-            "data file": "bucket-0/data-*",
+            "Parquet file": "bucket-0/data-*",
         }
         for name, pattern in files.items():
             for file in sorted(path.glob(pattern)):
                 yield name, file.read_bytes()
                 yield name, _without_checksums(file.read_bytes())
+        for file in sorted(path.glob("bucket-0/data-*")):
+            rows = pq.read_table(file)
+            sink = pa.BufferOutputStream()
+            po.write_table(rows, sink)
+            yield "ORC file", sink.getvalue().to_pybytes()
+            yield "Avro file", _avro(rows)
     for kind, value in (("INT NOT NULL", 5), ("STRING", "longer than inline"), ("TIMESTAMP(9)", 1_000_001)):
         position = [str(one) for one in TYPES].index(str(parse_type(kind)))
         row = encode_row([value], [parse_type(kind)])[4:]
@@ -241,6 +258,20 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         yield f"vector of {bits} bits", encode_vector(vector)[8:-4]
         yield "index", bytes([1, ranges[0].length_bytes]) + data
     yield "store", b"7"
+
+
+def _avro(rows: pa.Table) -> bytes:
+    """Return rows as an Avro file; their decimals are null."""
+    others = {
+        "v": "string",
+        "d": "bytes",
+        "l": {"type": "array", "items": ["null", "int"]},
+        SEQUENCE_NUMBER: "long",
+    }
+    fields = [{"name": name, "type": ["null", others.get(name, "int")]} for name in rows.column_names]
+    stored = io.BytesIO()
+    fastavro.writer(stored, {"type": "record", "name": "row", "fields": fields}, rows.to_pylist())
+    return stored.getvalue()
 
 
 def _without_checksums(data: bytes) -> bytes:

@@ -443,7 +443,7 @@ ROWS: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
     "a data file is missing": (lambda s: s.data_file(levels(s)[LEVEL]).unlink(), {("CMT-15", "data file")}),
     "a page does not match its checksum": (
         _flip_a_page,
-        {("RD-11", "Parquet data")},
+        {("RD-11", "parquet data")},
     ),
     "the size of a data file is wrong": (
         lambda s: s.edit_file(levels(s)[LEVEL], file_size=9),

@@ -91,6 +91,13 @@ def test_a_schema_that_asks_for_endless_work_is_refused(kind: object) -> None:
         decode_container(container(record(kind), endless, 1), "x")
 
 
+@covers("RD-11")
+def test_records_of_no_bytes_are_refused() -> None:
+    for schema in ({"type": "record", "name": "r", "fields": []}, record("null")):
+        with pytest.raises(CorruptFileError, match="schema"):
+            decode_container(container(schema, encode_long(1 << 60), 1), "x")
+
+
 @covers("META-3")
 def test_a_schema_may_use_a_type_twice() -> None:
     inner = {"type": "record", "name": "n", "fields": [{"name": "a", "type": ["null", "double"]}]}

@@ -64,7 +64,8 @@ def unpacked(block: bytes, decompressor: Decompressor, rest: int = 0) -> bytes:
 
 def require_bounded(schema: Any) -> None:
     """Raise ValueError if reading by a parsed Avro schema could take more work than there are bytes."""
-    _least_bytes(schema, {})
+    if not _least_bytes(schema, {}):
+        raise ValueError("records that take no bytes")
 
 
 def _least_bytes(schema: Any, named: dict[str, int | None]) -> int:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
+from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.arrow_times import expect_countable, uncountable
 from pktable.format.avro import Container
@@ -167,7 +168,12 @@ class AvroRows:
             yield position, self._table(records, columns)
 
     def _table(self, records: list[dict[str, Any]], columns: Columns) -> pa.Table:
-        return arrow_columns(records, self._container.schema, columns)
+        try:
+            return arrow_columns(records, self._container.schema, columns)
+        except InvalidRequestError:
+            raise
+        except Exception as error:  # a damaged schema makes values of any type, and each fails in its own way
+            raise ValueError(f"values of other types ({type(error).__name__}: {error})") from None
 
 
 FORMATS: Final[dict[str, Any]] = {"parquet": ParquetRows, "orc": OrcRows, "avro": AvroRows}
