@@ -39,7 +39,7 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
             Profile("deep", histories=20_000, steps=30),
         ),
         "local": (
-            Profile("quick", histories=130, steps=12, reread_limit=6, seed=SEED),
+            Profile("quick", histories=100, steps=12, reread_limit=6, seed=SEED),
             Profile("deep", histories=1_500, steps=20),
         ),
         "spark": (

@@ -184,27 +184,3 @@ def store(score: Score) -> None:
     path = stored_path(score.mutant)
     path.parent.mkdir(exist_ok=True)
     path.write_text(f'{{"why": {why},\n "of": {of},\n {body}', "utf-8")
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How many mutants there are, how many the stored histories kill by the check meant, and what is wrong."""
-
-    mutants: int
-    killed: int
-    problems: tuple[str, ...]
-
-
-def stored_kills(progress: Progress = lambda what, done, total: None, *, spark: bool = False) -> Summary:
-    """Replay the stored history of every mutant, without the fault and with it: seconds, for a summary."""
-    scores = [Score(mutant, history=stored_history(mutant)) for mutant in MUTANTS.values()]
-    replay_all(scores, progress, spark=spark)
-    problems = [f"{score.mutant.id}: {problem}" for score in scores if (problem := score.problem)]
-    with local_backend() as open_table:
-        for score in scores:
-            assert score.history is not None
-            try:
-                replay(score.history, open_table, STORED)
-            except Exception as failure:  # the clean build must get through all of them
-                problems.append(f"{score.mutant.id}, without the fault: {type(failure).__name__}: {failure}")
-    return Summary(len(scores), sum(score.problem is None for score in scores), tuple(problems))
