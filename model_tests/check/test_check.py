@@ -39,6 +39,9 @@ LEFT_BY_PAIMON = {
 }
 """Files in the real tables that no snapshot refers to: intermediate runs of writers that compacted twice."""
 
+DONE_BY_PAIMON = {"dangling-vector": {"DV-4"}, "values-with-dense-statistics": {"META-6"}}
+"""Vectors whose writer broke a rule: a full compaction left a vector (paimon#8778); bounds of a column with NaN."""
+
 
 @pytest.fixture
 def surgeon(tmp_path: Path) -> Surgeon:
@@ -55,7 +58,8 @@ def test_a_table_that_paimon_wrote_is_clean(table: Path) -> None:
     report = check(table)
     assert report.snapshots
     assert report.rows
-    assert [one for one in report.findings if Path(one.file).name not in LEFT_BY_PAIMON] == []
+    found = [one for one in report.findings if Path(one.file).name not in LEFT_BY_PAIMON]
+    assert {one.clause for one in found} == DONE_BY_PAIMON.get(table.parent.name, set()), found
 
 
 def assert_clean(checked: Checked) -> None:

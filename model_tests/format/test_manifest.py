@@ -290,19 +290,6 @@ def test_a_container_of_others_whose_frame_is_wrong_is_found() -> None:
             decode_manifest(data[:at] + bytes([byte]) + data[at + 1 :], at="manifest")
 
 
-@covers("RD-11")
-def test_a_damaged_count_cannot_keep_a_reader_busy() -> None:
-    schema = RecordSchema({"type": "record", "name": "record", "fields": []})
-    sync = bytes(16)
-    header = schema.header.replace(b"pktable.sync", b"another.key!")
-    data = header + sync + encode_long(1 << 60) + encode_long(len(EMPTY_FRAME)) + EMPTY_FRAME + sync
-    with pytest.raises(CorruptFileError, match="block count"):
-        decode_manifest(data, at="manifest")
-
-
-EMPTY_FRAME = bytes.fromhex("28b52ffd2000010000")  # zstandard, of no bytes
-
-
 @covers("META-13")
 @each_codec
 def test_a_file_cut_between_blocks_is_found_by_its_size(
