@@ -57,15 +57,18 @@ class Refinement:
         assert before.live <= after.live, f"a write removes {before.live - after.live}"
         assert after.vectors == before.vectors, "a write changes no vector"
         assert all(level == 0 for _, level in new), f"a write goes to level 0, found {new}"
+        # One sorted run, cut into files where they reach their size: the keys of a file need not be
+        # numbered above those of the file before.
+        run = sorted((after.files[file] for file, _ in new), key=lambda data: data.min_key)
+        keys = [record.key for data in run for record in data.records]
+        assert keys == sorted(set(keys)), f"keys ascend, each once: {keys}"
         next_sequence = self.mechanism.next_sequence(before)
-        for file, _ in sorted(new):
-            data = after.files[file]
+        for data in run:
             assert data.min_sequence >= next_sequence or not numbered, (
                 f"{data} is not numbered from {next_sequence}"
             )
-            keys = [record.key for record in data.records]
-            assert keys == sorted(set(keys)), f"keys ascend, each once: {keys}"
-            next_sequence = data.max_sequence + 1
+        numbers = [record.sequence for data in run for record in data.records]
+        assert len(numbers) == len(set(numbers)), f"numbers are given once: {numbers}"
 
     def _is_compaction(self, bucket: Bucket, before: State, after: State) -> None:
         removed, created = before.live - after.live, after.live - before.live
