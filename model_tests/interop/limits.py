@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pyarrow.parquet as pq
@@ -30,14 +31,18 @@ class Snapshot:
         self._snapshot = table._snapshots.read(id)
 
     @cached_property
-    def manifest_fields(self) -> list[frozenset[str]]:
-        """The fields of the file record of each manifest."""
-        manifests = [
+    def manifests(self) -> list[str]:
+        """The names of its manifests."""
+        return [
             str(one["_FILE_NAME"])
             for name in (self._snapshot.base_manifest_list, self._snapshot.delta_manifest_list)
             for one in self._records(name)
         ]
-        return [self._file_fields(name) for name in manifests]
+
+    @cached_property
+    def manifest_fields(self) -> list[frozenset[str]]:
+        """The fields of the file record of each manifest."""
+        return [self._file_fields(name) for name in self.manifests]
 
     @cached_property
     def visible_files(self) -> dict[str, pq.FileMetaData]:
@@ -52,13 +57,12 @@ class Snapshot:
 
     @cached_property
     def empty_stats(self) -> set[bool]:
-        """Of the live files with value statistics of no column: whether they say so."""
-        state = self._table._states.at(self._snapshot)
+        """Of the entries with value statistics of no column, also those that remove a file: whether they say so."""
+        files: list[Any] = [entry["_FILE"] for name in self.manifests for entry in self._records(name)]
         return {
-            file.value_stats_cols is not None
-            for files in state.files.values()
+            file.get("_VALUE_STATS_COLS") is not None
             for file in files
-            if file.value_stats.min_values == EMPTY_ROW
+            if file["_VALUE_STATS"]["_MIN_VALUES"] == EMPTY_ROW
         }
 
     @cached_property
@@ -171,8 +175,8 @@ LIMITS = (
     ),
     Limit(
         NEWER_JVM,
-        "conditions on files with statistics of no column, told of by Paimon 0.9",
-        "0.9 does not copy the list of columns, and without it they are taken to be of all",
+        "conditions on files with statistics of no column that Paimon 0.9 compacts, even away",
+        "0.9 does not copy the list of columns, and without it they are taken to be of all, in removals too",
         "ArrayIndexOutOfBoundsException",
         lambda snapshot: False in snapshot.empty_stats,
         filtered=True,
