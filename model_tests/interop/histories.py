@@ -59,7 +59,7 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "BINARY(3)": ("000102", "ffffff"),
     "VARBINARY(9)": ("00", "ffffffffffffffffff"),
     "TIMESTAMP(0)": ("1000000000", "-1000000000"),
-    "TIMESTAMP(9)": ("1", "1700000000123456789"),
+    "TIMESTAMP(9)": ("1", "-1000000", "1700000000123456789"),
     "TIMESTAMP(3) WITH LOCAL TIME ZONE": ("1000000", "-1000000"),
 }
 """Every atomic type, with some of its values."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import fastavro
 import pyarrow.parquet as pq
@@ -84,7 +84,7 @@ class Snapshot:
 
     @property
     def container_kinds(self) -> set[str]:
-        """The kinds of Roaring containers in its 32-bit vectors: array, bitmap, run."""
+        """The kinds of Roaring containers in its vectors, of `KINDS_OF_CONTAINERS`."""
         found: set[str] = set()
         for vector in self.vectors:
             if vector[:4] == MAGIC_64:
@@ -104,6 +104,9 @@ class Snapshot:
             schema = schema[1]
         (record,) = (field["type"] for field in schema["fields"] if field["name"] == "_FILE")
         return frozenset(field["name"] for field in record["fields"])
+
+
+KINDS_OF_CONTAINERS: Final = frozenset({"array", "bitmap", "run", "64-bit"})
 
 
 def _container_kinds(bitmap: bytes) -> set[str]:

@@ -16,7 +16,7 @@ from pktable_spec.errors import PkTableError
 
 from model_tests.interop.directions import Bench
 from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST
-from model_tests.interop.histories import BITMAP64, Definition, History, Step
+from model_tests.interop.histories import BITMAP64, SPAN_KEY, SPAN_ROWS, Definition, History, Step
 from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError
 
@@ -118,6 +118,17 @@ PROBES: Final = (
     ),
     Probe(
         JVM,
+        "read times before 1970 that it wrote itself, unless they are of whole milliseconds",
+        "IllegalArgumentException",
+        _plays(
+            _NANOSECONDS,
+            JVM,
+            Step(JVM, "write", changes=(("+I", ("1", "-1000001")),), write_only=True),
+            Step(JVM, "compact", full=True),
+        ),
+    ),
+    Probe(
+        JVM,
         "compact what has 64-bit vectors",
         "Size not match",
         _plays(
@@ -168,17 +179,6 @@ PROBES: Final = (
     Probe(
         RUST, "delete", "not yet supported", _asks(RUST, "sql", statement="DELETE FROM {table} WHERE k = 1")
     ),
-    Probe(
-        OURS,
-        "read times of nanoseconds before 1970 as the JVM writes them",
-        "expected times from 1677 to 2262",
-        _plays(
-            _NANOSECONDS,
-            NEWER_JVM,
-            Step(NEWER_JVM, "write", changes=(("+I", ("1", "-1")),)),
-        ),
-        needs=(NEWER_JVM,),
-    ),
     Probe(OURS, "read columns of TIME", "TIME", _opens_times),
 )
 
@@ -209,5 +209,26 @@ WITNESSES: Final = (
         (_write(OURS, ("1",), ("2",), write_only=True), Step(JVM, "compact")),
         _CONDITION,
     ),
+    # The same with a file that Paimon 0.9 compacts away.
+    History(
+        _NO_STATISTICS,
+        OURS,
+        (
+            _write(OURS, ("1",), ("2",), write_only=True),
+            Step(OURS, "compact"),
+            _write(JVM, ("1",)),
+            Step(JVM, "compact", full=True),
+        ),
+        _CONDITION,
+    ),
+    # A vector with a bitmap.
+    History(
+        _table(SPAN_KEY),
+        OURS,
+        (
+            Step(OURS, "write", span=("+I", 0, SPAN_ROWS, 1)),
+            Step(OURS, "write", span=("-D", 0, SPAN_ROWS, 2)),
+        ),
+    ),
 )
-"""Histories that meet the limits that random ones meet seldom."""
+"""Histories that meet the limits, and the kinds of containers, that random ones meet seldom."""
