@@ -16,11 +16,11 @@ from pktable_spec.errors import PkTableError
 
 from model_tests.interop.directions import Bench
 from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST
-from model_tests.interop.histories import BITMAP64, SPAN_KEY, SPAN_ROWS, Definition, History, Step
+from model_tests.interop.histories import BITMAP64, SPAN_KEY, SPAN_ROWS, VECTORS, Definition, History, Step
 from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError
 
-NAN, NEGATIVE_ZERO, ONE = "nan", "8000000000000000", "3ff8000000000000"
+NAN, NEGATIVE_ZERO, ZERO, ONE = "nan", "8000000000000000", "0000000000000000", "3ff8000000000000"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Probe:
 def _table(key: str, *, partition: str | None = None, **options: str) -> Definition:
     columns = (("k", key), *((("p", partition),) if partition else ()), ("v", "STRING"), ("w", "INT"))
     keys = ("p", "k") if partition else ("k",)
-    enabled = {"deletion-vectors.enabled": "true", "file.format": "parquet", "bucket": "1", **options}
+    enabled = {VECTORS: "true", "file.format": "parquet", "bucket": "1", **options}
     return Definition(columns, keys, keys[:-1], enabled)
 
 
@@ -59,7 +59,7 @@ _NANOSECONDS = Definition(
     (("k", "INT"), ("v", "TIMESTAMP(9)"), ("w", "INT")),
     ("k",),
     (),
-    {"bucket": "1", "deletion-vectors.enabled": "true"},
+    {VECTORS: "true", "bucket": "1"},
 )
 
 
@@ -81,7 +81,9 @@ def _asks(peer: str, do: str, **arguments: Any) -> Callable[[Bench], None]:
 
 
 def _opens_times(bench: Bench) -> None:
-    definition = Definition((("k", "INT"), ("v", "TIME(3)"), ("w", "INT")), ("k",), (), {"bucket": "1"})
+    definition = Definition(
+        (("k", "INT"), ("v", "TIME(3)"), ("w", "INT")), ("k",), (), {VECTORS: "false", "bucket": "1"}
+    )
     with bench.played(History(definition, JVM, ())) as played:
         Table.open(played.path)
 
@@ -109,6 +111,32 @@ PROBES: Final = (
             _plays(_table("DOUBLE"), jvm, _write(jvm, (ONE,), (NAN,))),
         )
         for jvm in JVMS
+    ),
+    *(
+        Probe(
+            reader,
+            "merge keys in an order of all floats",
+            "rows missing",
+            _plays(
+                _table("DOUBLE", **{VECTORS: "false"}),
+                OURS,
+                _write(OURS, (ONE,), (ZERO,), (NEGATIVE_ZERO,), (NAN,)),
+                _write(OURS, (ZERO,)),
+                readers=(reader,),
+            ),
+        )
+        for reader in (*JVMS, PYPAIMON)
+    ),
+    Probe(
+        PYPAIMON,
+        "merge times of nanoseconds",
+        "rows missing",
+        _plays(
+            replace(_NANOSECONDS, options={VECTORS: "false", "bucket": "1"}),
+            OURS,
+            *[Step(OURS, "write", changes=(("+I", ("1", "1")),))] * 2,
+            readers=(PYPAIMON,),
+        ),
     ),
     Probe(
         NEWER_JVM,
@@ -220,6 +248,12 @@ WITNESSES: Final = (
             Step(JVM, "compact", full=True),
         ),
         _CONDITION,
+    ),
+    # Files without columns of keys, to be merged.
+    History(
+        _table("INT", **{VECTORS: "false"}),
+        OURS,
+        (_write(RUST, ("1",), write_only=True), _write(OURS, ("1",), write_only=True)),
     ),
     # A vector with a bitmap.
     History(
