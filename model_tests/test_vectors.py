@@ -128,6 +128,14 @@ def test_64_bit_vectors_tell_their_cardinality() -> None:
         assert {vector.bits for vector in vectors.values()} == {64}
 
 
+@covers("DVF-1", "DVF-2", "DVF-3")
+def test_one_index_file_holds_vectors_of_both_kinds() -> None:
+    (entry,) = index_entries("vectors-of-both-kinds", 6)
+    path = VECTORS / "vectors-of-both-kinds/table/index" / entry.file_name
+    vectors = decode_index(path.read_bytes(), entry.ranges or (), at=str(path))
+    assert sorted(vector.bits for vector in vectors.values()) == [32, 64, 64]
+
+
 @covers("DVF-7", "DV-13")
 def test_an_index_without_vectors_is_one_byte() -> None:
     (entry,) = index_entries("empty-index", 5)

@@ -3,7 +3,7 @@
 Sets the peers up (the first time; some minutes), plays histories in every direction and compares every
 snapshot as everyone reads it. Then makes sure of the comparison itself: of the limits of the peers, of the shipped
 vectors, and that known faults are found. Ends on a summary; exits 1 at a mismatch, a peer that cannot be
-set up, or a known limit or fault that does not show.
+set up, a known limit or fault that does not show, or a kind of vector that none had.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from model_tests.interop.environments import (
     RUST,
     set_up,
 )
-from model_tests.interop.limits import LIMITS
+from model_tests.interop.limits import KINDS_OF_CONTAINERS, LIMITS
 from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError, running
 from model_tests.interop.probes import PROBES, WITNESSES
@@ -140,14 +140,21 @@ def _summary(results: Sequence[Result], wrong: Sequence[str], present: set[str],
     for result in results:
         total.add(result.tally)
     failed = sum(result.failure is not None for result in results)
-    unmet = [limit for limit in LIMITS if limit.peer in present and limit not in total.limits]
+    unmet = [
+        *(
+            f"no snapshot showed that {limit.peer} does not read {limit.what}"
+            for limit in LIMITS
+            if limit.peer in present and limit not in total.limits
+        ),
+        *(f"no vector had a container of kind {kind}" for kind in KINDS_OF_CONTAINERS - total.vector_kinds),
+    ]
     for limit in LIMITS:
         if limit.peer in present:
             print(
                 f"{limit.peer} does not read {limit.what} ({limit.why}): {total.limits.get(limit, 0)} times"
             )
-    for limit in unmet:
-        print(f"UNPROVEN  no snapshot showed that {limit.peer} does not read {limit.what}")
+    for one in unmet:
+        print(f"UNPROVEN  {one}")
     for one in wrong:
         print(f"WRONG  {one}")
     print(f"containers of the vectors: {', '.join(sorted(total.vector_kinds))}")

@@ -142,6 +142,19 @@ CASES: Final = (
         ),
     ),
     Case(
+        "vectors-of-both-kinds",
+        "an index file with a 32-bit vector, and one of 64 bits, which an option has asked for since",
+        NEWER_JVM,
+        ("DVF-1", "DVF-2", "DVF-3", "DVF-4", "DVF-5", "DVF-6"),
+        (
+            create(INT_KEY, ["k"], target__file__size="1 kb"),
+            span("+I", 0, 2400),
+            write(delete("3", None), delete("4", None)),
+            {"do": "alter", "changes": [["set option", BITMAP64, "true"]]},
+            write(delete("5", None), delete("1500", None), insert("2300", "new")),
+        ),
+    ),
+    Case(
         "empty-index",
         "a full compaction after deletes leaves an index file without vectors: one byte",
         JVM,
@@ -236,6 +249,26 @@ CASES: Final = (
         ("1000000000", "1700000000123000000", "1700000000123456000", "1700000000123456789", "1000"),
         ("0", "0", "0", "0", "0"),
         writer=NEWER_JVM,
+    ),
+    Case(
+        "times-before-1970",
+        "times of nanoseconds before 1970 in values: INT96 whose nanoseconds count back from a midnight",
+        NEWER_JVM,
+        ("META-4", "META-17"),
+        (
+            create(
+                [("k", "INT"), ("t", "TIMESTAMP(9)"), ("z", "TIMESTAMP(9) WITH LOCAL TIME ZONE")],
+                ["k"],
+            ),
+            write(
+                insert("1", "-1", "-1"),
+                insert("2", "-1000000", "-1500001"),
+                insert("3", "-86400000000000", "-86400000000001"),
+                insert("4", "-9223372036854775808", "9223372036854775807"),
+                insert("5", None, "0"),
+            ),
+            write(insert("1", "-86399999999999", "-2208988800000000001"), delete("2", None, None)),
+        ),
     ),
     Case(
         "values",

@@ -2,7 +2,8 @@
 
 Everything comes from PyPI by pip: pypaimon 0.2.0 ships Paimon 0.9 as a jar, and the pyspark that pktable
 depends on anyway ships the Hadoop classes that Paimon wants. A newer Paimon comes from Maven where `mvn`
-is to be had; it is an addition, and the one peer that may be absent.
+is to be had; it is an addition, and the one peer that may be absent. pypaimon has an environment with all
+that it depends on; the other Python peers need a part of that, and are put before it.
 
 A directory is complete when its stamp says what it was made of; anything else is made anew.
 """
@@ -49,7 +50,7 @@ class SetupError(Exception):
 def set_up(names: list[str]) -> tuple[dict[str, Start], dict[str, str]]:
     """Return how each peer is started, and for each that cannot be set up the reason."""
     ROOT.mkdir(exist_ok=True)
-    with ThreadPoolExecutor(2) as threads:
+    with ThreadPoolExecutor(len(names)) as threads:
         found = dict(zip(names, threads.map(_set_up_one, names), strict=True))
     starts = {name: one for name, one in found.items() if isinstance(one, Start)}
     return starts, {name: one for name, one in found.items() if isinstance(one, str)}
@@ -58,9 +59,13 @@ def set_up(names: list[str]) -> tuple[dict[str, Start], dict[str, str]]:
 def _set_up_one(name: str) -> Start | str:
     product, version = name.split()
     try:
-        return SETUPS[product](ROOT / name.replace(" ", "-"), version)
+        return SETUPS[product](_folder(name), version)
     except SetupError as error:
         return str(error)
+
+
+def _folder(name: str) -> Path:
+    return ROOT / name.replace(" ", "-")
 
 
 def _jvm(folder: Path, version: str) -> Start:
@@ -83,17 +88,16 @@ def _jvm(folder: Path, version: str) -> Start:
 
     _once(classes, source, compile_driver)
     path = os.pathsep.join(map(str, (classes, jar, *_hadoop_jars())))
+    # The better compiler takes more time than its code saves in a few minutes.
     return Start(
-        (_tool("java"), "-Xmx1g", "-XX:+UseSerialGC", "-cp", path, "Peer"),
+        (_tool("java"), "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path, "Peer"),
         {**os.environ, "LC_ALL": "C.UTF-8"},
     )
 
 
 def _bundle_from_pypi(folder: Path, version: str) -> Path:
     target = folder / "pypaimon"
-    _once(
-        target, version, lambda: _pip(sys.executable, "--no-deps", "--target", str(target), "pypaimon==0.2.0")
-    )
+    _once(target, version, lambda: _pip_alone(target, "pypaimon==0.2.0"))
     return _only(target, f"pypaimon/jars/*{version}.jar")
 
 
@@ -119,27 +123,42 @@ def _hadoop_jars() -> list[Path]:
     return [jar for pattern in wanted for jar in jars.glob(pattern)]
 
 
-def _python(module: str, package: str) -> Callable[[Path, str], Start]:
-    def make(folder: Path, version: str) -> Start:
-        python = folder / "bin" / "python"
-        wanted = (f"{package}=={version}", *(() if package == "pypaimon" else ("pyarrow>=19,<24",)))
+def _pypaimon(folder: Path, version: str) -> Start:
+    if version != PYPAIMON.split()[1]:
+        return _before_pypaimon(folder, f"pypaimon=={version}", "pypaimon_peer")
 
-        def install() -> None:
-            _run(sys.executable, "-m", "venv", str(folder))
-            _pip(str(python), *wanted)
+    def install() -> None:
+        _run(sys.executable, "-m", "venv", str(folder))
+        _pip(_python_of_pypaimon(), f"pypaimon=={version}")
 
-        _once(folder, " ".join(wanted), install)
-        return Start(
-            (str(python), "-m", f"model_tests.interop.{module}"), {**os.environ, "PYTHONPATH": str(TREE)}
-        )
+    _once(folder, version, install)
+    return _python_peer("pypaimon_peer")
 
-    return make
+
+def _rust(folder: Path, version: str) -> Start:
+    return _before_pypaimon(folder, f"pypaimon-rust=={version}", "rust_peer")
+
+
+def _before_pypaimon(folder: Path, requirement: str, module: str) -> Start:
+    _once(folder, requirement, lambda: _pip_alone(folder, requirement))
+    return _python_peer(module, folder)
+
+
+def _python_peer(module: str, *before: Path) -> Start:
+    path = os.pathsep.join(map(str, (*before, TREE)))
+    return Start(
+        (_python_of_pypaimon(), "-m", f"model_tests.interop.{module}"), {**os.environ, "PYTHONPATH": path}
+    )
+
+
+def _python_of_pypaimon() -> str:
+    return str(_folder(PYPAIMON) / "bin" / "python")
 
 
 SETUPS: Final[Mapping[str, Callable[[Path, str], Start]]] = {
     "paimon-jvm": _jvm,
-    "pypaimon": _python("pypaimon_peer", "pypaimon"),
-    "pypaimon-rust": _python("rust_peer", "pypaimon-rust"),
+    "pypaimon": _pypaimon,
+    "pypaimon-rust": _rust,
 }
 
 
@@ -154,8 +173,13 @@ def _once(folder: Path, made_of: str, make: Callable[[], None]) -> None:
     stamp.write_text(made_of)
 
 
+def _pip_alone(folder: Path, requirement: str) -> None:
+    """Put a package into ``folder``, and nothing that it depends on."""
+    _pip(sys.executable, "--no-deps", "--target", str(folder), requirement)
+
+
 def _pip(python: str, *arguments: str) -> None:
-    _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments)
+    _run(python, "-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check", *arguments)
 
 
 def _tool(name: str) -> str:

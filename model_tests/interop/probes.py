@@ -16,11 +16,11 @@ from pktable_spec.errors import PkTableError
 
 from model_tests.interop.directions import Bench
 from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST
-from model_tests.interop.histories import BITMAP64, Definition, History, Step
+from model_tests.interop.histories import BITMAP64, SPAN_KEY, SPAN_ROWS, VECTORS, Definition, History, Step
 from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError
 
-NAN, NEGATIVE_ZERO, ONE = "nan", "8000000000000000", "3ff8000000000000"
+NAN, NEGATIVE_ZERO, ZERO, ONE = "nan", "8000000000000000", "0000000000000000", "3ff8000000000000"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Probe:
 def _table(key: str, *, partition: str | None = None, **options: str) -> Definition:
     columns = (("k", key), *((("p", partition),) if partition else ()), ("v", "STRING"), ("w", "INT"))
     keys = ("p", "k") if partition else ("k",)
-    enabled = {"deletion-vectors.enabled": "true", "file.format": "parquet", "bucket": "1", **options}
+    enabled = {VECTORS: "true", "file.format": "parquet", "bucket": "1", **options}
     return Definition(columns, keys, keys[:-1], enabled)
 
 
@@ -59,7 +59,7 @@ _NANOSECONDS = Definition(
     (("k", "INT"), ("v", "TIMESTAMP(9)"), ("w", "INT")),
     ("k",),
     (),
-    {"bucket": "1", "deletion-vectors.enabled": "true"},
+    {VECTORS: "true", "bucket": "1"},
 )
 
 
@@ -81,7 +81,9 @@ def _asks(peer: str, do: str, **arguments: Any) -> Callable[[Bench], None]:
 
 
 def _opens_times(bench: Bench) -> None:
-    definition = Definition((("k", "INT"), ("v", "TIME(3)"), ("w", "INT")), ("k",), (), {"bucket": "1"})
+    definition = Definition(
+        (("k", "INT"), ("v", "TIME(3)"), ("w", "INT")), ("k",), (), {VECTORS: "false", "bucket": "1"}
+    )
     with bench.played(History(definition, JVM, ())) as played:
         Table.open(played.path)
 
@@ -110,11 +112,48 @@ PROBES: Final = (
         )
         for jvm in JVMS
     ),
+    *(
+        Probe(
+            reader,
+            "merge keys in an order of all floats",
+            "rows missing",
+            _plays(
+                _table("DOUBLE", **{VECTORS: "false"}),
+                OURS,
+                _write(OURS, (ONE,), (ZERO,), (NEGATIVE_ZERO,), (NAN,)),
+                _write(OURS, (ZERO,)),
+                readers=(reader,),
+            ),
+        )
+        for reader in (*JVMS, PYPAIMON)
+    ),
+    Probe(
+        PYPAIMON,
+        "merge times of nanoseconds",
+        "rows missing",
+        _plays(
+            replace(_NANOSECONDS, options={VECTORS: "false", "bucket": "1"}),
+            OURS,
+            *[Step(OURS, "write", changes=(("+I", ("1", "1")),))] * 2,
+            readers=(PYPAIMON,),
+        ),
+    ),
     Probe(
         NEWER_JVM,
         "look up binary keys",
         "ClassCastException",
         _plays(_table("BYTES"), NEWER_JVM, _write(NEWER_JVM, ("61",), ("62",)), _write(NEWER_JVM, ("61",))),
+    ),
+    Probe(
+        JVM,
+        "read times before 1970 that it wrote itself, unless they are of whole milliseconds",
+        "IllegalArgumentException",
+        _plays(
+            _NANOSECONDS,
+            JVM,
+            Step(JVM, "write", changes=(("+I", ("1", "-1000001")),), write_only=True),
+            Step(JVM, "compact", full=True),
+        ),
     ),
     Probe(
         JVM,
@@ -168,17 +207,6 @@ PROBES: Final = (
     Probe(
         RUST, "delete", "not yet supported", _asks(RUST, "sql", statement="DELETE FROM {table} WHERE k = 1")
     ),
-    Probe(
-        OURS,
-        "read times of nanoseconds before 1970 as the JVM writes them",
-        "expected times from 1677 to 2262",
-        _plays(
-            _NANOSECONDS,
-            NEWER_JVM,
-            Step(NEWER_JVM, "write", changes=(("+I", ("1", "-1")),)),
-        ),
-        needs=(NEWER_JVM,),
-    ),
     Probe(OURS, "read columns of TIME", "TIME", _opens_times),
 )
 
@@ -209,5 +237,32 @@ WITNESSES: Final = (
         (_write(OURS, ("1",), ("2",), write_only=True), Step(JVM, "compact")),
         _CONDITION,
     ),
+    # The same with a file that Paimon 0.9 compacts away.
+    History(
+        _NO_STATISTICS,
+        OURS,
+        (
+            _write(OURS, ("1",), ("2",), write_only=True),
+            Step(OURS, "compact"),
+            _write(JVM, ("1",)),
+            Step(JVM, "compact", full=True),
+        ),
+        _CONDITION,
+    ),
+    # Files without columns of keys, to be merged.
+    History(
+        _table("INT", **{VECTORS: "false"}),
+        OURS,
+        (_write(RUST, ("1",), write_only=True), _write(OURS, ("1",), write_only=True)),
+    ),
+    # A vector with a bitmap.
+    History(
+        _table(SPAN_KEY),
+        OURS,
+        (
+            Step(OURS, "write", span=("+I", 0, SPAN_ROWS, 1)),
+            Step(OURS, "write", span=("-D", 0, SPAN_ROWS, 2)),
+        ),
+    ),
 )
-"""Histories that meet the limits that random ones meet seldom."""
+"""Histories that meet the limits, and the kinds of containers, that random ones meet seldom."""

@@ -19,7 +19,9 @@ from pktable.bucket.data_reader import DataReader
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
 from pktable.format.schema import encode_schema
+from pktable.format.stats import collect_stats
 from pktable.spark.runner import SparkRunner
+from pktable.table import check
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
 
@@ -114,6 +116,29 @@ FILES = {
     "mixed": in_turn(as_orc, as_avro, unchanged, without_keys),
     "thin": without_keys,
 }
+
+
+@covers("META-6", "RD-8")
+@pytest.mark.parametrize("columns", [(), ("s",), ("k", "s")])
+def test_statistics_that_paimon_0_9_has_copied_without_their_columns_exclude_nothing(
+    tmp_path: Path, columns: tuple[str, ...]
+) -> None:
+    table = Table.create(tmp_path, "k INT, s STRING, n INT", primary_key=["k"], options=DV)
+    given = pa.table({"k": pa.array([1, 2], pa.int32()), "s": ["a", "b"], "n": pa.array([3, 4], pa.int32())})
+    table.upsert(given)
+
+    def copied(file: DataFileMeta, path: Path) -> DataFileMeta:
+        fields = [table.schema.field(name) for name in columns]
+        return replace(file, value_stats=collect_stats(given, fields), value_stats_cols=None)
+
+    rewritten(tmp_path, copied)
+    table = Table.open(tmp_path)
+    for where in ("n = 4", "s = 'b'", "k = 2", "n > 3 AND k > 1"):
+        assert table.to_arrow(where=where).to_pylist() == [{"k": 2, "s": "b", "n": 4}]
+    # `rewritten` starts a base of its own; the statistics are no finding.
+    assert {finding.clause for finding in check(tmp_path).findings} == {"CMT-5"}
+    table.compact(full=True)
+    assert Table.open(tmp_path).to_arrow(where="n = 4").num_rows == 1
 
 
 @covers("META-17", "META-7", "RD-1", "RD-7", "RD-8")

@@ -119,29 +119,63 @@ def test_any_order_and_number_of_columns_is_named_right(order: list[str], more: 
     assert sum(meaning is not None for meaning in meanings(schema)) == 3
 
 
+NESTED = "ROW<a ARRAY<TIMESTAMP(9)>, b MAP<INT, TIMESTAMP(9)>>"
+
+
+def spelled(time: int) -> bytes:
+    """INT96 as Arrow and pktable write it: nanoseconds of a day from its midnight on."""
+    return struct.pack("<qI", time % DAY, time // DAY + JULIAN_EPOCH)
+
+
+def with_bytes(path: Path, before: bytes, after: bytes) -> None:
+    """Write the one file of a table anew, without checksums, as others do, and with other bytes."""
+
+    def change(file: DataFileMeta, path: Path) -> DataFileMeta:
+        sink = pa.BufferOutputStream()
+        pq.write_table(read_parquet(path), sink, compression="none", use_deprecated_int96_timestamps=True)
+        data = sink.getvalue().to_pybytes()
+        assert before in data
+        path.write_bytes(data.replace(before, after))
+        return at(file, path)
+
+    rewritten(path, change)
+
+
 @covers("META-17", "RD-11")
-@pytest.mark.parametrize("kind", ["TIMESTAMP(9)", "ROW<a ARRAY<TIMESTAMP(9)>>"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP(9)", NESTED])
+@pytest.mark.parametrize(
+    ("nanos", "day"),
+    [
+        (0, 5373484),  # the last day of the year 9999
+        (84_873_709_551_615, JULIAN_EPOCH + 213_503),  # wraps to the nanosecond before 1970
+        (-(2**63), JULIAN_EPOCH - 1),
+    ],
+)
 def test_a_time_that_nanoseconds_cannot_count_is_refused_and_not_another_one(
-    tmp_path: Path, kind: str
+    tmp_path: Path, kind: str, nanos: int, day: int
 ) -> None:
     table = Table.create(tmp_path, f"k INT, v {kind}, i INT", primary_key=["k"], options=DV)
     table.upsert(rows(table, [MOMENT, None, -1]))
     assert Table.open(tmp_path).to_arrow().num_rows == 3
-
-    def beyond(file: DataFileMeta, path: Path) -> DataFileMeta:
-        near = struct.pack("<qI", MOMENT % DAY, MOMENT // DAY + JULIAN_EPOCH)
-        far = struct.pack("<qI", 0, 5373484)  # the last day of the year 9999
-        sink = pa.BufferOutputStream()  # without checksums, as others write
-        pq.write_table(read_parquet(path), sink, compression="none", use_deprecated_int96_timestamps=True)
-        data = sink.getvalue().to_pybytes()
-        assert near in data
-        path.write_bytes(data.replace(near, far))
-        return at(file, path)
-
-    rewritten(tmp_path, beyond)
+    with_bytes(tmp_path, spelled(MOMENT), struct.pack("<qI", nanos, day))
     with pytest.raises(InvalidRequestError, match="column v: expected times from 1677 to 2262"):
         Table.open(tmp_path).to_arrow()
     assert Table.open(tmp_path).to_arrow(columns=["k", "i"]).num_rows == 3
+
+
+@covers("META-17", "RD-11")
+@pytest.mark.parametrize("kind", ["TIMESTAMP(9)", NESTED])
+@pytest.mark.parametrize("time", [-1, -1_000_000, 1 - DAY, -DAY, -5 * DAY // 2, -(2**63) + DAY])
+def test_a_time_before_1970_is_read_as_paimon_spells_it(tmp_path: Path, kind: str, time: int) -> None:
+    table = Table.create(tmp_path, f"k INT, v {kind}, i INT", primary_key=["k"], options=DV)
+    written = rows(table, [MOMENT, time, None])
+    table.upsert(written)
+    days = -(-time // DAY)  # Java divides towards 1970
+    with_bytes(tmp_path, spelled(time), struct.pack("<qI", time - days * DAY, days + JULIAN_EPOCH))
+    assert Table.open(tmp_path).to_arrow().equals(written)
+    only_nulls = Table.create(tmp_path / "nulls", f"k INT, v {kind}", primary_key=["k"], options=DV)
+    only_nulls.upsert(rows(only_nulls, [None, None]))
+    assert Table.open(tmp_path / "nulls").to_arrow().column("v").null_count == 2
 
 
 @covers("META-17")

@@ -116,10 +116,11 @@ def _value_ranges(files: TableFiles, file: DataFileMeta) -> Ranges:
     the order. Clauses: RD-8, META-16.
     """
     before = files.schema_of(file.schema_id)
-    names = file.value_stats_cols
-    fields = before.fields if names is None else [before.field(name) for name in names]
-    stats = decode_stats(file.value_stats, [field.type for field in fields], at=file.file_name)
-    known = dict(zip((field.id for field in fields), stats, strict=True))
+    known = {}
+    fields = file.value_stats_fields(before)
+    if fields is not None:
+        stats = decode_stats(file.value_stats, [field.type for field in fields], at=file.file_name)
+        known = dict(zip((field.id for field in fields), stats, strict=True))
     ranges: Ranges = {}
     for field in files.schema.fields:
         old = before.by_id.get(field.id)

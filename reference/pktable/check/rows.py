@@ -69,12 +69,10 @@ class _FileCheck:
     def __post_init__(self) -> None:
         self.path = self.files.data_path(self.place, self.entry.file)
         schema, meta = self.files.schema, self.entry.file
-        names = meta.value_stats_cols
-        values = schema.fields if names is None else [schema.field(name) for name in names]
-        self._bounds = [
-            _Bounds("key statistics", self.files.stored_key_fields, meta.key_stats),
-            _Bounds("value statistics", values, meta.value_stats),
-        ]
+        self._bounds = [_Bounds("key statistics", self.files.stored_key_fields, meta.key_stats)]
+        values = meta.value_stats_fields(schema)
+        if values is not None:
+            self._bounds.append(_Bounds("value statistics", values, meta.value_stats))
         types = [one.type for one in schema.partition_fields]
         self._partition = decode_row(self.entry.partition, types, at=self.path)
 

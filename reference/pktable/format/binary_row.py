@@ -149,6 +149,11 @@ def minimal_bytes(number: int) -> bytes:
 EMPTY_ROW: Final = encode_row((), ())
 
 
+def arity_of(data: bytes) -> int:
+    """Return of how many values a stored BinaryRow says that it is. Clauses: META-4."""
+    return int.from_bytes(data[: _ARITY.size], "big")
+
+
 def decode_row(data: bytes, types: Sequence[DataType], *, at: str) -> tuple[Any, ...]:
     """Return the values of a stored BinaryRow, None for null. Raises CorruptFileError.
 

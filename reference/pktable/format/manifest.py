@@ -10,7 +10,7 @@ Clauses: CMT-4, META-3, META-12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -19,10 +19,13 @@ from pktable_spec.errors import CorruptFileError
 
 from pktable.format import manifest_schemas
 from pktable.format.avro import decode_container, encode_container, encode_long, encode_record
+from pktable.format.binary_row import arity_of
 from pktable.format.bounds import is_file_name
 from pktable.format.columnar_records import decode_columnar
 from pktable.format.dv_index import VectorRange
+from pktable.format.schema import TableSchema
 from pktable.format.stats import SimpleStats
+from pktable.format.types import Field
 
 ADD: Final = 0
 DELETE: Final = 1
@@ -58,6 +61,15 @@ class DataFileMeta:
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
+
+    def value_stats_fields(self, schema: TableSchema) -> Sequence[Field] | None:
+        """Return the fields of the file's ``schema`` that the value statistics are of, None where none can tell.
+
+        Paimon 0.9 copies statistics of a few columns without the list of these columns. Clauses: META-6.
+        """
+        if self.value_stats_cols is not None:
+            return [schema.field(name) for name in self.value_stats_cols]
+        return schema.fields if arity_of(self.value_stats.min_values) == len(schema.fields) else None
 
     def at_level(self, level: int) -> DataFileMeta:
         """Return the same file at another level. Clauses: CMP-10."""

@@ -108,3 +108,12 @@ def checked_footer(source: Any, *, at: str) -> bytes:
         if told != found:
             raise CorruptFileError("footer checksum", at=at, expected=told.hex(), found=found.hex())
     return bytes(end[-TAIL_BYTES - length :])
+
+
+def changed_footer(metadata: Any, change: Callable[[bytes], bytes]) -> Any:
+    """Return a `pyarrow.parquet.FileMetaData` after a ``change`` of its bytes, which are those Arrow writes."""
+    sink = pa.BufferOutputStream()
+    metadata.write_metadata_file(sink)
+    footer = change(sink.getvalue().to_pybytes()[len(MAGIC) : -TAIL_BYTES])
+    tail = len(footer).to_bytes(4, "little") + MAGIC
+    return pq.read_metadata(pa.BufferReader(MAGIC + footer + tail))

@@ -2,10 +2,13 @@
 
 Arrow writes all times of a file as INT96 or none. So the coarser ones are given to it as the integers they
 are stored as, and the footer is told afterwards what they mean: each such column's schema element gets the
-logical type it would have had. The footer is Thrift in compact encoding; of it only the list of schema
-elements is understood, and one field appended to some of them. All else stays as Arrow wrote it.
+logical type it would have had. And Arrow gives INT96 only as what fits 64 bits; so that its twelve bytes can
+be looked at, a footer is made that calls such columns byte arrays of that length.
 
-Clauses: META-17.
+A footer is Thrift in compact encoding. Of it no more is understood than is changed, and as Arrow writes it;
+all else stays as it is.
+
+Clauses: META-17, RD-11.
 """
 
 from __future__ import annotations
@@ -16,11 +19,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-NUM_CHILDREN: Final = 5  # fields of SchemaElement
-LOGICAL_TYPE: Final = 10
+SCHEMA, ROW_GROUPS = 2, 4  # fields of FileMetaData
+COLUMNS: Final = 1  # of RowGroup
+COLUMN_METADATA: Final = 3  # of ColumnChunk
+NUM_CHILDREN, LOGICAL_TYPE = 5, 10  # of SchemaElement
+# How SchemaElement and ColumnMetaData begin: with their field 1, the physical type.
+INT96, FIXED_LENGTH = b"\x15\x06", b"\x15\x0e"
+TWELVE_BYTES: Final = b"\x05\x04\x18"  # field 2 of SchemaElement, spelled so that it may come after any other
 BOOLEANS: Final = (1, 2)  # types of the compact encoding; these two are their own value
 INTEGERS: Final = (4, 5, 6)
-BYTE, BINARY, LIST, STRUCT = 3, 8, 9, 12
+BYTE, DOUBLE, BINARY, LIST, STRUCT = 3, 7, 8, 9, 12
 
 Meaning = tuple[str, bool]
 """The unit of a time, ms or us, and whether it is an instant."""
@@ -78,6 +86,28 @@ def with_times(schema: pa.Schema) -> Callable[[bytes], bytes]:
     return lambda footer: annotated(footer, times)
 
 
+def times_as_bytes(footer: bytes) -> bytes:
+    """Return a footer whose columns of INT96 are byte arrays of twelve bytes. Clauses: RD-11."""
+    source, parts, copied = _Compact(footer), [], 0
+    for number, kind in source.fields():
+        if number == SCHEMA:
+            for _ in range(source.list_size()):
+                start = source.at
+                _element(source)
+                if footer.startswith(INT96, start):
+                    end = source.at - 1
+                    parts += [footer[copied:start], FIXED_LENGTH, footer[start + 2 : end], TWELVE_BYTES]
+                    copied = end
+        elif number == ROW_GROUPS:
+            for start in _column_metadata(source):
+                if footer.startswith(INT96, start):
+                    parts += [footer[copied:start], FIXED_LENGTH]
+                    copied = start + 2
+        else:
+            source.skip(kind)
+    return b"".join([*parts, footer[copied:]])
+
+
 def _leaves(kind: Any) -> Iterator[Any]:
     parts = [kind.field(i).type for i in range(len(kind))] if isinstance(kind, pa.Schema) else _parts(kind)
     if not parts:
@@ -107,11 +137,24 @@ def _stored(kind: Any) -> Any:
 def _element(source: _Compact) -> tuple[int, bool]:
     """Read a schema element; return its last field and whether it is a leaf."""
     last, is_leaf = 0, True
-    while (found := source.field(last)) is not None:
-        last, kind = found
-        is_leaf = is_leaf and last != NUM_CHILDREN
+    for number, kind in source.fields():
+        last, is_leaf = number, is_leaf and number != NUM_CHILDREN
         source.skip(kind)
     return last, is_leaf
+
+
+def _column_metadata(source: _Compact) -> Iterator[int]:
+    """Read the list of row groups; yield where the metadata of each column begins."""
+    for _ in range(source.list_size()):
+        for number, kind in source.fields():
+            if number != COLUMNS:
+                source.skip(kind)
+                continue
+            for _ in range(source.list_size()):
+                for part, kind_of_part in source.fields():
+                    if part == COLUMN_METADATA:
+                        yield source.at
+                    source.skip(kind_of_part)
 
 
 def _logical_type(last: int, unit: str, instant: bool) -> bytes:
@@ -151,6 +194,13 @@ class _Compact:
         number = self.varint()
         return (number >> 1) ^ -(number & 1), head & 15
 
+    def fields(self) -> Iterator[tuple[int, int]]:
+        """Yield number and type of each field of a struct; whoever asks reads or skips the value."""
+        last = 0
+        while (found := self.field(last)) is not None:
+            yield found
+            last = found[0]
+
     def list_size(self) -> int:
         size = self.byte() >> 4
         return self.varint() if size == 15 else size
@@ -162,11 +212,15 @@ class _Compact:
             length = self.varint()
             self.at += length
         elif kind == STRUCT:
-            last = 0
-            while (found := self.field(last)) is not None:
-                last = found[0]
-                self.skip(found[1])
+            for _, kind_of_field in self.fields():
+                self.skip(kind_of_field)
+        elif kind == LIST:
+            kind_of_item = self.data[self.at] & 15
+            for _ in range(self.list_size()):
+                self.skip(BYTE if kind_of_item in BOOLEANS else kind_of_item)
         elif kind == BYTE:
             self.at += 1
+        elif kind == DOUBLE:
+            self.at += 8
         else:
-            assert kind in BOOLEANS, "a schema element holds numbers, texts and structs"
+            assert kind in BOOLEANS, "a footer holds no sets and maps"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -22,8 +23,8 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.arrow_times import expect_countable, uncountable
 from pktable.format.avro import Container
 from pktable.format.avro_values import arrow_columns
-from pktable.format.parquet_footer import LIKELY_BYTES, checked_footer, read_footer
-from pktable.format.parquet_times import holds_nanoseconds
+from pktable.format.parquet_footer import LIKELY_BYTES, changed_footer, checked_footer, read_footer
+from pktable.format.parquet_times import holds_nanoseconds, times_as_bytes
 from pktable.format.types import DataType
 
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
@@ -94,9 +95,15 @@ class ParquetRows:
         schema = self._file.schema_arrow
         fine = [name for name in columns if holds_nanoseconds(schema.field(name).type)]
         if fine:
-            coarse = pq.ParquetFile(self._source, coerce_int96_timestamp_unit="ms")
-            nanos, millis = (file.read_row_group(group, columns=fine) for file in (self._file, coarse))
-            expect_countable(nanos, millis, self._at)
+            times, stored = (file.read_row_group(group, columns=fine) for file in (self._file, self._bytes))
+            expect_countable(times, stored, self._at)
+
+    @cached_property
+    def _bytes(self) -> Any:
+        """The file with columns of INT96 as their bytes."""
+        return pq.ParquetFile(
+            self._source, metadata=changed_footer(self.metadata, times_as_bytes), pre_buffer=False
+        )
 
     def _group(self, group: int, rows: int, names: list[str], batch_rows: int) -> Iterator[pa.Table]:
         if rows <= batch_rows:
