@@ -79,7 +79,7 @@ def replay(
     history: History, table: Table, *, batches: int = BATCHES, progress: Progress = lambda *_: None
 ) -> Summary:
     """Write ``history`` into ``table`` in about ``batches`` batches, and compare after each of them."""
-    checkpoints, change_count = _write(history, table, batches, progress)
+    checkpoints, change_count = write(history, table, batches, progress)
     found: list[str] = []
     rows_compared = row_count = 0
     for done, (commit, snapshot) in enumerate(checkpoints, 1):
@@ -101,10 +101,13 @@ def replay(
     )
 
 
-def _write(
-    history: History, table: Table, batches: int, progress: Progress
+def write(
+    history: History, table: Table, batches: int, progress: Progress = lambda *_: None
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return the last commit of every batch with the snapshot after it, and the number of changes."""
+    """Write ``history`` into ``table`` in about ``batches`` batches.
+
+    Returns the last commit of every batch with the snapshot after it, and the number of changes.
+    """
     size = max(1, -(-history.commit_count // batches))
     checkpoints: list[tuple[str, int]] = []
     pending: list[Commit] = []
