@@ -32,6 +32,7 @@ from pktable.bucket.table_files import BucketState
 from pktable.rows import ChangeKind
 from pktable.spark.session import local_session
 
+from benchmarks.plots import draw_growth
 from benchmarks.roaring.machine import describe
 
 RESULTS = Path(__file__).parent / "results"
@@ -67,6 +68,9 @@ def main() -> None:
     result = {"command": command, "machine": about, "milliseconds": found}
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "growth.json").write_text(json.dumps(result, indent=1) + "\n")
+    draw_growth(
+        {what: by_size for what, by_size in found.items() if what in SIZES}, options.out / "growth.svg"
+    )
     text = "\n".join(report(about, command, found)) + "\n"
     (options.out / "growth.md").write_text(text)
     print(text)
@@ -184,6 +188,7 @@ def report(about: dict[str, Any], command: str, found: dict[str, dict[int, Measu
         "Milliseconds; the exponent is that of the size between the first and the last column: 0 is the same at "
         "any size, 1 a straight line through zero."
     )
+    yield "\n![milliseconds against size](growth.svg)"
     for what, by_size in found.items():
         sizes = list(by_size)
         yield ""

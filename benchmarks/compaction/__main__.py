@@ -17,7 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.compaction.contenders import CONTENDERS, Ground, Outcome
-from benchmarks.compaction.report import report
+from benchmarks.compaction.report import report, throughput
+from benchmarks.plots import draw_bars
 from benchmarks.roaring.machine import describe
 from model_tests.interop.environments import SetupError
 
@@ -60,6 +61,7 @@ def main() -> None:
         }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "compaction.json").write_text(json.dumps(result, indent=1) + "\n")
+    draw_bars(throughput(result), "rows per processor second", options.out / "compaction.svg")
     text = report(result)
     (options.out / "compaction.md").write_text(text)
     print(text)

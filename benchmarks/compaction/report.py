@@ -37,6 +37,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
         f"{about['load_before'][0]}. `{result['command']}`. TPC-H lineitem, 16 columns, a key of two; of the rounds "
         "the best counts, by either clock."
     )
+    yield "\n![rows per processor second](compaction.svg)"
     for contender, why in result["absent"].items():
         yield f"\nNot measured: {contender}: {why}"
     for work in WORKS:
@@ -48,8 +49,23 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
     yield from _verdicts(result)
 
 
+def throughput(result: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Return rows per processor second, by work and contender."""
+    found: dict[str, dict[str, float]] = {}
+    for work in WORKS:
+        outcomes = [one for one in result["outcomes"] if one["work"] == work]
+        names = dict.fromkeys(one["contender"] for one in outcomes)
+        rows = _rows(result, work)
+        found[WHAT[work].format(**result)] = {name: rows / _best(outcomes, name)[1] for name in names}
+    return found
+
+
+def _rows(result: dict[str, Any], work: str) -> int:
+    return int(result["upserts"] if work == "upsert" else result["rows"] + result["upserts"])
+
+
 def _table(result: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> Iterator[str]:
-    rows = result["upserts"] if outcomes[0]["work"] == "upsert" else result["rows"] + result["upserts"]
+    rows = _rows(result, outcomes[0]["work"])
     yield from (f"| {' | '.join(line)} |" for line in (HEAD, ("---", *["---:"] * 6)))
     floor = _best(outcomes, "copy")
     for name in dict.fromkeys(one["contender"] for one in outcomes):

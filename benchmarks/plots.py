@@ -1,0 +1,55 @@
+"""The plots of compactions and of growth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+matplotlib.rcParams["svg.hashsalt"] = "pktable"
+
+
+def draw_bars(panels: Mapping[str, Mapping[str, float]], label: str, path: Path) -> None:
+    """Draw a panel of horizontal bars for each title, on one logarithmic scale."""
+    import matplotlib.pyplot as plt
+
+    heights = [len(bars) for bars in panels.values()]
+    size = (9, 0.45 * sum(heights) + 1.2 * len(panels))
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=size, sharex=True, height_ratios=heights, squeeze=False
+    )
+    for (axis,), (title, bars) in zip(axes, panels.items(), strict=True):
+        names = list(bars)[::-1]
+        drawn = axis.barh(names, [bars[name] for name in names])
+        axis.bar_label(drawn, fmt="{:,.0f}", padding=3)
+        axis.set(title=title, xscale="log")
+        axis.margins(x=0.25)
+    axes[-1][0].set_xlabel(label)
+    _save(figure, path)
+
+
+def draw_growth(found: Mapping[str, Mapping[int, Mapping[str, float]]], path: Path) -> None:
+    """Draw milliseconds against size, log-log, a panel for each thing that grows."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(found), figsize=(5 * len(found), 4.5), squeeze=False)
+    for axis, (what, by_size) in zip(axes[0], found.items(), strict=True):
+        sizes: Sequence[int] = list(by_size)
+        for name in by_size[sizes[0]]:
+            axis.plot(sizes, [by_size[size][name] for size in sizes], marker="o", label=name)
+        axis.set(xscale="log", yscale="log", xlabel=what, ylabel="ms")
+        axis.grid(which="both", alpha=0.3)
+        axis.legend(fontsize="small")
+    figure.suptitle("What grows with what")
+    _save(figure, path)
+
+
+def _save(figure: Any, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
