@@ -127,7 +127,8 @@ def _calibration(bench: Bench) -> list[str]:
 def _tell(result: Result) -> None:
     tally, readers = result.tally, sum(result.tally.reads.values())
     told = (
-        f"{tally.histories} histories, {tally.snapshots} snapshots, {readers} reads, {result.seconds:.0f} s"
+        f"{tally.histories} histories, {tally.snapshots} snapshots, {tally.with_vectors} with vectors, "
+        f"{readers} reads, {result.seconds:.0f} s"
     )
     print(f"{'MISMATCH' if result.failure else 'equal':8}  {result.name}: {told}", flush=True)
     if result.failure is not None:
@@ -162,6 +163,7 @@ def _summary(results: Sequence[Result], wrong: Sequence[str], present: set[str],
         print(f"  {reader}: {reads} reads of snapshots compared")
     print(
         f"interop: {len(results)} directions, {total.histories} histories, {total.snapshots} snapshots, "
+        f"{total.with_vectors} with vectors, "
         f"{sum(total.reads.values())} reads compared, {failed} mismatches, "
         f"{len(wrong) + len(unmet)} other faults, {seconds:.0f} s"
     )
