@@ -76,7 +76,9 @@ def _jvm(folder: Path, version: str) -> Start:
 
     def compile_driver() -> None:
         _run(
-            _tool("javac"),
+            _tool("java"),
+            "-m",
+            "jdk.compiler/com.sun.tools.javac.Main",  # Debian's JRE has the module, not the program javac
             "-nowarn",
             "-Xlint:-options",
             "-cp",
