@@ -3,7 +3,7 @@
 Sets the peers up (the first time; some minutes), plays histories in every direction and compares every
 snapshot as everyone reads it. Then makes sure of the comparison itself: of the limits of the peers, of the shipped
 vectors, and that known faults are found. Ends on a summary; exits 1 at a mismatch, a peer that cannot be
-set up, a known limit or fault that does not show, or a kind of vector that none had.
+set up, a known limit or fault that does not show, or where no vector was met, or none of some kind.
 """
 
 from __future__ import annotations
@@ -151,6 +151,7 @@ def _summary(results: Sequence[Result], wrong: Sequence[str], present: set[str],
             if limit.peer in present and limit not in total.limits
         ),
         *(f"no vector had a container of kind {kind}" for kind in KINDS_OF_CONTAINERS - total.vector_kinds),
+        *(f"no snapshot had vectors: {one.name}" for one in results if not one.tally.with_vectors),
     ]
     for limit in LIMITS:
         if limit.peer in present:
