@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import dv_layouts
+from benchmarks import dv_layouts, growth
+from benchmarks.compaction.report import report as compaction_report
 from benchmarks.roaring.cells import IMPLEMENTATIONS
 from benchmarks.roaring.published import TABLE, Row
 from benchmarks.roaring.report import write_report
@@ -93,3 +94,42 @@ def test_the_three_layouts_say_the_same_and_only_offsets_need_many_files(
     text = "\n".join(dv_layouts.report(results, "python", "wall"))
     assert all(name[1:] in text for name in dv_layouts.SCENARIOS)
     assert "The choice of one map per bucket" in text
+
+
+def writing(paimon_seconds: float) -> dict[str, Any]:
+    """A run of the compaction benchmark in which ours takes 1 second, a copy half of one."""
+    machine = dict.fromkeys(
+        ("cpu", "cores", "memory_gib", "system", "java", "python", "pyarrow", "pyspark"), "x"
+    )
+    seconds = {"pktable": 1.0, "copy": 0.5, "Paimon 0.9": paimon_seconds, "pktable, no vectors": 0.8}
+    outcomes = [
+        {"contender": name, "work": work, "seconds": took * turn, "processor_seconds": took * turn}
+        | {"written": 300, "marked": 7}
+        for work in ("upsert", "full")
+        for name, took in seconds.items()
+        for turn in (2, 1)  # the best of the rounds counts
+    ]
+    return {
+        "command": "python", "machine": machine | {"load_before": [0]}, "rows": 100, "upserts": 20,
+        "ingested_bytes": 100, "absent": {"Spark SQL": "no Java"}, "outcomes": outcomes,
+    }  # fmt: skip
+
+
+def test_the_report_of_compactions_says_which_goals_are_met_and_who_is_absent() -> None:
+    text = compaction_report(writing(paimon_seconds=6.0))
+    assert "| pktable | 1.00 | 1.00 | 20 | 2.00 | 3.00 | 7 |" in text
+    assert "* upsert: time 2.00 of the copy; the goal is at most 1.5: not met." in text
+    assert "* full: rows per processor second 6.00 times Paimon's; the goal is at least 5.0: met." in text
+    assert "vectors, with the compaction that makes them, take 1.2 times as long" in text
+    assert "Not measured: Spark SQL: no Java" in text
+    assert "times Paimon's; the goal is at least 5.0: not met" in compaction_report(
+        writing(paimon_seconds=4.0)
+    )
+
+
+def test_growth_is_measured_at_every_size_and_told_as_an_exponent(tmp_path: Path) -> None:
+    for what, measure in growth.GROWN.items():
+        found = {size: measure(tmp_path / f"{what}-{size}", size) for size in (2, 4)}
+        assert all(milliseconds > 0 for one in found.values() for milliseconds in one.values())
+    assert growth.exponent((10, 1000), (3.0, 300.0)) == pytest.approx(1)
+    assert growth.exponent((10, 1000), (3.0, 3.0)) == pytest.approx(0)

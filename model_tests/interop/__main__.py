@@ -97,7 +97,7 @@ def _probes(bench: Bench) -> list[str]:
     print("What histories leave out, and proof that it is so still:")
     wrong = []
     for probe in PROBES:
-        if not {probe.who, *probe.needs} <= {*bench.peers, OURS}:
+        if probe.who not in (*bench.peers, OURS):
             continue
         failure = probe.failure(bench)
         print(f"{'WRONG' if failure else 'proven':8}  {probe.who} cannot {probe.what}", flush=True)

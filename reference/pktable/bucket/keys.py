@@ -1,10 +1,12 @@
 """Key columns as arrays that numpy compares in key order.
 
-A single integer-like column is its own encoding. Everything else becomes fixed-width byte strings whose
-unsigned order is the key order: integers big-endian with the sign flipped, floats in total order, strings
-padded with zero bytes and followed by their length, so that "a" sorts before "a\\0". Very long strings are
-replaced by their ranks. Widths and ranks depend on the rows at hand, therefore all arrays that are to be
-compared with each other are encoded in one call.
+A single integer-like column is its own encoding. Everything else becomes, wherever 64 bits can hold it, one unsigned
+integer per row: of each column the bits in which the rows at hand differ, most significant first. Dropping a bit that
+all rows share changes no comparison, so "customer-000017" takes the bits of its digits, and a pair of numbers those of
+their ranges. Integers and floats come in total order, strings padded with zero bytes and followed by their length, so
+that "a" sorts before "a\\0"; very long strings are replaced by their ranks. What needs more than 64 bits becomes a
+byte string of fixed width, which numpy compares some times slower. All of this depends on the rows at hand, therefore
+all arrays that are to be compared with each other are encoded in one call.
 
 Clauses: MRG-5, LSM-1.
 """
@@ -12,6 +14,8 @@ Clauses: MRG-5, LSM-1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +27,10 @@ from pktable.format.types import DataType
 
 Columns = Sequence[pa.ChunkedArray]
 Encoded = npt.NDArray[Any]
+Words = npt.NDArray[np.uint64]
+Matrix = npt.NDArray[np.uint8]
+
+WORD = 64  # bits
 
 WIDEST_STRING = 96  # bytes per row; longer strings are compared by rank
 INTEGERS = {
@@ -43,14 +51,38 @@ def encode_keys(tables: Sequence[Columns], types: Sequence[DataType]) -> list[En
     """
     if len(types) == 1 and (_integer_like(types[0])):
         return [_integers(table[0], types[0]) for table in tables]
-    rows = [len(table[0]) for table in tables]
-    parts = [_bytes_of([table[i] for table in tables], kind) for i, kind in enumerate(types)]
-    width = sum(part[0].shape[1] for part in parts)
+    columns = [_column([table[i] for table in tables], kind) for i, kind in enumerate(types)]
+    if sum(column.bits for column in columns) <= WORD:
+        return [_packed([(c.numbers[i], c.bits) for c in columns]) for i in range(len(tables))]
     encoded = []
-    for i, count in enumerate(rows):
-        matrix = np.concatenate([part[i] for part in parts], axis=1) if len(parts) > 1 else parts[0][i]
-        encoded.append(np.ascontiguousarray(matrix).view(f"S{width}").reshape(count))
+    for i in range(len(tables)):
+        matrix = np.ascontiguousarray(np.concatenate([column.bytes_of(i) for column in columns], axis=1))
+        encoded.append(matrix.view(f"S{matrix.shape[1]}").reshape(len(matrix)))
     return encoded
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One key column of every table: as numbers below ``2**bits``, or where that exceeds a word as rows of bytes."""
+
+    bits: int
+    numbers: Sequence[Words] = ()
+    rows: Sequence[Matrix] = ()
+
+    def bytes_of(self, table: int) -> Matrix:
+        """Return the column of one table as a matrix of bytes, one row per value."""
+        if self.rows:
+            return self.rows[table]
+        swapped = self.numbers[table].astype(">u8")
+        return swapped.view(np.uint8).reshape(len(swapped), WORD // 8)[:, (WORD - self.bits) // 8 :]
+
+
+def _packed(parts: Sequence[tuple[Words, int]]) -> Words:
+    """Return one number per row, of (numbers, bits) of each column, the first one most significant."""
+    packed, _ = parts[0]
+    for numbers, bits in parts[1:]:
+        packed = packed << np.uint64(bits) | numbers
+    return packed
 
 
 def _integer_like(kind: DataType) -> bool:
@@ -76,73 +108,143 @@ def _numpy(column: pa.ChunkedArray) -> Encoded:
     return found
 
 
-def _bytes_of(columns: Sequence[pa.ChunkedArray], kind: DataType) -> list[npt.NDArray[np.uint8]]:
-    """Return each column as a matrix of bytes, one row per value, all of one width."""
+def _column(columns: Sequence[pa.ChunkedArray], kind: DataType) -> _Column:
+    """Return one key column of every table."""
     if _integer_like(kind):
-        return [_big_endian(_integers(column, kind)) for column in columns]
+        return _from_integers([_integers(column, kind) for column in columns])
     if kind.root == "DECIMAL":
-        return [_decimals(column) for column in columns]
+        return _from_bytes([_decimals(column) for column in columns])
     assert kind.root in STRINGS, f"{kind.root} is no key type"
-    width = max(
-        (pc.max(pc.binary_length(column)).as_py() or 0 for column in columns if len(column)), default=0
+    arrays = [_one_array(column).cast(pa.binary()) for column in columns]
+    if max((pc.max(pc.binary_length(array)).as_py() or 0 for array in arrays), default=0) > WIDEST_STRING:
+        return _from_integers(_ranks(arrays))
+    return _from_bytes(_padded(arrays))
+
+
+def _from_integers(columns: Sequence[Encoded]) -> _Column:
+    """Return integers as their distances from the least of them."""
+    filled = [column for column in columns if len(column)]
+    low = min((int(column.min()) for column in filled), default=0)
+    high = max((int(column.max()) for column in filled), default=0)
+    least = np.uint64(low % (1 << WORD))  # modulo 2**64 the difference is right, whatever the signs
+    return _Column((high - low).bit_length(), [column.astype(np.uint64) - least for column in columns])
+
+
+def _from_bytes(matrices: Sequence[Matrix]) -> _Column:
+    """Return rows of bytes, all of one width, without the bits that all of them share."""
+    filled = [matrix for matrix in matrices if matrix.size]
+    if not filled:
+        return _Column(0, [np.zeros(len(matrix), np.uint64) for matrix in matrices])
+    varying = np.bitwise_or.reduce([_folded(np.bitwise_or, m) for m in filled]) ^ np.bitwise_and.reduce(
+        [_folded(np.bitwise_and, m) for m in filled]
     )
-    if width > WIDEST_STRING:
-        return _ranks(columns)
-    return [_padded(column, width) for column in columns]
+    places = np.flatnonzero(varying).tolist()
+    width = len(varying)
+    if not places or (width >= 8 and places[-1] - places[0] < 8):
+        start = min(places[0], width - 8) if places else 0
+        return _Column(*_windows(matrices, start, places))
+    bits = sum(int(varying[at]).bit_count() for at in places)
+    if bits > WORD:
+        few = 2 * len(places) <= width
+        return _Column(WORD + 1, rows=[m[:, places] if few else m for m in matrices])
+    return _Column(
+        bits,
+        [
+            _packed([(_bits_of(int(varying[at]))[m[:, at]], int(varying[at]).bit_count()) for at in places])
+            for m in matrices
+        ],
+    )
 
 
-def _big_endian(values: Encoded) -> npt.NDArray[np.uint8]:
-    if values.dtype.kind == "u":
-        unsigned = values
-    else:
-        size = values.dtype.itemsize
-        unsigned = values.view(f"u{size}") ^ np.array(1 << (8 * size - 1), dtype=f"u{size}")
-    swapped = np.ascontiguousarray(unsigned.astype(unsigned.dtype.newbyteorder(">")))
-    matrix: npt.NDArray[np.uint8] = swapped.view(np.uint8).reshape(len(values), unsigned.dtype.itemsize)
-    return matrix
+def _windows(matrices: Sequence[Matrix], start: int, places: Sequence[int]) -> tuple[int, list[Words]]:
+    """Return the eight bytes of every row from ``start`` on as a number, up to the last of ``places``."""
+    if not places:
+        return 0, [np.zeros(len(matrix), np.uint64) for matrix in matrices]
+    shift = np.uint64(8 * (start + 7 - places[-1]))
+    mask = np.uint64((1 << 8 * (places[-1] - places[0] + 1)) - 1)
+    numbers = []
+    for matrix in matrices:
+        rows = (
+            np.ndarray(len(matrix), ">u8", matrix, start, (matrix.strides[0],))
+            if len(matrix)
+            else matrix[:, 0]
+        )
+        numbers.append(rows.astype(np.uint64) >> shift & mask)
+    return 8 * (places[-1] - places[0] + 1), numbers
 
 
-def _decimals(column: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
+def _folded(reduce: np.ufunc, matrix: Matrix) -> npt.NDArray[np.uint8]:
+    """Return ``reduce`` over the rows of a matrix."""
+    width = matrix.shape[1]
+    # Many rows side by side, because numpy is slow to reduce short ones.
+    beside = max(1, 4096 // width)
+    whole = len(matrix) // beside * beside
+    rest = matrix[whole:]
+    if whole:
+        folded = reduce.reduce(matrix[:whole].reshape(-1, beside * width), axis=0)
+        rest = np.concatenate([folded.reshape(beside, width), rest])
+    found: npt.NDArray[np.uint8] = reduce.reduce(rest, axis=0)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _bits_of(mask: int) -> Words:
+    """Return for every byte its bits at ``mask``, moved together, their order kept."""
+    places = [bit for bit in range(8) if mask >> bit & 1]
+    return np.array(
+        [sum((byte >> bit & 1) << to for to, bit in enumerate(places)) for byte in range(256)], np.uint64
+    )
+
+
+def _decimals(column: pa.ChunkedArray) -> Matrix:
     """128-bit two's complement, turned big-endian with the sign flipped."""
     array = _one_array(column.cast(pa.decimal128(38, column.type.scale)))
     data = np.frombuffer(array.buffers()[1], dtype=np.uint8) if len(array) else np.empty(0, np.uint8)
     rows = data[array.offset * 16 : (array.offset + len(array)) * 16].reshape(len(array), 16)
-    matrix: npt.NDArray[np.uint8] = rows[:, ::-1].copy()
+    matrix: Matrix = rows[:, ::-1].copy()
     matrix[:, 0] ^= 0x80
     return matrix
 
 
-def _padded(column: pa.ChunkedArray, width: int) -> npt.NDArray[np.uint8]:
-    """Bytes padded to ``width``, then the length, so that a prefix sorts before what it begins."""
-    array = _one_array(column.cast(pa.binary()))
-    matrix = np.zeros((len(array), width + 1), dtype=np.uint8)
-    if len(array):
-        offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[
-            array.offset : array.offset + len(array) + 1
-        ]
-        lengths = np.diff(offsets)
-        matrix[:, width] = lengths
-        if width:
-            data = np.frombuffer(array.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
-            matrix[:, :width][np.arange(width) < lengths[:, None]] = data
-    return matrix
+def _padded(arrays: Sequence[Any]) -> list[Matrix]:
+    """Bytes padded to one width, then the length, so that a prefix sorts before what it begins."""
+    lengths = [pc.binary_length(array).to_numpy() for array in arrays]
+    distinct = {int(end) for length in lengths if len(length) for end in (length.min(), length.max())}
+    width = max(distinct, default=0)
+    if len(distinct) == 1 and width:  # nothing to pad or to tell
+        return [_values(array, width) for array in arrays]
+    matrices = []
+    for array, length in zip(arrays, lengths, strict=True):
+        matrix = np.empty((len(array), width + 1), dtype=np.uint8)
+        matrix[:, width] = length
+        # To Arrow's kernel a character is a byte.
+        matrix[:, :width] = _values(pc.ascii_rpad(array.view(pa.string()), width, padding="\0"), width)
+        matrices.append(matrix)
+    return matrices
 
 
-def _ranks(columns: Sequence[pa.ChunkedArray]) -> list[npt.NDArray[np.uint8]]:
-    """Dense ranks over all columns together, as 8 big-endian bytes."""
-    together = pa.chunked_array(
-        [chunk.cast(pa.binary()) for column in columns for chunk in column.chunks], pa.binary()
-    )
+def _values(array: Any, width: int) -> Matrix:
+    """Return the bytes of strings that are all ``width`` long."""
+    _, offsets, data = array.buffers()
+    if not len(array) or data is None:
+        return np.empty((len(array), width), np.uint8)
+    start = int(np.frombuffer(offsets, np.int32)[array.offset])
+    return np.frombuffer(data, np.uint8)[start : start + len(array) * width].reshape(len(array), width)
+
+
+def _ranks(arrays: Sequence[Any]) -> list[Words]:
+    """Dense ranks over all columns together."""
+    together = pa.chunked_array(arrays, pa.binary())
     distinct = together.unique()
     order = pc.sort_indices(distinct)
     places = np.empty(len(distinct), dtype=np.uint64)
     places[order.to_numpy()] = np.arange(len(distinct), dtype=np.uint64)
     ranks = places[pc.index_in(together, value_set=distinct).to_numpy()]
-    return [
-        _big_endian(part) for part in np.split(ranks, np.cumsum([len(column) for column in columns])[:-1])
-    ]
+    return np.split(ranks, np.cumsum([len(array) for array in arrays])[:-1])
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.ChunkedArray) -> Any:
+    if column.num_chunks == 1:
+        return column.chunk(0)
     combined = column.combine_chunks()
     return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

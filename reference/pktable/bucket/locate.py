@@ -1,14 +1,15 @@
 """Where keys live: the one primitive behind deletion vectors.
 
-Files are skipped by their key range, row groups by their statistics; of what remains only the key columns
-are read, and the sorted keys are searched for the wanted ones. Row groups already read are remembered as
-long as the memory for it lasts, because the keys of a compaction come in ascending windows.
+Files are skipped by their key range, row groups by the statistics of their first key column; of what remains only
+the key columns are read, and those batches searched between whose first and last key a wanted one lies. Both sides
+ascend, and the keys of a compaction come in ascending windows, so that a file is read once and forward.
 
 Clauses: DV-6, DV-9, LSM-1.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,9 +20,10 @@ from pktable_spec.errors import CorruptFileError
 
 from pktable.bucket.data_reader import BATCH_ROWS, DataReader
 from pktable.bucket.keys import Encoded, encode_keys
+from pktable.bucket.row_groups import greatest_of_row_groups
 from pktable.bucket.table_files import Place, TableFiles
 from pktable.format.manifest import DataFileMeta
-from pktable.format.types import values_of
+from pktable.format.types import DataType, values_of
 from pktable.lsm.runs import Key, total_order
 
 Positions = npt.NDArray[np.int64]
@@ -44,7 +46,8 @@ class Locator:
         """
         if not keys.num_rows or not self._candidates:
             return
-        low, high = self._key(keys, 0), self._key(keys, keys.num_rows - 1)
+        names, types = self._files.key_columns, self._files.key_types
+        low, high = key_at(keys, names, types, 0), key_at(keys, names, types, keys.num_rows - 1)
         order = self._files.order
         for file in self._candidates:
             if order.smallest(file) <= high and low <= order.greatest(file):
@@ -53,62 +56,67 @@ class Locator:
                 if len(positions):
                     yield file, positions
 
-    def _key(self, keys: pa.Table, row: int) -> Key:
-        one = keys.slice(row, 1)
-        values = []
-        for name, kind in zip(self._files.key_columns, self._files.key_types, strict=True):
-            value: Any = values_of(one.column(name), kind)[0]
-            values.append(total_order(value) if kind.root in ("FLOAT", "DOUBLE") else value)
-        return tuple(values)
+
+def key_at(table: pa.Table, names: Sequence[str], types: Sequence[DataType], row: int) -> Key:
+    """Return the key of one row, comparable as those of `KeyOrder` are."""
+    one = table.slice(row, 1)
+    values = []
+    for name, kind in zip(names, types, strict=True):
+        value: Any = values_of(one.column(name), kind)[0]
+        values.append(total_order(value) if kind.root in ("FLOAT", "DOUBLE") else value)
+    return tuple(values)
 
 
 class _Cursor:
     """One file's keys, read forward in batches as the searches advance."""
 
     def __init__(self, files: TableFiles, place: Place, file: DataFileMeta) -> None:
-        self._files = files
+        self._names, self._types = files.key_columns, files.key_types
         self._reader = DataReader(files, place, file)
-        self._batches = self._reader.read(files.key_columns, batch_rows=BATCH_ROWS)
-        self._held: list[tuple[int, pa.Table]] = []
-        self._ended = False
+        self._greatest = greatest_of_row_groups(self._reader, files.schema, files.key_columns[0])
+        self._low: Any = None
+        self._batches = self._unread()
+        self._held: tuple[int, pa.Table] | None = None
 
     def find(self, keys: pa.Table) -> Positions:
         """Return the ascending positions of ``keys`` in the file."""
+        self._low = self._key(keys, 0)[0]
         found: list[Positions] = []
-        kept: list[tuple[int, pa.Table]] = []
-        covered = False
-        for start, batch in self._held:
-            positions, beyond = self._search(start, batch, keys)
+        while keys.num_rows and (batch := self._held or next(self._batches, None)):
+            positions, passed = self._search(*batch, keys)
             found.append(positions)
-            covered = beyond
-            if beyond:
-                kept.append((start, batch))
-        while not covered and not self._ended:
-            following = next(self._batches, None)
-            if following is None:
-                self._ended = True
-                break
-            positions, covered = self._search(*following, keys)
-            found.append(positions)
-            if covered:
-                kept.append(following)
-        self._held = kept
+            keys = keys.slice(passed)
+            self._held = batch if not keys.num_rows else None
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
-    def _search(self, start: int, batch: pa.Table, keys: pa.Table) -> tuple[Positions, bool]:
-        """Return the positions of ``keys`` in ``batch``, and whether the batch reaches beyond all of them."""
+    def _unread(self) -> Iterator[tuple[int, pa.Table]]:
+        """Yield what is to be read yet, without the row groups that end below the keys wanted by then."""
+        if self._greatest is None:
+            yield from self._reader.read(self._names, batch_rows=BATCH_ROWS)
+            return
+        for group, greatest in enumerate(self._greatest):
+            if greatest is None or greatest >= self._low:
+                yield from self._reader.read(self._names, row_groups=[group], batch_rows=BATCH_ROWS)
+
+    def _search(self, start: int, batch: pa.Table, keys: pa.Table) -> tuple[Positions, int]:
+        """Return the positions of ``keys`` in ``batch``, and how many of them are not above its last key."""
+        none = np.empty(0, np.int64)
         if not batch.num_rows:
-            return np.empty(0, np.int64), False
-        names = self._files.key_columns
+            return none, 0
+        last = self._key(batch, batch.num_rows - 1)
+        passed = bisect_right(range(keys.num_rows), last, key=lambda row: self._key(keys, row))
+        if not passed:
+            return none, 0
         stored, wanted = encode_keys(
-            [[table.column(name) for name in names] for table in (batch, keys)], self._files.key_types
+            [[t.column(name) for name in self._names] for t in (batch, keys.slice(0, passed))], self._types
         )
         self._expect_ascending(stored)
         at = np.searchsorted(stored, wanted)
-        inside = at < len(stored)
-        at = at[inside]
-        hits = at[stored[at] == wanted[inside]]
-        return hits.astype(np.int64) + start, bool(stored[-1] >= wanted[-1])
+        hits = at[stored[at] == wanted]  # none of them is above the last
+        return hits.astype(np.int64) + start, passed
+
+    def _key(self, table: pa.Table, row: int) -> Key:
+        return key_at(table, self._names, self._types, row)
 
     def _expect_ascending(self, stored: Encoded) -> None:
         if not bool(np.all(stored[1:] > stored[:-1])):

@@ -5,12 +5,45 @@ Clauses: RD-7, RD-8.
 
 from __future__ import annotations
 
+from typing import Any
+
+from pktable_spec.vocabulary import KEY_PREFIX
+
 from pktable.bucket.data_reader import DataReader
 from pktable.format.schema import TableSchema
 from pktable.format.stored_rows import ParquetRows
 from pktable.predicate import ColumnRange, Predicate, may_match
 
 PLAIN = {"TINYINT", "SMALLINT", "INT", "BIGINT"}  # types whose Parquet statistics are our internal values
+TEXTS = {
+    "CHAR",
+    "VARCHAR",
+    "STRING",
+}  # so are theirs, but not whole where a writer cuts them: a bound, no value
+
+
+def greatest_of_row_groups(reader: DataReader, schema: TableSchema, key_column: str) -> list[Any] | None:
+    """Return per row group a value that none of a ``_KEY_`` column exceeds, None where it is not known.
+
+    None for all of the file if that is not known of any.
+    """
+    stored = reader.stored
+    kind = schema.field(key_column[len(KEY_PREFIX) :]).type.root
+    if not isinstance(stored, ParquetRows) or reader.meta.schema_id != schema.id or kind not in PLAIN | TEXTS:
+        return None
+    metadata = stored.metadata
+    place = _places(metadata).get(key_column)
+    if place is None:
+        return None
+    found = [metadata.row_group(group).column(place).statistics for group in range(metadata.num_row_groups)]
+    return [stats.max if stats is not None and stats.has_min_max else None for stats in found]
+
+
+def _places(metadata: Any) -> dict[str, int]:
+    """Return where the columns are that are not nested, by name."""
+    # A part of a nested column may spell its path as a plain column with a dot in its name does.
+    plain = (i for i in range(metadata.num_columns) if metadata.schema.column(i).max_definition_level <= 1)
+    return {metadata.schema.column(i).path: i for i in plain}
 
 
 def row_groups_that_may_match(
@@ -23,9 +56,7 @@ def row_groups_that_may_match(
     metadata = stored.metadata
     if metadata.num_row_groups < 2:
         return None
-    # A part of a nested column may spell its path as a plain column with a dot in its name does.
-    plain = (i for i in range(metadata.num_columns) if metadata.schema.column(i).max_definition_level <= 1)
-    places = {metadata.schema.column(i).path: i for i in plain}
+    places = _places(metadata)
     usable = {f.name: places[f.name] for f in schema.fields if f.name in places and f.type.root in PLAIN}
     chosen = []
     for group in range(metadata.num_row_groups):

@@ -8,7 +8,7 @@ Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10, META-17.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,15 @@ from pktable.bucket.table_files import NewFiles, Place, TableFiles
 from pktable.format.binary_row import encode_row
 from pktable.format.data_file import PARQUET_WRITE_OPTIONS
 from pktable.format.manifest import DataFileMeta
-from pktable.format.parquet_footer import FooterSink
+from pktable.format.parquet_footer import FooterSink, with_sealed_footer
 from pktable.format.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
 GATHERED_BYTES = 64 << 20  # of Arrow memory before a row group is written
-TINY_BYTES = 4 << 10  # of Arrow memory up to which compression only costs: time, and more bytes than it saves
+TINY_BYTES = 4 << 10
+"""Of Arrow memory, up to which compression costs time and more bytes than it saves, and a file is written at once."""
 
 
 class RunWriter:
@@ -55,17 +56,16 @@ class RunWriter:
 
     def close(self) -> list[DataFileMeta]:
         """Finish the last file and return the metadata of all, in key order."""
-        tiny = self._open is None and not self._done and self._gathered_bytes <= TINY_BYTES
-        self._flush(compressed=not tiny)
+        self._flush(tiny=self._open is None and not self._done and self._gathered_bytes <= TINY_BYTES)
         self._roll()
         return self._done
 
     def abort(self) -> None:
         """Let go of an unfinished file; whoever made the names removes it."""
         if self._open is not None:
-            self._open.sink.close()
+            self._open.abort()
 
-    def _flush(self, *, compressed: bool = True) -> None:
+    def _flush(self, *, tiny: bool = False) -> None:
         if not self._gathered:
             return
         table = _as(pa.concat_tables(self._gathered), self._schema)
@@ -73,9 +73,9 @@ class RunWriter:
         step = self._files.options.row_group_rows or table.num_rows
         for start in range(0, table.num_rows, step):
             if self._open is None:
-                self._open = _OpenFile(self._files, self._place, self._new, self._schema, compressed)
+                self._open = _OpenFile(self._files, self._place, self._new, self._schema, tiny)
             self._open.write(table.slice(start, step))
-            if self._open.sink.tell() >= self._files.options.target_file_bytes:
+            if self._open.size() >= self._files.options.target_file_bytes:
                 self._roll()
 
     def _roll(self) -> None:
@@ -87,25 +87,34 @@ class RunWriter:
 class _OpenFile:
     """One file being written, with what its metadata must say so far."""
 
-    def __init__(
-        self, files: TableFiles, place: Place, new: NewFiles, schema: pa.Schema, compressed: bool
-    ) -> None:
+    def __init__(self, files: TableFiles, place: Place, new: NewFiles, schema: pa.Schema, tiny: bool) -> None:
         self._files = files
         self.path = new.data_path(place)
-        self.sink: Any = files.store.create(self.path)
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
-        if compressed:
+        if not tiny:
             options |= {"compression": "zstd", "compression_level": files.options.zstd_level}
-        self._footer, self._schema = FooterSink(self.sink), schema
+        self._schema: pa.Schema = schema
+        self._change: Callable[[bytes], bytes] = bytes
         if has_nanoseconds(schema):
-            self._footer, self._schema = FooterSink(self.sink, with_times(schema)), stored_schema(schema)
+            self._schema, self._change = stored_schema(schema), with_times(schema)
             options["use_deprecated_int96_timestamps"] = True
-        self._writer = pq.ParquetWriter(self._footer, self._schema, **options)
+        # Arrow writes a file in two dozen pieces, each a call of Python unless the sink is Arrow's own.
+        self._file = None if tiny else files.store.create(self.path)
+        self._sink: Any = pa.BufferOutputStream() if tiny else FooterSink(self._file, self._change)
+        self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._rows = self._deletes = 0
         self._sequences: list[int] = []
         self._first = self._last = b""
         self._key_stats: list[SimpleStats] = []
         self._value_stats: list[SimpleStats] = []
+
+    def size(self) -> int:
+        """Return how many bytes were written so far."""
+        return int(self._sink.tell())
+
+    def abort(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def write(self, table: pa.Table) -> None:
         stored = _as(table, self._schema)
@@ -122,9 +131,7 @@ class _OpenFile:
         self._value_stats.append(collect_stats(table, fields, truncate=self._files.options.stats_truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
-        self._footer.finish(self._writer)
-        size = self.sink.tell()
-        self.sink.close()
+        size = self._close()
         fields = stats_fields(self._files)
         every = len(fields) == len(self._files.schema.fields)
         return DataFileMeta(
@@ -144,6 +151,18 @@ class _OpenFile:
             file_source=source,
             value_stats_cols=None if every else tuple(field.name for field in fields),
         )
+
+    def _close(self) -> int:
+        """Write what is not written, with the footer sealed, and return the size of the file."""
+        if self._file is None:
+            self._writer.close()
+            data = with_sealed_footer(self._sink.getvalue().to_pybytes(), self._change)
+            self._files.store.write(self.path, data)
+            return len(data)
+        self._sink.finish(self._writer)
+        size = int(self._file.tell())
+        self._file.close()
+        return size
 
     def _key(self, row: pa.Table) -> bytes:
         columns = zip(self._files.key_columns, self._files.key_types, strict=True)

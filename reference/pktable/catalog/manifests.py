@@ -143,11 +143,13 @@ class ManifestWriter:
             return self._fold(metas)
         result: list[ManifestFileMeta] = []
         group: list[ManifestFileMeta] = []
+        size = 0
         for meta in metas:
             group.append(meta)
-            if sum(member.file_size for member in group) >= options.manifest_target_bytes:
+            size += meta.file_size
+            if size >= options.manifest_target_bytes:
                 result += self._fold(group) if len(group) > 1 else group
-                group = []
+                group, size = [], 0
         return result + (self._fold(group) if len(group) >= options.manifest_merge_min_count else group)
 
     def _fold(self, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format import manifest_schemas
-from pktable.format.avro import decode_container, encode_container, encode_record
+from pktable.format.avro import decode_container, encode_container, encode_long, encode_record
 from pktable.format.binary_row import arity_of
 from pktable.format.bounds import is_file_name
 from pktable.format.columnar_records import decode_columnar
@@ -137,23 +137,21 @@ class IndexManifestEntry:
 
 def encode_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """Return a manifest of ``entries``. Clauses: META-3."""
-    return encode_container(
-        manifest_schemas.MANIFEST,
-        (
-            encode_record(
-                manifest_schemas.MANIFEST,
-                {
-                    "_VERSION": ENTRY_VERSION,
-                    "_KIND": entry.kind,
-                    "_PARTITION": entry.partition,
-                    "_BUCKET": entry.bucket,
-                    "_TOTAL_BUCKETS": entry.total_buckets,
-                    "_FILE": _file_record(entry.file),
-                },
-            )
-            for entry in entries
-        ),
-    )
+    return encode_container(manifest_schemas.MANIFEST, map(_encoded_entry, entries))
+
+
+def _encoded_entry(entry: ManifestEntry) -> bytes:
+    """Return one record of a manifest: an Avro record is its fields, one after the other."""
+    numbers = encode_long(entry.bucket) + encode_long(entry.total_buckets)
+    partition = encode_long(len(entry.partition)) + entry.partition
+    head = encode_long(ENTRY_VERSION) + encode_long(entry.kind)
+    return head + partition + numbers + _encoded_file(entry.file)
+
+
+@lru_cache(maxsize=4096)
+def _encoded_file(file: DataFileMeta) -> bytes:
+    """Return a data file as it lies in an entry; it is added, deleted, and listed anew by merged manifests."""
+    return encode_record(manifest_schemas.DATA_FILE, _file_record(file))
 
 
 def decode_manifest(data: bytes, at: str, *, size: int | None = None) -> list[ManifestEntry]:

@@ -81,6 +81,9 @@ _DATA_FILE: Final = _record(
     _optional("_WRITE_COLS", _array("string")),
 )
 
+DATA_FILE: Final = RecordSchema(_DATA_FILE)
+"""The last field of an entry of a manifest."""
+
 MANIFEST: Final = _top(
     _field("_VERSION", "int"),
     _field("_KIND", "int"),

@@ -62,10 +62,15 @@ class FooterSink:
         self._held = []
         writer.close()
         data, self._held = b"".join(self._held), None
-        start = len(data) - TAIL_BYTES - int.from_bytes(data[-TAIL_BYTES:][:4], "little")
-        assert start >= 0, "the footer is written when the writer is closed"
-        footer = sealed(self._change(data[start:-TAIL_BYTES]))
-        self._sink.write(data[:start] + footer + len(footer).to_bytes(4, "little") + MAGIC)
+        self._sink.write(with_sealed_footer(data, self._change))
+
+
+def with_sealed_footer(data: bytes, change: Callable[[bytes], bytes] = bytes) -> bytes:
+    """Return ``data``, which ends as a Parquet file does, with its footer changed and sealed."""
+    start = len(data) - TAIL_BYTES - int.from_bytes(data[-TAIL_BYTES:][:4], "little")
+    assert start >= 0, "the footer is written when the writer is closed"
+    footer = sealed(change(data[start:-TAIL_BYTES]))
+    return b"".join((data[:start], footer, len(footer).to_bytes(4, "little"), MAGIC))
 
 
 def sealed(footer: bytes) -> bytes:
@@ -76,7 +81,12 @@ def sealed(footer: bytes) -> bytes:
 
 
 def read_footer(source: Any, *, at: str) -> Any:
-    """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises CorruptFileError; Arrow's errors too.
+    """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises as `checked_footer`; Arrow's errors too."""
+    return pq.read_metadata(pa.BufferReader(MAGIC + checked_footer(source, at=at)))
+
+
+def checked_footer(source: Any, *, at: str) -> bytes:
+    """Return the end of an open file from its footer on. Raises CorruptFileError.
 
     A footer that is sealed is checked. Clauses: META-14, RD-11.
     """
@@ -97,7 +107,7 @@ def read_footer(source: Any, *, at: str) -> Any:
         told, found = seal[: len(FIELD) + CRC_BYTES], FIELD + zlib.crc32(body).to_bytes(CRC_BYTES, "big")
         if told != found:
             raise CorruptFileError("footer checksum", at=at, expected=told.hex(), found=found.hex())
-    return pq.read_metadata(pa.BufferReader(MAGIC + footer + end[-TAIL_BYTES:]))
+    return bytes(end[-TAIL_BYTES - length :])
 
 
 def changed_footer(metadata: Any, change: Callable[[bytes], bytes]) -> Any:

@@ -23,7 +23,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.arrow_times import expect_countable, uncountable
 from pktable.format.avro import Container
 from pktable.format.avro_values import arrow_columns
-from pktable.format.parquet_footer import changed_footer, read_footer
+from pktable.format.parquet_footer import LIKELY_BYTES, changed_footer, checked_footer, read_footer
 from pktable.format.parquet_times import holds_nanoseconds, times_as_bytes
 from pktable.format.types import DataType
 
@@ -56,11 +56,17 @@ class ParquetRows:
     """A Parquet file, read by row groups; page checksums are verified."""
 
     def __init__(self, source: Any, at: str) -> None:
+        metadata, read_ahead = None, READ_AHEAD_BYTES
+        if source.size() <= LIKELY_BYTES:  # one read for all of it
+            source, read_ahead = pa.BufferReader(source.read()), 0
+            checked_footer(source, at=at)
+        else:
+            metadata = read_footer(source, at=at)
         self._file = pq.ParquetFile(
             source,
-            metadata=read_footer(source, at=at),
+            metadata=metadata,
             page_checksum_verification=True,
-            buffer_size=READ_AHEAD_BYTES,
+            buffer_size=read_ahead,
             pre_buffer=False,
         )
         self._source, self._at = source, at

@@ -1,0 +1,206 @@
+"""``python -m benchmarks.growth``: how costs grow with snapshots, files and buckets, and shrink with cores.
+
+* *snapshots*: a table of one bucket after so many upserts of ten rows. Retained are all of them until the expiry.
+* *files*: a table that nobody compacts, after so many writes of one row; its files are all of level 0.
+* *buckets*: a table of so many buckets, each written to by every commit.
+* *cores*: 64 buckets of 40,000 rows compacted by Spark on one core and on two.
+
+Each thing is measured at sizes three to ten times apart. Between the first and the last the report tells the
+exponent: 0 costs the same at any size, 1 grows as the size does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shlex
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pktable import Table
+from pktable.bucket.compact import choose
+from pktable.bucket.table_files import BucketState
+from pktable.rows import ChangeKind
+from pktable.spark.session import local_session
+
+from benchmarks.roaring.machine import describe
+
+RESULTS = Path(__file__).parent / "results"
+SIZES = {
+    "snapshots": (10, 30, 100, 300, 1000),
+    "files": (10, 100, 1000, 10_000),
+    "buckets": (1, 4, 16, 64, 256),
+}
+REPEATS = 5
+CORES = (1, 2)
+CORE_BUCKETS, CORE_ROWS = 64, 40_000
+OPTIONS = {"deletion-vectors.enabled": "true"}
+
+Measured = dict[str, float]
+"""Milliseconds by what was measured."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
+    parser.add_argument("--max", type=int, default=10_000, help="the largest size (%(default)s)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results")
+    options = parser.parse_args()
+    about = describe()
+    found: dict[str, dict[int, Measured]] = {}
+    with tempfile.TemporaryDirectory(prefix="pktable-growth-") as folder:
+        for what, sizes in SIZES.items():
+            for size in (size for size in sizes if size <= options.max):
+                began = time.perf_counter()
+                found.setdefault(what, {})[size] = GROWN[what](Path(folder) / f"{what}-{size}", size)
+                print(f"{what} {size}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+        found["cores"] = cores(Path(folder))
+    command = shlex.join(["python", "-m", "benchmarks.growth", *sys.argv[1:]])
+    result = {"command": command, "machine": about, "milliseconds": found}
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "growth.json").write_text(json.dumps(result, indent=1) + "\n")
+    text = "\n".join(report(about, command, found)) + "\n"
+    (options.out / "growth.md").write_text(text)
+    print(text)
+
+
+def rows(keys: Any) -> pa.Table:
+    return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array([f"value {key}" for key in keys])})
+
+
+def created(path: Path, **options: str) -> Table:
+    return Table.create(path, "k BIGINT, v STRING", primary_key=["k"], options={**OPTIONS, **options})
+
+
+def snapshots(path: Path, size: int) -> Measured:
+    """Upsert again and again."""
+    table = created(path)
+    for number in range(size):
+        table.upsert(rows(np.arange(number * 7, number * 7 + 10) % 5000))
+    measured = {**reads(path), "commit": median(lambda: Table.open(path).upsert(rows(range(10))))}
+    first = table.snapshots()[0].id
+    measured["read the first"] = median(lambda: Table.open(path).to_arrow(snapshot=first))
+    began = time.perf_counter()
+    removed = len(table.expire_snapshots(retain_last=1))
+    measured["expiry, per snapshot"] = (time.perf_counter() - began) * 1000 / removed
+    return measured
+
+
+def files(path: Path, size: int) -> Measured:
+    """Let files pile up."""
+    table = created(path, **{"write-only": "true"})
+    for number in range(size):
+        table.upsert(rows([number]))
+    measured = {**reads(path), "commit": median(lambda: Table.open(path).upsert(rows([0])))}
+    measured["fresh read, per file"] = median(lambda: table.to_arrow(fresh=True), repeats=1) / size
+    measured["plan of a compaction"] = median(lambda: planned(path))
+    return measured
+
+
+def planned(path: Path) -> None:
+    """Choose what to compact, from the metadata of a table just opened."""
+    table = Table.open(path)
+    state = table._committer.latest()
+    for identity, live in state.files.items():
+        place = table._files.place(*identity)
+        assert choose(table._files, BucketState(place, live, state.indexes.get(identity)), full=False)
+
+
+def buckets(path: Path, size: int) -> Measured:
+    """Write to every bucket."""
+    table = created(path, bucket=str(size))
+    for number in range(3):
+        table.upsert(rows(np.arange(size * 40) + number))
+    commit = median(lambda: Table.open(path).upsert(rows(np.arange(size * 40))))
+    return {**reads(path), "commit, per bucket": commit / size}
+
+
+def cores(folder: Path) -> dict[int, Measured]:
+    """Compact with Spark on one core and on two."""
+    base = folder / "base"
+    table = created(base, bucket=str(CORE_BUCKETS))
+    everything = CORE_BUCKETS * CORE_ROWS
+    table.upsert(rows(np.arange(everything)))
+    fresh = rows(np.arange(0, everything, 3))
+    prepared = table.prepare_write(fresh, ChangeKind(), write_only=True)
+    assert prepared is not None
+    prepared.commit("benchmark")
+    found = {}
+    for count in CORES:
+        session = local_session(cores=str(count))
+        times = []
+        for turn in range(3):  # the first warms Spark up
+            copy = folder / f"cores-{count}-{turn}"
+            shutil.copytree(base, copy)
+            opened = Table.open(copy, spark=session)
+            began = time.perf_counter()
+            opened.compact(full=True)
+            times.append(time.perf_counter() - began)
+        found[count] = {"full compaction": min(times[1:]) * 1000}
+        session.stop()
+    return found
+
+
+def reads(path: Path) -> Measured:
+    """Measure what a reader does who has just opened the table."""
+    return {
+        "open and count": median(lambda: Table.open(path).count()),
+        "read the newest": median(lambda: Table.open(path).to_arrow()),
+        "list the files": median(lambda: Table.open(path).files()),
+    }
+
+
+def median(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Return the median of so many times, in milliseconds."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - began) * 1000)
+    return statistics.median(times)
+
+
+GROWN: dict[str, Callable[[Path, int], Measured]] = {
+    "snapshots": snapshots,
+    "files": files,
+    "buckets": buckets,
+}
+
+
+def report(about: dict[str, Any], command: str, found: dict[str, dict[int, Measured]]) -> Iterator[str]:
+    yield "# Growth"
+    yield ""
+    yield (
+        f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']}, Python "
+        f"{about['python']}, pyarrow {about['pyarrow']}; load before: {about['load_before'][0]}. `{command}`. "
+        "Milliseconds; the exponent is that of the size between the first and the last column: 0 is the same at "
+        "any size, 1 a straight line through zero."
+    )
+    for what, by_size in found.items():
+        sizes = list(by_size)
+        yield ""
+        yield f"## {what.capitalize()}"
+        yield ""
+        yield f"| {what} | {' | '.join(f'{size:,}' for size in sizes)} | exponent |"
+        yield f"| --- |{' ---: |' * (len(sizes) + 1)}"
+        for name in by_size[sizes[0]]:
+            values = [by_size[size][name] for size in sizes]
+            cells = " | ".join(f"{value:,.2f}" for value in values)
+            yield f"| {name} | {cells} | {exponent(sizes, values):.2f} |"
+
+
+def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """Return p of ``value = c * size ** p`` through the first and the last size."""
+    return math.log(values[-1] / values[0]) / math.log(sizes[-1] / sizes[0])
+
+
+if __name__ == "__main__":
+    main()
