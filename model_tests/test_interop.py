@@ -18,6 +18,7 @@ from model_tests.interop import __main__ as command
 from model_tests.interop import directions, environments
 from model_tests.interop.environments import JVM, NEWER_JVM, SetupError, Start
 from model_tests.interop.histories import (
+    EVEN_FLOATS,
     EVERYTHING,
     KEYS,
     VALUES,
@@ -46,9 +47,11 @@ def test_a_history_has_only_keys_and_values_of_its_types(history: History) -> No
     for step in history.steps:
         for _, row in step.changes:
             for value, (name, type) in zip(row, history.definition.columns, strict=False):
-                known = KEYS if name in history.definition.primary_key else VALUES
-                partition = name in history.definition.partition_by
-                assert partition or value in (None, "bulk", *known[type])
+                key, partition = (
+                    name in some for some in (history.definition.primary_key, history.definition.partition_by)
+                )
+                known = (*KEYS[type], *EVEN_FLOATS.get(type, ())) if key else VALUES[type]
+                assert partition or value in (None, "bulk", *known)
 
 
 # ---------------------------------------------------------------------------------- comparing
@@ -95,6 +98,7 @@ def compared(tmp_path: Path, spoil: Callable[[list[Any]], Outcome], *limits: Lim
 def test_equal_reads_are_counted(tmp_path: Path) -> None:
     tally = compared(tmp_path, lambda rows: rows)
     assert (tally.histories, tally.snapshots, tally.reads) == (1, 4, {OURS: 8, "pretender": 8})
+    assert tally.with_vectors == 1
 
 
 @pytest.mark.parametrize(

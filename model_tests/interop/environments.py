@@ -85,7 +85,9 @@ def _java_program(folder: Path, version: str, source: Path, *options: str) -> St
     jar = bundle(folder, version)
     classes = folder / ("classes" if source == JAVA_SOURCE else f"classes-{source.stem}")
     compiled = (
-        _tool("javac"),
+        _tool("java"),
+        "-m",
+        "jdk.compiler/com.sun.tools.javac.Main",  # Debian's JRE has the module, not the program javac
         "-nowarn",
         "-Xlint:-options",
         "-cp",

@@ -34,10 +34,14 @@ BucketName = tuple[bytes, int]
 
 @dataclass
 class Tally:
-    """What was compared so far. ``limits``: how often a peer failed as its limit says."""
+    """What was compared so far.
+
+    ``with_vectors``: snapshots that have some. ``limits``: how often a peer failed as its limit says.
+    """
 
     histories: int = 0
     snapshots: int = 0
+    with_vectors: int = 0
     reads: dict[str, int] = field(default_factory=dict)
     limits: dict[Limit, int] = field(default_factory=dict)
     vector_kinds: set[str] = field(default_factory=set)
@@ -46,6 +50,7 @@ class Tally:
         """Count in what another one counts."""
         self.histories += other.histories
         self.snapshots += other.snapshots
+        self.with_vectors += other.with_vectors
         self.vector_kinds |= other.vector_kinds
         for name, count in other.reads.items():
             self.reads[name] = self.reads.get(name, 0) + count
@@ -188,7 +193,8 @@ def compare(played: Played, readers: Iterable[Peer], limits: Sequence[Limit], ta
         wrong += comparison.of_reads(condition)
     assert not wrong, "\n".join(wrong[:6])
     tally.histories += 1
-    tally.snapshots += len(comparison.expected)
+    tally.snapshots += len(comparison.snapshots)
+    tally.with_vectors += sum(bool(snapshot.vectors) for snapshot in comparison.snapshots.values())
 
 
 class _Comparison:
@@ -198,11 +204,11 @@ class _Comparison:
         self._played, self._readers, self._limits, self._tally = played, readers, limits, tally
         self._table = played.table
         self.expected = played.expected()
-        self._snapshots = {id: Snapshot(played.path, id, self._table) for id in self.expected}
+        self.snapshots = {id: Snapshot(played.path, id, self._table) for id in self.expected}
 
     def of_fresh_reads(self) -> list[str]:
         wrong = []
-        for id, snapshot in self._snapshots.items():
+        for id, snapshot in self.snapshots.items():
             fresh = _our_read(self._table, id, fresh=True)
             wrong += _wrong_rows(f"{OURS}, fresh read, snapshot {id}", fresh, self._played.all_rows(id))
             self._tally.vector_kinds |= snapshot.container_kinds
@@ -229,7 +235,7 @@ class _Comparison:
             limit
             for limit in self._limits
             if limit.peer == reader and (condition is not None or not limit.filtered)
-            if limit.applies(self._snapshots[id])
+            if limit.applies(self.snapshots[id])
         ]
         met = [limit for limit in limits if limit.is_met(outcome)]
         for limit in met:

@@ -25,14 +25,12 @@ NAN, NEGATIVE_ZERO, ZERO, ONE = "nan", "8000000000000000", "0000000000000000", "
 
 @dataclass(frozen=True)
 class Probe:
-    """``who`` cannot do ``what``: `show` raises an error that matches ``error``. ``needs``: other peers."""
+    """``who`` cannot do ``what``: `show` raises an error that matches ``error``."""
 
     who: str
     what: str
     error: str
     show: Callable[[Bench], None]
-
-    needs: tuple[str, ...] = ()
 
     def failure(self, bench: Bench) -> str | None:
         """Return what is wrong with this probe, or None if it failed as it should."""

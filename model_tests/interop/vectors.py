@@ -84,12 +84,10 @@ def as_text(case: Mapping[str, object]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def check(peers: Mapping[str, Peer], cases: Iterable[Case] = CASES) -> list[str]:
+def check(peers: Mapping[str, Peer], cases: Iterable[Case]) -> list[str]:
     """Make the vectors of ``cases`` elsewhere; return what differs from those that are there."""
     wrong = []
     for case in cases:
-        if case.writer not in peers:
-            continue
         with tempfile.TemporaryDirectory(prefix="pktable-vector-") as folder:
             made = json.loads(as_text(make(case, Path(folder), peers[case.writer])))
         if made != json.loads((VECTORS / case.name / "case.json").read_text()):

@@ -44,7 +44,7 @@ def _pairs(times: Any, stored: Any) -> Iterator[tuple[Any, Any]]:
     """Yield all the times in an array, and in whatever it holds, with the bytes they are stored as."""
     kind = times.type
     if pa.types.is_timestamp(kind):
-        if pa.types.is_fixed_size_binary(stored.type):
+        if len(times) and pa.types.is_fixed_size_binary(stored.type):
             yield times, stored
     elif pa.types.is_struct(kind):
         for i in range(kind.num_fields):
