@@ -30,8 +30,12 @@ trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untes
 tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle against them
 	@$(BIN)/python -m model_tests.tlc
 
-bench: java $(STAMP)  ## run the benchmarks
-	$(BIN)/python -m pytest -q benchmarks --benchmark-only
+bench: java $(STAMP)  ## run the benchmarks, and compare them with the last run (an hour, half of it to make data)
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
+	$(BIN)/python -m pytest -q benchmarks --benchmark-only --benchmark-autosave --benchmark-compare \
+		--benchmark-columns=min,median,rounds
+	$(BIN)/python -m benchmarks.compaction
+	$(BIN)/python -m benchmarks.growth
 
 mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found
 	@$(BIN)/python -m model_tests.mutants
