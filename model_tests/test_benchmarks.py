@@ -133,3 +133,14 @@ def test_growth_is_measured_at_every_size_and_told_as_an_exponent(tmp_path: Path
         assert all(milliseconds > 0 for one in found.values() for milliseconds in one.values())
     assert growth.exponent((10, 1000), (3.0, 300.0)) == pytest.approx(1)
     assert growth.exponent((10, 1000), (3.0, 3.0)) == pytest.approx(0)
+
+
+def test_what_was_not_measured_is_told_row_by_row(tmp_path: Path) -> None:
+    result = a_run([SMALL, LARGE], ours_ms=1.0)
+    result["cells"] = [
+        cell for cell in result["cells"] if (cell["row"], cell["kind"]) != (LARGE.name, "clustered")
+    ]
+    text = report_of(result, tmp_path)
+    assert text.count(f"| {LARGE.name} | not measured |") == 1
+    assert "ahead in 12 of 12 cells" in text
+    assert '"Two billion is essentially unusable"** is overturned' in text

@@ -13,9 +13,10 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -48,8 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, why in skipped.items():
         print(f"skipped: {name}: {why}")
     command = shlex.join(["python", "-m", "benchmarks.roaring", *(arguments or sys.argv[1:])])
-    began = time.time()
-    cells: list[Cell] = []
+    before = _before(options.out / "roaring.json", about) if options.resume else {}
+    began = time.time() - 60 * before.get("minutes", 0)
+    cells = [Cell(**cell) for cell in before.get("cells", ())]
+    done = {(cell.row, cell.kind, cell.bits) for cell in cells}
 
     def save() -> None:
         result = {
@@ -67,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     options.out.mkdir(parents=True, exist_ok=True)
     save()
-    for found in _measured([row for row in rows if row.name not in skipped], options):
+    for found in _measured([row for row in rows if row.name not in skipped], options, done):
         cells += found
         save()  # hours may be behind us, and ahead
     print((options.out / "roaring.md").read_text())
@@ -91,6 +94,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--clock", choices=("wall", "cpu"), default="wall", help="cpu: for a machine that others use too")
     add("--memory", type=float, help="GiB to count on instead of what is available")
     add("--scratch", type=Path, default=Path(tempfile.gettempdir()), help="where the positions are written")
+    add("--resume", action="store_true", help="keep what the last run into the same directory measured")
     add("--out", type=Path, default=RESULTS, help="directory of the results")
     return parser.parse_args(arguments)
 
@@ -112,19 +116,35 @@ def _skipped(rows: Sequence[Row], options: argparse.Namespace) -> dict[str, str]
     return found
 
 
-def _measured(rows: Sequence[Row], options: argparse.Namespace) -> Iterator[list[Cell]]:
-    """Measure row by row, the implementations in turns; check that their bytes are the same."""
+def _before(path: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the result that is to be gone on with; exits if there is none, or it is of other circumstances."""
+    if not path.is_file():
+        sys.exit(f"benchmarks.roaring: --resume: expected {path}, found none")
+    result: dict[str, Any] = json.loads(path.read_text())
+    for name, now in about.items():
+        then = result["machine"].get(name)
+        if name != "load_before" and then != now:
+            sys.exit(f"benchmarks.roaring: --resume: expected {name} {then}, found {now}")
+    return result
+
+
+def _measured(
+    rows: Sequence[Row], options: argparse.Namespace, done: Set[tuple[str, str, int]]
+) -> Iterator[list[Cell]]:
+    """Measure what is not done, row by row, the implementations in turns; check that their bytes are the same."""
     kinds, sizes = options.kind or KINDS, options.bits or (32, 64)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as progress, tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         task = progress.add_task("", total=len(rows) * len(kinds) * len(sizes))
         path = Path(scratch) / "bits"
         for row in rows:
-            found: list[Cell] = []
             for kind in kinds:
-                progress.update(task, description=f"{row.name}, {kind}: positions")
-                write_bits(path, row, kind)
-                for bits in sizes:
+                todo = [bits for bits in sizes if (row.name, kind, bits) not in done]
+                progress.advance(task, len(sizes) - len(todo))
+                if todo:
+                    progress.update(task, description=f"{row.name}, {kind}: positions")
+                    write_bits(path, row, kind)
+                for bits in todo:
                     cells = cells_of(row, kind, bits)
                     turns, repeats = (options.turns, 1) if options.turns else TURNS[row.rows]
                     for turn in range(turns):
@@ -136,9 +156,8 @@ def _measured(rows: Sequence[Row], options: argparse.Namespace) -> Iterator[list
                             progress.update(task, description=what)
                             cell.run(path, repeats=1 if once else repeats, warm_seconds=WARM_SECONDS)
                     expect_same_bytes(cells)
-                    found += cells
                     progress.advance(task)
-            yield found
+                    yield cells
 
 
 if __name__ == "__main__":

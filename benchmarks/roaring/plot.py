@@ -23,7 +23,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     results = Results(result)
     if ("random", 32) not in results.kinds:
         return
-    rows = [row for row in TABLE if row.name in results.rows]
+    rows = [row for row in TABLE if (row.name, "random", 32) in results.cases()]
     sizes = sorted({row.rows for row in rows})
     figure, axes = plt.subplots(1, 2, figsize=(12, 5))
     for axis, (title, lines) in zip(axes, _panels(results).items(), strict=True):

@@ -67,15 +67,26 @@ def _circumstances(result: dict[str, Any]) -> Iterator[str]:
     yield f"Milliseconds of {clock}, the least of the repeats; a process per cell, the implementations in turns."
 
 
-def _table(results: Results, heads: Sequence[str], cells: Callable[[Row], Sequence[str]]) -> Iterator[str]:
-    """Yield a table with a line for each row of the paper that was asked for."""
+def _table(
+    results: Results,
+    heads: Sequence[str],
+    cells: Callable[[Row], Sequence[str]],
+    of: tuple[str, int] | None = ("random", 32),
+) -> Iterator[str]:
+    """Yield a table with a line for each row of the paper that was asked for.
+
+    ``of``: the kind and the bits the table is about, None for whatever was measured of a row.
+    """
+    measured = {case[0] for case in (results.cases(*of) if of else results.cases())}
     yield "| " + " | ".join(heads) + " |"
     yield "| --- |" + " ---: |" * (len(heads) - 1)
     for row in TABLE:
         if row.name in results.skipped:
             rest = [f"skipped: {results.skipped[row.name]}", *[""] * (len(heads) - 2)]
-        elif row.name in results.rows:
+        elif row.name in measured:
             rest = list(cells(row))
+        elif row.name in results.rows:
+            rest = ["not measured", *[""] * (len(heads) - 2)]
         else:
             continue
         yield f"| {row.name} | " + " | ".join(rest) + " |"
@@ -152,20 +163,24 @@ def _all_columns(results: Results, kind: str, bits: int) -> Iterator[str]:
         sizes = [f"{of.megabytes(implementation):.3g}" for implementation in ("java-per-value", "ours")]
         return [*found, " / ".join(sizes)]
 
-    return _table(results, ["Java / pyroaring / Java bulk / ours", *COLUMNS, "MB: Java / ours"], cells)
+    heads = ["Java / pyroaring / Java bulk / ours", *COLUMNS, "MB: Java / ours"]
+    return _table(results, heads, cells, (kind, bits))
 
 
 def _stored(results: Results) -> Iterator[str]:
     def cells(row: Row) -> Sequence[str]:
         found = []
         for kind, bits in results.kinds:
+            if (row.name, kind, bits) not in results.cases():
+                found.append("not measured")
+                continue
             of = results.of(row, kind, bits)
             times = [f"{ms(of(who, 'store'))} / {ms(of(who, 'load'))}" for who in ("java-bulk", "ours")]
             found.append("; ".join(times))
         return found
 
     heads = ["write / read: Java bulk; ours", *(f"{kind}, {bits} bits" for kind, bits in results.kinds)]
-    return _table(results, heads, cells)
+    return _table(results, heads, cells, None)
 
 
 def _memory(results: Results) -> Iterator[str]:
@@ -173,4 +188,4 @@ def _memory(results: Results) -> Iterator[str]:
         peaks = [results.peak_bytes(row, implementation) for implementation in IMPLEMENTATIONS]
         return [f"{peak >> 20:,}" for peak in peaks]
 
-    return _table(results, ["MiB, over all kinds", "Java", "pyroaring", "Java bulk", "ours"], cells)
+    return _table(results, ["MiB, over all kinds", "Java", "pyroaring", "Java bulk", "ours"], cells, None)

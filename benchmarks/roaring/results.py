@@ -28,6 +28,11 @@ class Results:
         self.kinds = list(dict.fromkeys((kind, bits) for _, kind, bits, _ in self.cells))
         self.rows = list(dict.fromkeys(name for name, _, _, _ in self.cells))
 
+    def cases(self, kind: str | None = None, bits: int | None = None) -> list[tuple[str, str, int]]:
+        """Return the (row, kind, bits) that were measured, all of them or those of one kind."""
+        every = dict.fromkeys((row, kind, bits) for row, kind, bits, _ in self.cells)
+        return [case for case in every if case[1:] == (kind or case[1], bits or case[2])]
+
     def of(self, row: Row, kind: str, bits: int) -> Case:
         return Case(self, row.name, kind, bits)
 

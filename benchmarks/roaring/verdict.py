@@ -21,14 +21,15 @@ STEPS = {
 
 
 def verdict(results: Results) -> Iterator[str]:
-    measured = [row for row in TABLE if row.name in results.rows]
-    cases = [(row, kind, bits) for row in measured for kind, bits in results.kinds]
+    by_name = {row.name: row for row in TABLE}
+    cases = [(by_name[name], kind, bits) for name, kind, bits in results.cases()]
+    measured = [by_name[name] for name, _, _ in results.cases("random", 32)]
     yield f"* **Bytes.** In all {len(cases)} cases Java, pyroaring and ours stored the same bytes, run-optimised;"
     yield "  Java and pyroaring also before."
     yield from _against_java(results, cases)
     if ("random", 32) in results.kinds:
         yield from _proportional(results, measured)
-    yield from _usable(results, [row for row in measured if row.rows == max(row.rows for row in TABLE)])
+    yield from _usable(results, [case for case in cases if case[0].rows == max(row.rows for row in TABLE)])
 
 
 def _against_java(results: Results, cases: Sequence[tuple[Row, str, int]]) -> Iterator[str]:
@@ -72,7 +73,7 @@ def _proportional(results: Results, measured: Sequence[Row]) -> Iterator[str]:
     for name, costs in lines.items():
         told = [f"{_exponent(measured, of):.2f}, {of(largest) * 1e6 / largest.rows:.2f} ns" for of in costs]
         yield f"  * {name}: {' and '.join(told)}"
-    if ("clustered", 32) in results.kinds:
+    if (largest.name, "clustered", 32) in results.cases():
         random, clustered = (
             results.of(largest, kind, 32).megabytes("ours") for kind in ("random", "clustered")
         )
@@ -91,17 +92,16 @@ def _exponent(rows: Sequence[Row], cost: Callable[[Row], float]) -> float:
     return top / bottom
 
 
-def _usable(results: Results, rows: Sequence[Row]) -> Iterator[str]:
+def _usable(results: Results, cases: Sequence[tuple[Row, str, int]]) -> Iterator[str]:
     """The second conclusion: two billion is essentially unusable."""
     title = '* **"Two billion is essentially unusable"**'
-    if not rows:
+    if not cases:
         yield f"{title}: not judged, no such row was run."
         return
-    worst = {
-        what: max(results.of(row, *kind)("ours", step) for row in rows for kind in results.kinds)
-        for what, step in STEPS.items()
-    }
-    peak = max(results.peak_bytes(row, implementation) for row in rows for implementation in IMPLEMENTATIONS)
+    worst = {what: max(results.of(*case)("ours", step) for case in cases) for what, step in STEPS.items()}
+    peak = max(
+        results.peak_bytes(row, implementation) for row, _, _ in cases for implementation in IMPLEMENTATIONS
+    )
     over = [what for what, time in worst.items() if time > USABLE_MS]
     told = ", ".join(f"{what} in {time / 1e3:.2f} s" for what, time in worst.items())
     yield f"{title} {'is not overturned in every step' if over else 'is overturned'}. At the worst,"
