@@ -31,6 +31,7 @@ tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle agai
 	@$(BIN)/python -m model_tests.tlc
 
 bench: java $(STAMP)  ## run the benchmarks
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
 
 mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found
