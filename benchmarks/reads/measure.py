@@ -36,7 +36,7 @@ class Variant:
         """Run once and keep the times; return the answer, None if there is none any more."""
         if self.failed or len(self.seconds) >= self.rounds:
             return None
-        began, processor = time.perf_counter(), processor_seconds()
+        before, began = processor_seconds(), time.perf_counter()
         try:
             found: Any = self.run()
         except Exception as error:
@@ -44,7 +44,8 @@ class Variant:
                 raise
             self.failed = str(error)
             return None
-        seconds, processor = time.perf_counter() - began, processor_seconds() - processor
+        seconds = time.perf_counter() - began
+        processor = sum(used - before.get(process, 0.0) for process, used in processor_seconds().items())
         if found and isinstance(found[0], tuple):
             found, seconds, processor = found
         if self.is_checked and expected is not None and found != expected:
@@ -73,8 +74,8 @@ class Variant:
         }
 
 
-def processor_seconds() -> float:
-    """Return what this process and all its descendants have used, in hundredths; 0 where no one tells."""
+def processor_seconds() -> dict[int, float]:
+    """Return what this process and each of its descendants has used, in hundredths; nothing where no one tells."""
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -83,8 +84,8 @@ def processor_seconds() -> float:
         except OSError:  # it has ended
             continue
         process = int(path.parent.name)
-        parents[process], used[process] = int(fields[1]), sum(map(int, fields[11:15])) / TICKS
+        parents[process], used[process] = int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
     wanted = {os.getpid()}
     while more := {one for one, parent in parents.items() if parent in wanted} - wanted:
         wanted |= more
-    return sum(used.get(one, 0.0) for one in wanted)
+    return {one: used[one] for one in wanted if one in used}

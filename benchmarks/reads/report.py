@@ -18,16 +18,17 @@ from benchmarks.reads.variants import FLOOR, MERGED, READ
 from benchmarks.roaring import machine
 
 MERGE_GOAL = 6.0
+SETTINGS = ("PKTABLE_BENCH_SCALE", "PKTABLE_BENCH_ROUNDS")
 TITLES = {"Spark": "With Spark", "local": "Without Spark"}
 
 
 class Results:
     """Gathers the cells of a run. ``scale`` of TPC-H."""
 
-    def __init__(self, scale: float, rounds: int) -> None:
+    def __init__(self, scale: float, rounds: int, slow_rounds: int) -> None:
         self._began = time.time()
         self._about = machine.describe()
-        self._scale, self._rounds = scale, rounds
+        self._scale, self._rounds, self._slow_rounds = scale, rounds, slow_rounds
         self._cells: list[dict[str, Any]] = []
 
     def add(
@@ -60,6 +61,7 @@ class Results:
             "machine": {**self._about, "load_after": machine.load()},
             "scale": self._scale,
             "rounds": self._rounds,
+            "slow_rounds": self._slow_rounds,
             "cells": self._cells,
         }
         folder.mkdir(parents=True, exist_ok=True)
@@ -83,7 +85,7 @@ def _ratios(times: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def _command() -> str:
-    settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("PKTABLE_BENCH_S")]
+    settings = [f"{name}={value}" for name, value in os.environ.items() if name in SETTINGS]
     return " ".join([*settings, "python -m pytest", shlex.join(sys.argv[1:])])
 
 
@@ -98,8 +100,9 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield f"TPC-H lineitem, scale {result['scale']:g}, 4 buckets; so many percent of the top-level rows marked"
     yield f"by an upsert. {result['rounds']} rounds in which all take turns, after one to warm up; merge-on-read"
-    yield "and the other readers two. The ratios are of the least times, of medians, and of processor seconds of"
-    yield "all processes (least): on a machine that has other work too, the last are the ones to trust."
+    yield f"and the other readers {result['slow_rounds']}, warming up included. The ratios are"
+    yield "of the least times, of medians, and of processor seconds of all processes (least): on a machine"
+    yield "that has other work too, the last are the ones to trust."
     yield "The floor reads the same files with all their rows, so a filter that leaves fewer can be faster."
     for runner, title in TITLES.items():
         cells = [cell for cell in result["cells"] if cell["runner"] == runner]

@@ -23,7 +23,6 @@ FLOOR, READ, COMPACTED, MERGED, FRAME = (
     "merge-on-read",
     "DV read, DataFrame",
 )
-SLOW_ROUNDS = 2
 Peers = dict[str, "Peer | str"]
 """By name: a peer that runs, or why there is none."""
 
@@ -34,7 +33,7 @@ def physical_files(table: Path) -> list[str]:
     return [str(path) for name in names for path in table.glob(f"bucket-*/{name}")]
 
 
-def with_spark(session: Any, tables: Tables, query: Query) -> list[Variant]:
+def with_spark(session: Any, tables: Tables, query: Query, slow_rounds: int) -> list[Variant]:
     def scan(paths: list[str]) -> Answer:
         frame = session.read.parquet(*paths)
         if query is COUNT:
@@ -56,12 +55,12 @@ def with_spark(session: Any, tables: Tables, query: Query) -> list[Variant]:
         Variant(FLOOR, partial(scan, physical_files(tables.vectors)), is_checked=False),
         Variant(READ, partial(ours, vectors)),
         Variant(COMPACTED, partial(ours, compacted)),
-        Variant(MERGED, partial(read, twin, fresh=True), rounds=SLOW_ROUNDS),
+        Variant(MERGED, partial(read, twin, fresh=True), rounds=slow_rounds),
     ]
     return [*found, Variant(FRAME, partial(read, vectors))] if query is COUNT else found
 
 
-def without_spark(tables: Tables, query: Query, peers: Peers) -> list[Variant]:
+def without_spark(tables: Tables, query: Query, peers: Peers, slow_rounds: int) -> list[Variant]:
     def scan(paths: list[str]) -> Answer:
         # As pyarrow reads best: all cores, no page checksums, conditions pushed down.
         conditions = None
@@ -79,11 +78,11 @@ def without_spark(tables: Tables, query: Query, peers: Peers) -> list[Variant]:
         Variant(FLOOR, partial(scan, physical_files(tables.vectors)), is_checked=False),
         Variant(READ, partial(read, Table.open(tables.vectors))),
         Variant(COMPACTED, partial(read, Table.open(tables.compacted))),
-        Variant(MERGED, partial(read, Table.open(tables.twin), fresh=True), rounds=SLOW_ROUNDS),
+        Variant(MERGED, partial(read, Table.open(tables.twin), fresh=True), rounds=slow_rounds),
     ]
     for name, peer in peers.items():
         asked = partial(_ask, peer, tables.vectors, query)
-        found.append(Variant(name, asked, rounds=SLOW_ROUNDS, may_fail=True))
+        found.append(Variant(name, asked, rounds=slow_rounds, may_fail=True))
     return found
 
 
