@@ -16,13 +16,10 @@ from benchmarks.reads.tables import Tables
 from model_tests.interop.environments import PYPAIMON, RUST, TREE, Start, set_up
 from model_tests.interop.peers import Peer
 
-FLOOR, READ, COMPACTED, MERGED, FRAME = (
-    "floor",
-    "DV read",
-    "compacted",
-    "merge-on-read",
-    "DV read, DataFrame",
-)
+FLOOR, READ, COMPACTED, MERGED = "floor", "DV read", "compacted", "merge-on-read"
+POSITIONS = "floor with positions"
+"""The floor, and Spark made to tell the position of each row: what any filter by position pays."""
+FRAME = "DV read, DataFrame"
 Peers = dict[str, "Peer | str"]
 """By name: a peer that runs, or why there is none."""
 
@@ -34,10 +31,12 @@ def physical_files(table: Path) -> list[str]:
 
 
 def with_spark(session: Any, tables: Tables, query: Query, slow_rounds: int) -> list[Variant]:
-    def scan(paths: list[str]) -> Answer:
+    def scan(paths: list[str], *, positions: bool = False) -> Answer:
         frame = session.read.parquet(*paths)
         if query is COUNT:
             return (str(frame.count()),)
+        if positions:
+            frame = frame.where("_metadata.row_index >= 0")
         return answered_by_spark(frame.where(query.where) if query.where else frame, query)
 
     def read(table: Table, **how: Any) -> Answer:
@@ -51,13 +50,16 @@ def with_spark(session: Any, tables: Tables, query: Query, slow_rounds: int) -> 
         Table.open(path, spark=session) for path in (tables.vectors, tables.compacted, tables.twin)
     )
     ours = count if query is COUNT else read
+    paths = physical_files(tables.vectors)
     found = [
-        Variant(FLOOR, partial(scan, physical_files(tables.vectors)), is_checked=False),
+        Variant(FLOOR, partial(scan, paths), is_checked=False),
         Variant(READ, partial(ours, vectors)),
         Variant(COMPACTED, partial(ours, compacted)),
         Variant(MERGED, partial(read, twin, fresh=True), rounds=slow_rounds),
     ]
-    return [*found, Variant(FRAME, partial(read, vectors))] if query is COUNT else found
+    if query is COUNT:
+        return [*found, Variant(FRAME, partial(read, vectors))]
+    return [*found, Variant(POSITIONS, partial(scan, paths, positions=True), is_checked=False)]
 
 
 def without_spark(tables: Tables, query: Query, peers: Peers, slow_rounds: int) -> list[Variant]:

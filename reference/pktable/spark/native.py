@@ -110,9 +110,9 @@ def native_scan(
     ):
         live = _joined(session, _scan(session, list(marked), schema), marked, schema)
     elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
-        return _looked_up(session, _scan(session, every, schema), marked, schema)
+        return _looked_up(session, _scan(session, every, schema), marked)
     else:
-        live = _looked_up(session, _scan(session, list(marked), schema), marked, schema)
+        live = _looked_up(session, _scan(session, list(marked), schema), marked)
     return _scan(session, list(plain), schema).unionAll(live) if plain else live
 
 
@@ -137,9 +137,7 @@ def _small_filter(scan: DataFrame, marked: Mapping[str, Marked]) -> DataFrame:
     return scan.where(~reduce(Column.__or__, dead))
 
 
-def _looked_up(
-    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], schema: StructType
-) -> DataFrame:
+def _looked_up(session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked]) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks. No two files have the same size. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
     starts = np.cumsum([0, *(one.word_count for one in marked.values())]).tolist()
