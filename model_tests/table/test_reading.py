@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable import Table
+from pktable import Table, local
 from pktable.bucket.table_files import BucketChange
 from pktable.catalog.scan import plan_read
 from pktable.format.schema import encode_schema
@@ -278,6 +278,20 @@ def test_a_limit_counts_returned_rows(tmp_path: Path) -> None:
     for limit in (0, 1, 3, 5, 9):
         assert table.to_arrow(limit=limit).num_rows == min(limit, 5)
         assert table.to_arrow(limit=limit, where="v > 7").num_rows == min(limit, 2)
+
+
+@covers("RD-1", "RD-6", "DV-1")
+def test_reading_several_files_at_once_keeps_the_order_of_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table.create(tmp_path, "k INT, n INT", primary_key=["k"], options={**DV, "bucket": "4"})
+    for keys in (range(4000), range(0, 4000, 3)):
+        table.upsert(key_table(table, list(keys), list(range(len(keys)))))
+    expected = [table.to_arrow(where=where) for where in (None, "n > 300")]
+    monkeypatch.setattr(local, "TINY_BYTES", 0)
+    assert [table.to_arrow(where=where) for where in (None, "n > 300")] == expected
+    assert table.count(fresh=True) == expected[0].num_rows == 4000
+    assert table.files().num_rows == 8
 
 
 def test_nested_columns_and_nulls_survive_compaction(tmp_path: Path) -> None:

@@ -5,13 +5,16 @@ Clauses: RD-9, RD-12, CMT-12.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 
 from pktable.bucket.compact import compact_bucket
-from pktable.bucket.read import BucketRead, read_bucket
+from pktable.bucket.read import BucketRead, by_file, read_bucket
 from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles, remove_created
 from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
 from pktable.check.bucket import BucketReport, BucketTask
@@ -22,6 +25,9 @@ from pktable.predicate import Predicate
 from pktable.rows import ChangeKind, as_changes
 
 KIND_COLUMN = "__pktable_kind"
+TINY_BYTES = 4 << 20  # of data files that one thread has read before others have started
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class Query:
 
 
 class LocalRunner:
-    """Does the work of writes, compactions and reads here, one bucket after the other."""
+    """Does the work here: writes and compactions one bucket after the other, large reads several files at once."""
 
     def write(
         self,
@@ -96,21 +102,17 @@ class LocalRunner:
         """Return the rows of ``query``. Stops reading when it has as many as its limit. Clauses: RD-9."""
         schema = files.schema.arrow_schema
         empty = pa.schema([schema.field(name) for name in query.columns]).empty_table()
-        tables = [empty]
-        missing = query.limit if query.limit is not None else -1
-        for table in _tables(files, query) if missing else ():
-            tables.append(table if missing < 0 else table.slice(0, missing))
-            if missing >= 0:
-                missing -= tables[-1].num_rows
-                if not missing:
-                    break
-        return pa.concat_tables([table.cast(empty.schema) for table in tables])
+        if query.limit is None:
+            tables = [table for found in _in_parts(files, query, list) for table in found]
+        else:
+            tables = list(_first(_tables(files, query), query.limit))
+        return pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)])
 
     def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
         return self.read(files, query)
 
     def count(self, files: TableFiles, query: Query) -> int:
-        return sum(table.num_rows for table in _tables(files, query))
+        return sum(_in_parts(files, query, lambda tables: sum(table.num_rows for table in tables)))
 
     def check(
         self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
@@ -134,3 +136,24 @@ def run_task(files: TableFiles, task: CompactionTask) -> BucketChange:
 def _tables(files: TableFiles, query: Query) -> Iterator[pa.Table]:
     for part in query.parts:
         yield from read_bucket(files, part, query.columns, query.predicate)
+
+
+def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
+    """Yield the first ``missing`` rows, and take no more tables than that needs."""
+    while missing and (table := next(tables, None)) is not None:
+        yield table.slice(0, missing)
+        missing -= min(missing, table.num_rows)
+
+
+def _in_parts(
+    files: TableFiles, query: Query, work: Callable[[Iterator[pa.Table]], Result]
+) -> Iterable[Result]:
+    """Return what ``work`` makes of the tables of each part of a query, in order; large ones are read at once."""
+
+    def one(part: BucketRead) -> Result:
+        return work(read_bucket(files, part, query.columns, query.predicate))
+
+    if sum(file.file_size for part in query.parts for file in part.state.files) <= TINY_BYTES:
+        return map(one, query.parts)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(one, (piece for part in query.parts for piece in by_file(part))))

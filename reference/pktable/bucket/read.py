@@ -10,7 +10,7 @@ Clauses: RD-1, RD-3 to RD-9, RD-12.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -28,6 +28,13 @@ class BucketRead:
 
     state: BucketState
     merges: bool
+
+
+def by_file(part: BucketRead) -> list[BucketRead]:
+    """Return ``part`` file by file unless it is merged: files are read in different ways, and by several tasks."""
+    if part.merges:
+        return [part]
+    return [replace(part, state=replace(part.state, files=(file,))) for file in part.state.files]
 
 
 def read_bucket(

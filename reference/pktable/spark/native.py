@@ -1,8 +1,10 @@
 """The DV read as Spark's own Parquet scan plus a filter by position.
 
-Files without a vector are scanned and nothing else. The others are joined, by a broadcast, with their
-vectors as arrays of 64-bit words, and a row stays if its bit is not set. A few small vectors are written
-into the filter itself instead: a broadcast is a job of its own, which costs more than a small read.
+A row of a file with a vector stays if its bit in the words of the vector is not set. How the words come to
+the row depends on how many there are, because each way has a price of its own. A few small vectors are
+written into the filter as positions. A few larger ones are one array, the answer of a scalar subquery, in
+which each file has its place; that needs no job. More than would do in every task are joined, by a broadcast.
+Files without a vector are scanned and nothing else, unless they are so few that a second scan costs more.
 Filters of the caller still reach Parquet: `row_index` counts the rows of the file, whatever the scan skips.
 
 Clauses: RD-1, RD-6, RD-7, RD-11.
@@ -12,8 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,14 +27,30 @@ from pktable.bucket.read import BucketRead
 from pktable.bucket.table_files import TableFiles
 from pktable.format.deletion_vector import DeletionVector
 from pktable.format.evolution import same_values
+from pktable.format.manifest import DataFileMeta
 from pktable.spark.types import is_finer, quoted, spark_schema
 
-FEW_VECTORS, FEW_POSITIONS = 8, 256
-Marked = tuple[int, DeletionVector]
-"""The size of a data file in bytes, and its vector."""
+FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
+FILES_BY_SIZE = 16  # are told apart by comparing a number with each
+TASK_WORDS = 1 << 18  # 2 MiB, that every task is sent
+FEW_ROWS = 2_000_000  # have their positions made for less than a scan of their own costs
 
 GLOB = re.compile(r"[\[\]{}*?\\]")
 """What a path must not say to Spark, which takes paths as patterns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A data file with a vector: its size in bytes, its rows, the vector."""
+
+    size: int
+    rows: int
+    vector: DeletionVector
+
+    @property
+    def word_count(self) -> int:
+        return -(-self.rows // 64)
+
 
 WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
 
@@ -62,7 +82,7 @@ def native_scan(
     session: SparkSession, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]
 ) -> DataFrame:
     """Return the live rows of ``parts``, none of which merges, in ``columns``. Starts no job."""
-    plain: list[str] = []
+    plain: dict[str, DataFileMeta] = {}
     marked: dict[str, Marked] = {}
     for part in parts:
         vectors = files.vectors(part.state)
@@ -70,22 +90,30 @@ def native_scan(
             path = files.data_path(part.state.place, file)
             vector = vectors.get(file.file_name)
             if vector is None or not vector.cardinality:
-                plain.append(path)
+                plain[path] = file
             else:
-                marked[path] = (file.file_size, vector)
+                marked[path] = Marked(file.file_size, file.row_count, vector)
     schema = spark_schema([files.schema.field(name) for name in columns])
+    if not marked:
+        return _scan(session, list(plain), schema)
+    every = (*plain, *marked)
     if (
-        marked
-        and len(marked) <= FEW_VECTORS
-        and sum(v.max_position for _, v in marked.values()) <= FEW_POSITIONS
+        len(marked) <= FEW_VECTORS
+        and sum(one.vector.max_position for one in marked.values()) <= FEW_POSITIONS
     ):
-        return _small_filter(_scan(session, [*plain, *marked], schema), marked)
-    scans = []
-    if plain:
-        scans.append(_scan(session, plain, schema))
-    if marked:
-        scans.append(_without_marked(session, _scan(session, list(marked), schema), marked, schema))
-    return reduce(DataFrame.unionAll, scans)
+        return _small_filter(_scan(session, every, schema), marked)
+    sizes = [file.file_size for file in plain.values()] + [one.size for one in marked.values()]
+    if (
+        len(marked) > FILES_BY_SIZE
+        or len(set(sizes)) < len(sizes)
+        or sum(one.word_count for one in marked.values()) > TASK_WORDS
+    ):
+        live = _joined(session, _scan(session, list(marked), schema), marked, schema)
+    elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
+        return _looked_up(session, _scan(session, every, schema), marked)
+    else:
+        live = _looked_up(session, _scan(session, list(marked), schema), marked)
+    return _scan(session, list(plain), schema).unionAll(live) if plain else live
 
 
 def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
@@ -102,17 +130,40 @@ def _small_filter(scan: DataFrame, marked: Mapping[str, Marked]) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
     position = F.col("_metadata.row_index")
     dead = [
-        (F.col("_metadata.file_name") == path.rpartition("/")[2]) & position.isin(vector.positions().tolist())
-        for path, (_, vector) in marked.items()
+        (F.col("_metadata.file_name") == path.rpartition("/")[2])
+        & position.isin(one.vector.positions().tolist())
+        for path, one in marked.items()
     ]
     return scan.where(~reduce(Column.__or__, dead))
 
 
-def _without_marked(
+def _looked_up(session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked]) -> DataFrame:
+    """Return the rows of ``scan`` that no vector marks. No two files have the same size. Clauses: DV-1, RD-7."""
+    sizes = [one.size for one in marked.values()]
+    starts = np.cumsum([0, *(one.word_count for one in marked.values())]).tolist()
+    words = np.zeros(starts[-1], np.int64)
+    for one, start in zip(marked.values(), starts, strict=False):
+        found = one.vector.words()
+        words[start : start + len(found)] = found
+    array = session.createDataFrame(pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
+    first, *others = zip(sizes, starts, strict=False)
+    start = F.when(_has_size(first[0]), F.lit(first[1]))
+    for size, at in others:
+        start = start.when(_has_size(size), F.lit(at))
+    position = F.col("_metadata.row_index")
+    # A file without a vector has no start, and so no bit.
+    return scan.where(_unmarked(F.get(array, start + _word(position)), position))
+
+
+def _has_size(size: int) -> Column:
+    return F.col("_metadata.file_size") == F.lit(size)
+
+
+def _joined(
     session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], schema: StructType
 ) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks. Clauses: DV-1, RD-7."""
-    sizes = [size for size, _ in marked.values()]
+    sizes = [one.size for one in marked.values()]
     # Both tell the file; a number is cheaper to join on than a name, as long as it tells.
     by_size = len(set(sizes)) == len(sizes)
     names = [path.rpartition("/")[2] for path in marked]
@@ -120,17 +171,23 @@ def _without_marked(
         pa.table(
             {
                 FILE: pa.array(sizes, pa.int64()) if by_size else pa.array(names),
-                WORDS: pa.array([vector.words() for _, vector in marked.values()], pa.list_(pa.int64())),
+                WORDS: pa.array([one.vector.words() for one in marked.values()], pa.list_(pa.int64())),
             }
         )
     )
     key = F.col("_metadata.file_size" if by_size else "_metadata.file_name")
     rows = scan.select("*", key.alias(FILE), F.col("_metadata.row_index").alias(POSITION))
     joined = rows.join(F.broadcast(words), FILE, "left")
-    return joined.where(_unmarked()).select(*map(quoted, schema.names))
+    position = F.col(POSITION)
+    live = joined.where(_unmarked(F.get(F.col(WORDS), _word(position)), position))
+    return live.select(*map(quoted, schema.names))
 
 
-def _unmarked() -> Column:
-    word = F.get(F.col(WORDS), F.shiftright(POSITION, 6).cast("int"))
-    bit = F.getbit(word, F.col(POSITION).bitwiseAND(F.lit(63)).cast("int"))
+def _word(position: Column) -> Column:
+    return F.shiftright(position, 6).cast("int")
+
+
+def _unmarked(word: Column, position: Column) -> Column:
+    """Whether the bit of ``position`` in ``word`` is not set; so it is where there is no word."""
+    bit = F.getbit(word, position.bitwiseAND(F.lit(63)).cast("int"))
     return F.coalesce(bit, F.lit(0).cast("tinyint")) == F.lit(0).cast("tinyint")

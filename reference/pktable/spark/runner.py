@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from pktable_spec.errors import PkTableError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pktable.bucket.read import BucketRead, read_bucket
+from pktable.bucket.read import BucketRead, by_file, read_bucket
 from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_created
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.state import Identity
@@ -105,7 +105,7 @@ class SparkRunner:
         columns, predicate = query.columns, query.predicate
         tested = predicate.columns() if predicate else ()
         needed = [*columns, *(name for name in tested if name not in columns)]
-        pieces = [piece for part in query.parts for piece in _by_file(part)]
+        pieces = [piece for part in query.parts for piece in by_file(part)]
         native = [piece for piece in pieces if is_native(files, piece, needed)]
         others = [piece for piece in pieces if not is_native(files, piece, needed)]
         frames = []
@@ -192,13 +192,6 @@ class SparkRunner:
                     yield from for_spark(table).to_batches()
 
         return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(rows, schema)
-
-
-def _by_file(part: BucketRead) -> list[BucketRead]:
-    """Return ``part`` file by file unless it is merged: files are read in different ways, and by several tasks."""
-    if part.merges:
-        return [part]
-    return [replace(part, state=replace(part.state, files=(file,))) for file in part.state.files]
 
 
 def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:

@@ -1,0 +1,88 @@
+"""The ways in which vectors come to the rows of Spark's scan: each returns what a read without Spark does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import Table
+from pktable.spark import native
+from pktable_spec.covers import covers
+
+from model_tests.sparks import spark_session
+
+pytestmark = pytest.mark.spark
+
+OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "3"}
+MARKED = [*range(60, 70), *range(126, 130), *range(500, 1400), 2999]
+WAYS: dict[str, dict[str, int]] = {
+    "_small_filter": {"FEW_POSITIONS": 1 << 20},
+    "_looked_up": {},
+    "_looked_up, plain files apart": {"FEW_ROWS": 0},
+    "_joined": {"TASK_WORDS": 0},
+    "_joined, many files": {"FILES_BY_SIZE": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of three marked files and three plain ones: positions on both sides of words, and the last one."""
+    path = tmp_path_factory.mktemp("native")
+    table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=OPTIONS)
+    for keys, value in ((range(3000), "old"), (MARKED, "new")):
+        table.upsert(pa.table({"k": pa.array(keys, pa.int32()), "v": [f"{value} {key}" for key in keys]}))
+    assert sum(table.files()["marked_count"].to_pylist()) == len(MARKED)
+    return path
+
+
+def rows(found: Any) -> list[tuple[int, str]]:
+    return sorted((row["k"], row["v"]) for row in found)
+
+
+@covers("DV-1", "RD-1", "RD-6", "RD-7")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("where", [None, "k >= 64 AND k < 700", "v LIKE 'old 12%'"])
+def test_every_way_to_the_vectors_leaves_the_same_rows(
+    path: Path, way: str, where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(native, name, value)
+    taken = watch(monkeypatch)
+    frame = Table.open(path, spark=spark_session()).read(where=where)
+    assert taken == [way.partition(",")[0]]
+    assert rows(row.asDict() for row in frame.collect()) == rows(
+        Table.open(path).read(where=where).to_pylist()
+    )
+
+
+@covers("DV-1")
+def test_files_of_one_size_are_told_apart_by_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def equal_sizes(*given: Any) -> native.Marked:
+        return native_marked(1, *given[1:])
+
+    native_marked = native.Marked
+    monkeypatch.setattr(native, "Marked", equal_sizes)
+    taken = watch(monkeypatch)
+    frame = Table.open(path, spark=spark_session()).read()
+    assert taken == ["_joined"]
+    assert rows(row.asDict() for row in frame.collect()) == rows(Table.open(path).read().to_pylist())
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that will name the way a read takes."""
+    taken: list[str] = []
+
+    def named(name: str) -> Any:
+        real = getattr(native, name)
+
+        def watched(*given: Any) -> Any:
+            taken.append(name)
+            return real(*given)
+
+        return watched
+
+    for name in ("_small_filter", "_looked_up", "_joined"):
+        monkeypatch.setattr(native, name, named(name))
+    return taken
