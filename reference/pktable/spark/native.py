@@ -54,6 +54,10 @@ class Marked:
 
 WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
 
+# As text, because each part of an expression that is made by a call costs a millisecond or more.
+WORD = "cast(shiftright({}, 6) AS INT)"
+BIT = "cast({} & 63 AS INT)"
+
 
 def is_native(files: TableFiles, part: BucketRead, columns: Sequence[str]) -> bool:
     """Whether Spark's scan reads ``columns`` of ``part`` as they are.
@@ -146,17 +150,11 @@ def _looked_up(session: SparkSession, scan: DataFrame, marked: Mapping[str, Mark
         found = one.vector.words()
         words[start : start + len(found)] = found
     array = session.createDataFrame(pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
-    first, *others = zip(sizes, starts, strict=False)
-    start = F.when(_has_size(first[0]), F.lit(first[1]))
-    for size, at in others:
-        start = start.when(_has_size(size), F.lit(at))
-    position = F.col("_metadata.row_index")
     # A file without a vector has no start, and so no bit.
-    return scan.where(_unmarked(F.get(array, start + _word(position)), position))
-
-
-def _has_size(size: int) -> Column:
-    return F.col("_metadata.file_size") == F.lit(size)
+    start = " ".join(f"WHEN {size} THEN {at}" for size, at in zip(sizes, starts, strict=False))
+    place = F.expr(f"CASE _metadata.file_size {start} END + {WORD.format('_metadata.row_index')}")
+    bit = F.getbit(F.get(array, place), F.expr(BIT.format("_metadata.row_index")))
+    return scan.where(F.coalesce(bit, F.expr("0Y")) == F.expr("0Y"))
 
 
 def _joined(
@@ -175,19 +173,8 @@ def _joined(
             }
         )
     )
-    key = F.col("_metadata.file_size" if by_size else "_metadata.file_name")
-    rows = scan.select("*", key.alias(FILE), F.col("_metadata.row_index").alias(POSITION))
+    key = "_metadata.file_size" if by_size else "_metadata.file_name"
+    rows = scan.selectExpr("*", f"{key} AS {FILE}", f"_metadata.row_index AS {POSITION}")
     joined = rows.join(F.broadcast(words), FILE, "left")
-    position = F.col(POSITION)
-    live = joined.where(_unmarked(F.get(F.col(WORDS), _word(position)), position))
-    return live.select(*map(quoted, schema.names))
-
-
-def _word(position: Column) -> Column:
-    return F.shiftright(position, 6).cast("int")
-
-
-def _unmarked(word: Column, position: Column) -> Column:
-    """Whether the bit of ``position`` in ``word`` is not set; so it is where there is no word."""
-    bit = F.getbit(word, position.bitwiseAND(F.lit(63)).cast("int"))
-    return F.coalesce(bit, F.lit(0).cast("tinyint")) == F.lit(0).cast("tinyint")
+    bit = f"getbit(get({WORDS}, {WORD.format(POSITION)}), {BIT.format(POSITION)})"
+    return joined.where(f"coalesce({bit}, 0Y) = 0Y").select(*map(quoted, schema.names))
