@@ -93,7 +93,7 @@ MUTANTS = (
         "M14b",
         "vectors are remembered by index file: that of another data file is served",
         patched((TableFiles, "vectors", _remembered_by_index_file)),
-        rf"{READ}|vectors_only_grow: .* lost marks",
+        rf"{READ}|vectors_only_grow: .* lost marks|vectors_are_well_formed: VectorInfo",
         ("DV-1", "DVF-1"),
         bugs=("iceberg#17497",),
     ),

@@ -100,6 +100,21 @@ def _of_what_is_live(after: Any) -> Any:
     return netted
 
 
+def _folded_as_it_comes(fold: Any) -> Any:
+    """Net the entries of manifests in their order, whether or not each file is added and deleted once."""
+
+    def netted(self: Manifests, metas: Any) -> dict[Any, Any]:
+        live: dict[Any, Any] = {}
+        for entry in (entry for meta in metas for entry in self.read(meta)):
+            if entry.kind == ADD:
+                live[entry.identity] = entry
+            else:
+                live.pop(entry.identity, None)
+        return live
+
+    return netted
+
+
 def _restarts_when_write_only(write: Any) -> Any:
     """Number the rows of a write-only write from 0: its writer restores no files."""
 
@@ -175,6 +190,7 @@ MUTANTS = (
         patched(
             (commit, "conflict", instead(lambda change, state, order: None)),
             (commit, "_after", _of_what_is_live),
+            (Manifests, "fold", _folded_as_it_comes),
         ),
         "_commit_compaction: committed, though|vectors_are_well_formed: |vectors_only_grow: |levels_are_runs: ",
         ("CMT-7", "CMT-8", "CMT-9", "CMT-11"),
