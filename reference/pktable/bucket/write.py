@@ -107,7 +107,9 @@ def write_rows(
             VALUE_KIND: kinds,
             **{name: rows.column(name) for name in rows.column_names},
         }
-    ).take(pa.array(winners))
+    )
+    if not np.array_equal(winners, np.arange(rows.num_rows)):
+        table = table.take(pa.array(winners))
     writer = RunWriter(files, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
     try:
         writer.write(table)
