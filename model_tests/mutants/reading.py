@@ -86,13 +86,14 @@ def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], An
         def small_filter(original: Any) -> Any:
             return lambda rows, marked: _unmarked(first, rows, marked)
 
-        def joined(original: Any) -> Any:
-            return lambda session, rows, marked, schema: _unmarked(first, rows, marked)
+        def with_session(original: Any) -> Any:
+            return lambda session, rows, marked, *_: _unmarked(first, rows, marked)
 
         with patched(
             (runner.SparkRunner, "read", remembering),
             (native, "_small_filter", small_filter),
-            (native, "_without_marked", joined),
+            (native, "_looked_up", with_session),
+            (native, "_joined", with_session),
         )():
             yield
 
@@ -107,8 +108,8 @@ def _unmarked(first: Callable[..., DataFrame], scan: DataFrame, marked: Mapping[
     found = F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(INDEX)
     rows = first(scan.select("*", *found), _asked.query)
     dead = [
-        (F.col(FILE) == path.rpartition("/")[2]) & F.col(INDEX).isin(vector.positions().tolist())
-        for path, (_, vector) in marked.items()
+        (F.col(FILE) == path.rpartition("/")[2]) & F.col(INDEX).isin(one.vector.positions().tolist())
+        for path, one in marked.items()
     ]
     return rows.where(~reduce(Column.__or__, dead)).drop(FILE, INDEX)
 
