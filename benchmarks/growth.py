@@ -32,7 +32,6 @@ from pktable.bucket.table_files import BucketState
 from pktable.rows import ChangeKind
 from pktable.spark.session import local_session
 
-from benchmarks.plots import draw_growth
 from benchmarks.roaring.machine import describe
 
 RESULTS = Path(__file__).parent / "results"
