@@ -67,6 +67,8 @@ def main() -> None:
     result = {"command": command, "machine": about, "milliseconds": found}
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "growth.json").write_text(json.dumps(result, indent=1) + "\n")
+    from benchmarks.plots import draw_growth  # which needs what only benchmarks do
+
     draw_growth(
         {what: by_size for what, by_size in found.items() if what in SIZES}, options.out / "growth.svg"
     )

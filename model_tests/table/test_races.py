@@ -45,6 +45,27 @@ def compact(path: Path) -> None:
             continue
 
 
+@covers("CMT-18", "CMT-10", "CMT-14")
+def test_a_write_that_came_between_is_not_left_behind_by_the_compaction_of_a_newer_one(
+    tmp_path: Path,
+) -> None:
+    """Two rows of one key leave a gap below the number of the last, in which the other write's number fits."""
+    table = Table.create(
+        tmp_path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"}
+    )
+    deletes = pa.table({"k": pa.array([0, 0], pa.int32()), "v": ["a", "a"], "op": ["-D", "-D"]})
+    prepared = table.prepare_write(deletes, ChangeKind(RowKind.INSERT, column="op"))
+    between = Table.open(tmp_path).prepare_write(
+        pa.table({"k": pa.array([0], pa.int32()), "v": ["b"]}), ChangeKind(), write_only=True
+    )
+    assert prepared is not None
+    assert between is not None
+    between.commit("between")
+    prepared.commit("deletes")
+    for fresh in (False, True):
+        assert table.to_arrow(fresh=fresh).num_rows == 0
+
+
 @covers("CMT-1", "CMT-3", "CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-14", "CMT-15", "TBL-7")
 @pytest.mark.parametrize("buckets", ["1", "2"])
 def test_writers_and_compactors_at_once_read_as_their_commits_in_order(tmp_path: Path, buckets: str) -> None:

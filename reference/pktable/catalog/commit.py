@@ -216,13 +216,17 @@ class Committer:
 def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | None:
     """Return what stands against ``change`` in ``state``, or None.
 
-    Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
+    Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-18.
     """
     identity = change.place.identity
     live = {(file.file_name, file.level): file for file in state.files.get(identity, ())}
     for file in change.removed:
         if live.pop((file.file_name, file.level), None) is None:
             return f"{file.file_name} is no longer live at level {file.level}"
+    newest = max((file.max_sequence_number for file in change.removed if file.level == 0), default=-1)
+    for file in live.values():
+        if file.level == 0 and file.min_sequence_number < newest:
+            return f"{file.file_name} at level 0 is older than what was compacted without it"
     latest, base = state.indexes.get(identity), change.base_index
     if (latest and latest.file_name) != (base and base.file_name):
         return f"the vectors of bucket {identity[1]} have changed"
