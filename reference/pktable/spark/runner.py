@@ -38,6 +38,7 @@ from pktable.spark.write import KIND_GIVEN, ORDER, write_frame
 DRIVER_BYTES = 4 << 20
 DRIVER_ROWS = 10_000
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
+FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
 CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
 
 Task = TypeVar("Task")
@@ -226,11 +227,12 @@ def _input_bytes(task: CompactionTask) -> int:
 def _bins(tasks: Sequence[Task], input_bytes: Callable[[Task], int]) -> list[list[Task]]:
     """Group tasks so that small ones share a bin, largest first so that stragglers are small."""
     bins: list[list[Task]] = []
+    full = min(TASK_BYTES, sum(map(input_bytes, tasks)) // FEWEST_TASKS)
     room = 0
     for task in sorted(tasks, key=input_bytes, reverse=True):
         if not bins or room < input_bytes(task):
             bins.append([])
-            room = TASK_BYTES
+            room = full
         bins[-1].append(task)
         room -= input_bytes(task)
     return bins
