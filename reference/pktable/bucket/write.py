@@ -33,11 +33,13 @@ ROWS_AT_HAND_BYTES = 1 << 20
 class BucketAppend:
     """New level-0 files of one bucket, oldest first.
 
+    ``first_sequence``: the number of the first row, which is in none of them if a later row replaced it.
     ``rows``: what the one file holds, where that is little: its compaction need not read it back.
     """
 
     place: Place
     files: tuple[DataFileMeta, ...]
+    first_sequence: int
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
@@ -118,7 +120,7 @@ def write_rows(
         writer.abort()
         raise
     at_hand = len(written) == 1 and table.nbytes <= ROWS_AT_HAND_BYTES
-    return BucketAppend(place, written, table if at_hand else None)
+    return BucketAppend(place, written, first_sequence, table if at_hand else None)
 
 
 def renumber(
@@ -142,4 +144,4 @@ def renumber(
         except BaseException:
             writer.abort()
             raise
-    return BucketAppend(append.place, tuple(done))
+    return BucketAppend(append.place, tuple(done), first_sequence)

@@ -82,14 +82,15 @@ class Committer:
         """Commit new level-0 files as an APPEND snapshot and return its state.
 
         ``base``: the state they were numbered on. It saves looking for the latest where it still is that.
-        Raises StaleSequenceError if they are not newer than all that is live. Clauses: CMT-2, CMT-6, CMT-10.
+        Raises StaleSequenceError if they are not newer than all that is live.
+        Clauses: CMT-2, CMT-6, CMT-10, CMT-18.
         """
 
         def delta(state: TableState) -> _Delta:
             stale = [
                 a.place.identity
                 for a in appends
-                if not _newer(a.files, state.files.get(a.place.identity, ()))
+                if not _newer(a, state.files.get(a.place.identity, ()))
             ]
             if stale:
                 raise StaleSequenceError(stale, state)
@@ -216,17 +217,13 @@ class Committer:
 def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | None:
     """Return what stands against ``change`` in ``state``, or None.
 
-    Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-18.
+    Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
     """
     identity = change.place.identity
     live = {(file.file_name, file.level): file for file in state.files.get(identity, ())}
     for file in change.removed:
         if live.pop((file.file_name, file.level), None) is None:
             return f"{file.file_name} is no longer live at level {file.level}"
-    newest = max((file.max_sequence_number for file in change.removed if file.level == 0), default=-1)
-    for file in live.values():
-        if file.level == 0 and file.min_sequence_number < newest:
-            return f"{file.file_name} at level 0 is older than what was compacted without it"
     latest, base = state.indexes.get(identity), change.base_index
     if (latest and latest.file_name) != (base and base.file_name):
         return f"the vectors of bucket {identity[1]} have changed"
@@ -243,9 +240,9 @@ def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | 
     return None
 
 
-def _newer(appended: Sequence[DataFileMeta], live: Sequence[DataFileMeta]) -> bool:
-    newest = max((file.max_sequence_number for file in live), default=-1)
-    return min(file.min_sequence_number for file in appended) > newest
+def _newer(append: BucketAppend, live: Sequence[DataFileMeta]) -> bool:
+    # Not the least number that is in a file: below it there may be room for a write that came between.
+    return append.first_sequence > max((file.max_sequence_number for file in live), default=-1)
 
 
 def _after(

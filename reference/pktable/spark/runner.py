@@ -248,5 +248,6 @@ def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
         files = sorted(
             (file for append in same for file in append.files), key=lambda f: f.min_sequence_number
         )
-        result.append(BucketAppend(same[0].place, tuple(files)))
+        first = min(append.first_sequence for append in same)
+        result.append(BucketAppend(same[0].place, tuple(files), first))
     return result

@@ -99,7 +99,7 @@ def _written(
             made = len(new.paths)
             rows = table.drop_columns([KIND])
             append = write_rows(files, place, rows, kinds, first, new, now_millis=now_millis)
-            yield BucketAppend(place, append.files), new.paths[made:]
+            yield BucketAppend(place, append.files, first), new.paths[made:]
         gathered.clear()
 
     schema = files.schema.arrow_schema.append(pa.field(KIND, pa.int8()))
