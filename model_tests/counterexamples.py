@@ -86,11 +86,15 @@ class Replay:
             self._write(step["changes"]).commit("test")
             self.commits += 1
         elif action == "BeginWrite":
-            self.work[job] = self._write(step["changes"])
+            self.work[job] = self._begun(step["changes"], step.get("plans", []))
         elif action == "PlanCompaction":
             self.work[job] = self._planned(step)
         elif action == "CommitWrite":
-            self.work.pop(job).commit("test")
+            write = self.work.pop(job)
+            assert isinstance(write, PreparedWrite)
+            state = write._append("test")
+            if write.changes:  # what `PreparedWrite.commit` does at once: others may come between
+                self.work[job] = PreparedCompaction(write.changer, write.changes, full=False, base=state)
             self.commits += 1
         elif action == "CommitCompaction":
             prepared = self.work.pop(job)
@@ -110,7 +114,7 @@ class Replay:
         self.check()
         self._expect(step)
 
-    def _write(self, changes: list[list[Any]]) -> PreparedWrite:
+    def _write(self, changes: list[list[Any]], *, write_only: bool = True) -> PreparedWrite:
         rows = pa.table(
             {
                 "k": pa.array([key for _, key, _ in changes], pa.int32()),
@@ -118,8 +122,21 @@ class Replay:
                 "op": [kind for kind, _, _ in changes],
             }
         )
-        prepared = self.table.prepare_write(rows, ChangeKind(column="op"), write_only=True)
+        prepared = self.table.prepare_write(rows, ChangeKind(column="op"), write_only=write_only)
         assert prepared is not None
+        return prepared
+
+    def _begun(self, changes: list[list[Any]], plans: list[Mapping[str, Any]]) -> PreparedWrite:
+        """Prepare a write, and its compaction if one is told. Raises DifferenceError if it is another."""
+        prepared = self._write(changes, write_only=not plans)
+        told = [(sorted(plan["inputs"].values()), [plan["level"]] * len(plan["upgrades"])) for plan in plans]
+        found = []
+        for change in prepared.changes:
+            removed = {file.file_name: file.level for file in change.removed}
+            upgraded = [file.level for file in change.added if file.file_name in removed]
+            found.append((sorted(removed.values()), upgraded))
+        if found != told:
+            raise DifferenceError(f"the plans are not {plans}")
         return prepared
 
     def _planned(self, step: Mapping[str, Any]) -> PreparedCompaction:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pktable_spec.interface import Key
 from pktable_spec.model import picks
 from pktable_spec.model.deletion_vectors import Mark
-from pktable_spec.model.levels import FileId, KeyedChange, LiveFile, Record, merge
+from pktable_spec.model.levels import FileId, KeyedChange, LiveFile, Record, flush, merge
 from pktable_spec.model.mechanism import IsLarge, Mechanism, Plan, StagedWrite, State, overlapping
 from pktable_spec.model.picks import Pick
 
@@ -139,10 +139,28 @@ class RestartsSequences(Mechanism):
 class NumbersWhenBegun(Mechanism):
     """A staged write keeps the numbers it was begun with: a later commit loses to an earlier. C2."""
 
-    def commit_write(self, state: State, job: str) -> State:
-        staged = state.work(job)
-        assert isinstance(staged, StagedWrite)
-        return self._append(self.crash(state, job), staged.changes, staged.first_sequence)
+    def first_sequence(self, state: State, staged: StagedWrite) -> int:
+        return staged.first_sequence
+
+
+class ComparesWhatIsLeft(Mechanism):
+    """A number that a write gave and no record has is taken for free: what came between is older. C17."""
+
+    def first_sequence(self, state: State, staged: StagedWrite) -> int:
+        left = min(record.sequence for record in flush(staged.changes, staged.first_sequence))
+        next_sequence = self.next_sequence(state)
+        return staged.first_sequence if left >= next_sequence else next_sequence
+
+
+class LooksBehindAtLevelZero(ComparesWhatIsLeft):
+    """The same, repaired in part: no compaction leaves an older run behind at level 0. C17."""
+
+    def conflict(self, state: State, plan: Plan) -> str | None:
+        taken = [state.files[file].max_sequence for file, level in plan.inputs if level == 0]
+        behind = [state.files[file].max_sequence for file, level in state.live - plan.inputs if level == 0]
+        if taken and behind and min(behind) < max(taken):
+            return "CMT-18"
+        return super().conflict(state, plan)
 
 
 class CommitsBlindly(Mechanism):

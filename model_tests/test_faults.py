@@ -91,6 +91,7 @@ def test_a_falsifying_history_replays_to_the_same_mismatch() -> None:
 PUTS = tuple((KeyedChange((key,), RowKind.INSERT, (key,)),) for key in (1, 2))
 DELETES = ((KeyedChange((1,), RowKind.DELETE, (1,)),),)
 SMALL = Scope(PUTS[:1] + DELETES, write_limit=3, compaction_limit=3, crashes=False)
+OWN = Scope((*PUTS[:1], DELETES[0] * 2), ("w1", "w2"), ("w1", "w2"), crashes=False)
 SCOPES: dict[type[Mechanism], Scope] = {
     faults.ForgetsMarks: SMALL,
     faults.MarksNoDeletes: SMALL,
@@ -103,10 +104,12 @@ SCOPES: dict[type[Mechanism], Scope] = {
     faults.ChecksBaseVectorsOnly: Scope(
         PUTS, ("c1", "c2"), (), write_limit=3, compaction_limit=4, crashes=False
     ),
+    faults.ComparesWhatIsLeft: OWN,
+    faults.LooksBehindAtLevelZero: OWN,
 }
 
 
-@covers("CMT-8", "CMT-9", "DV-12")
+@covers("CMT-8", "CMT-9", "CMT-18", "DV-12")
 @pytest.mark.parametrize("fault", SCOPES, ids=lambda fault: fault.__name__)
 def test_an_invariant_notices_in_a_small_scope(fault: type[Mechanism]) -> None:
     mechanism = fault(ModelOptions(num_levels=4, trigger=9))

@@ -60,6 +60,15 @@ SCOPES = {
             batches=(tuple(put(1)), tuple(delete(1))), writers=("w1", "w2"), write_limit=3, compaction_limit=2
         ),
     ),
+    "own compactions": (
+        ModelOptions(num_levels=3, trigger=3),
+        Scope(
+            batches=(tuple(put(1)), tuple(delete(1, 1))),
+            compactors=("w1", "c1"),
+            writers=("w1", "w2"),
+            write_limit=3,
+        ),
+    ),
     "no deletion vectors": (
         ModelOptions(deletion_vectors=False, num_levels=3, trigger=2),
         Scope(
@@ -180,6 +189,19 @@ def test_a_staged_write_is_numbered_anew_when_another_came_first() -> None:
     after = mechanism.commit_write(mechanism.commit_write(staged, "b"), "a")
     assert [record.sequence for record in after.files[0].records] == [0, 1]
     assert [record.sequence for record in after.files[1].records] == [2]
+
+
+@covers("CMT-18")
+def test_a_write_numbered_anew_drops_what_it_planned_though_a_gap_had_room_for_the_other() -> None:
+    mechanism = Mechanism(WIDE)
+    written = planned(mechanism, mechanism.write(EMPTY, delete(1, 1)), "a")
+    plan = written.work("a")
+    assert isinstance(plan, Plan)
+    staged = mechanism.begin_write(EMPTY, "a", delete(1, 1), plan)
+    assert mechanism.commit_write(staged, "a") == written
+    after = mechanism.commit_write(mechanism.write(staged, put(1)), "a")
+    assert after.pending == ()
+    assert [data.min_sequence for data in after.files] == [0, 2]
 
 
 @covers("CMP-13", "CMP-11")

@@ -85,6 +85,9 @@ SCOPES: Final[Mapping[str, GraphScope]] = {
         ("+1", "+2"), True, 4, 9, ("c1", "c2"), write_limit=3, compaction_limit=4, crashes=False
     ),
     "two writers": GraphScope(("+1", "-1"), writers=("w1", "w2"), write_limit=3),
+    "own compactions": GraphScope(
+        ("+1", "-1 -1"), compactors=("w1", "c1"), writers=("w1", "w2"), write_limit=3
+    ),
     "no vectors": GraphScope(
         ("+1", "-1", "+1 +2"), vectors=False, trigger=2, compactors=("c1", "c2"), write_limit=2
     ),
@@ -180,7 +183,9 @@ def _entries(pairs: frozenset[tuple[int, int]], first: int = 0) -> frozenset[tup
 def _work(work: Mapping[str, Value]) -> Work:
     if work["kind"] == "write":
         changes = (KeyedChange((one["key"],), _kind(one["kind"]), (one["row"],)) for one in work["changes"])
-        return StagedWrite(tuple(changes), work["first"])
+        plan = _work(work["plan"]) if work["plan"]["kind"] != "idle" else None
+        assert not isinstance(plan, StagedWrite)
+        return StagedWrite(tuple(changes), work["first"], plan)
     return Plan(
         inputs=_entries(work["inputs"]),
         output_level=work["level"],

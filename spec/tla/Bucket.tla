@@ -205,8 +205,9 @@ Compacted(b, plan) ==
 \* The first number above those of every live file.  Clauses: LSM-5, CMT-10.
 NextSequence(b) == Max({-1} \cup UNION {Sequences(b, f) : f \in Named(b.live)}) + 1
 
-\* The number a staged write commits with: new where another came between.
-\* Clauses: CMT-10.
+\* The number a staged write commits with: new where another came between.  The
+\* first it gave is compared, whether or not the record that got it is left.
+\* Clauses: CMT-10, CMT-18.
 FirstSequence(b, staged) == Greater(staged.first, NextSequence(b))
 
 \* A write leaves the vectors as they are.  Clauses: CMT-6.
@@ -218,6 +219,25 @@ Written(b, changes, first) ==
       after == [b EXCEPT !.files = Append(@, [records |-> Ascending(Flush(changes, first)), born |-> 0]),
                          !.live = @ \cup {<<f, 0>>}]
   IN [after EXCEPT !.vectors = VectorsAfterWrite(after, f)]
+
+\* The file of a write that is not committed: its name comes with the commit.
+OwnFile == 0
+Renamed(plan, old, new) ==
+  LET Name(f) == IF f = old THEN new ELSE f
+  IN [plan EXCEPT !.inputs = {<<Name(File(e)), Level(e)>> : e \in @}, !.upgraded = {Name(f) : f \in @}]
+
+\* The work of who has none.
+Idle == [kind |-> "idle"]
+
+\* Every compaction that a write may plan of what it is about to add.  Clauses: CMT-2, CMP-17.
+OwnPlans(b, changes, first) ==
+  LET after == Written(b, changes, first)
+  IN {Renamed(plan, Len(after.files), OwnFile) : plan \in Plans(after)}
+
+\* What remains to be done of a staged write that is committed as file f: what it
+\* planned, unless it was numbered anew.  Clauses: CMT-18.
+Remaining(staged, first, f) ==
+  IF first = staged.first /\ staged.plan # Idle THEN Renamed(staged.plan, OwnFile, f) ELSE Idle
 
 -------------------------------- (* commit *) -------------------------------
 \* An input is gone, or at another level.  Clauses: CMT-7.

@@ -31,7 +31,6 @@ vars == <<files, snapshots, tags, stored, pending, lock, log>>
 Jobs == Writers \cup Compactors
 BucketIds == 0..(BucketCount - 1)
 BucketOf(key) == key % BucketCount
-Idle == [kind |-> "idle"]
 
 \* Of a snapshot: what is live in each bucket, the snapshot that wrote its
 \* index file (0: none), how many files and commits it has had; and, for the
@@ -63,17 +62,27 @@ Staged(kind) == Cardinality({job \in Jobs : pending[job].kind = kind})
 Stage(job, work) == /\ pending' = [pending EXCEPT ![job] = work]
                     /\ UNCHANGED <<files, snapshots, tags, stored, lock, log>>
 
-\* Clauses: CMT-2, TBL-3.
+HasPlan(job) == \/ pending[job].kind = "compaction"
+                \/ /\ pending[job].kind = "write"
+                   /\ \E b \in DOMAIN pending[job].parts : pending[job].parts[b].plan # Idle
+MayCompact == LatestId - Len(log) + Cardinality({job \in Jobs : HasPlan(job)}) < CompactionLimit
+
+\* Clauses: CMT-2, CMP-17, TBL-3.
 BeginWrite(w, changes) ==
-  LET Part(b) == SelectSeq(changes, LAMBDA change : BucketOf(change.key) = b)
+  LET Part(b)  == SelectSeq(changes, LAMBDA change : BucketOf(change.key) = b)
+      touched  == {b \in BucketIds : Part(b) # <<>>}
+      First(b) == NextSequence(At(Latest, b))
+      Own(b)   == {Idle} \cup IF w \in Compactors /\ MayCompact THEN OwnPlans(At(Latest, b), Part(b), First(b)) ELSE {}
   IN /\ IsIdle(w) /\ Len(log) + Staged("write") < WriteLimit
-     /\ Stage(w, [kind |-> "write", phase |-> "data", changes |-> changes,
-                  parts |-> [b \in {b \in BucketIds : Part(b) # <<>>} |->
-                               [kind |-> "write", changes |-> Part(b), first |-> NextSequence(At(Latest, b))]]])
+     /\ \E plans \in [touched -> UNION {Own(b) : b \in touched}] :
+          /\ \A b \in touched : plans[b] \in Own(b)
+          /\ Stage(w, [kind |-> "write", phase |-> "data", changes |-> changes,
+                       parts |-> [b \in touched |-> [kind |-> "write", changes |-> Part(b), first |-> First(b),
+                                                     plan |-> plans[b]]]])
 
 \* Clauses: CMT-2, CMP-1.
 PlanCompaction(c) ==
-  /\ IsIdle(c) /\ LatestId - Len(log) + Staged("compaction") < CompactionLimit
+  /\ IsIdle(c) /\ MayCompact
   /\ \E b \in BucketIds : \E plan \in Plans(At(Latest, b)) :
        Stage(c, [kind |-> "compaction", phase |-> "data", parts |-> [one \in {b} |-> plan]])
 
@@ -84,6 +93,13 @@ Conflicts(job) == \E b \in DOMAIN pending[job].parts :
 After(b, part) == IF part.kind = "write"
                   THEN Written(At(Latest, b), part.changes, FirstSequence(At(Latest, b), part))
                   ELSE Compacted(At(Latest, b), part)
+
+\* The compaction that a write goes on with once it is committed.  Clauses: CMT-18.
+Then(work) ==
+  LET Left(b) == Remaining(work.parts[b], FirstSequence(At(Latest, b), work.parts[b]), Len(At(Latest, b).files) + 1)
+      left == {b \in DOMAIN work.parts : work.kind = "write" /\ Left(b) # Idle}
+  IN IF left = {} THEN Idle
+     ELSE [kind |-> "compaction", phase |-> "data", parts |-> [b \in left |-> Left(b)]]
 
 \* Prepare snapshot n+1 from the latest, n.  Clauses: CMT-3, CMT-6, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11.
 PrepareCommit(job) ==
@@ -96,7 +112,8 @@ PrepareCommit(job) ==
           [kind |-> work.kind, phase |-> "metadata", parts |-> work.parts,
            changes |-> IF work.kind = "write" THEN work.changes ELSE <<>>,
            base |-> LatestId, content |-> Latest,
-           after |-> [b \in DOMAIN work.parts |-> After(b, work.parts[b])]]]
+           after |-> [b \in DOMAIN work.parts |-> After(b, work.parts[b])],
+           then |-> Then(work)]]
   /\ UNCHANGED <<files, snapshots, tags, stored, log>>
 
 \* Clauses: CMT-14.
@@ -128,7 +145,7 @@ Put(job) ==
      /\ stored' = stored \cup Needed(content)
      /\ log' = IF work.kind = "write" THEN Append(log, work.changes) ELSE log
      /\ lock' = IF lock = job THEN "free" ELSE lock
-     /\ pending' = [pending EXCEPT ![job] = Idle]
+     /\ pending' = [pending EXCEPT ![job] = work.then]
      /\ UNCHANGED tags
 CommitWrite(w) == Is(w, "write", "metadata") /\ Put(w)
 CommitCompaction(c) == Is(c, "compaction", "metadata") /\ Put(c)

@@ -9,6 +9,11 @@ Never(b, plan) == FALSE
 NeverKept(b, key, level, marks) == FALSE
 MarksNothing(b, group, level) == {}
 
+\* A number that a write gave and no record has is taken for free.  C17.
+ComparesWhatIsLeft(b, staged) ==
+  LET left == {r.seq : r \in Flush(staged.changes, staged.first)}
+  IN IF Min(left) >= NextSequence(b) THEN staged.first ELSE NextSequence(b)
+
 \* A job that lost the race puts what it had prepared under the next number.  C14.
 RetriesAsItWas(work) == [work EXCEPT !.base = @ + 1]
 

@@ -11,7 +11,7 @@ EXTENDS Bucket
 
 CONSTANTS Batches,          \* the writes that may be made, each a sequence of changes
           Writers,          \* none: a write is one step; else BeginWrite, CommitWrite
-          Compactors,
+          Compactors,       \* who is a writer too may plan both at once
           WriteLimit, CompactionLimit,  \* of the model
           Crashes           \* whether staged work may be lost
 
@@ -23,7 +23,6 @@ vars == <<files, live, vectors, snapshot, pending>>
 Jobs == Writers \cup Compactors
 Now == [files |-> files, live |-> live, vectors |-> vectors]
 Later == [files |-> files', live |-> live', vectors |-> vectors']
-Idle == [kind |-> "idle"]
 Is(job, kind) == pending[job].kind = kind
 
 Become(b) == files' = b.files /\ live' = b.live /\ vectors' = b.vectors
@@ -38,7 +37,8 @@ Init == /\ files = <<>> /\ live = {} /\ vectors = {} /\ snapshot = 0
 WriteCount == Cardinality({f \in DOMAIN files : files[f].born = 0})
 StagedCount(kind) == Cardinality({job \in Jobs : Is(job, kind)})
 MayWrite == WriteCount + StagedCount("write") < WriteLimit
-MayCompact == snapshot - WriteCount + StagedCount("compaction") < CompactionLimit
+HasPlan(job) == Is(job, "compaction") \/ (Is(job, "write") /\ pending[job].plan # Idle)
+MayCompact == snapshot - WriteCount + Cardinality({job \in Jobs : HasPlan(job)}) < CompactionLimit
 
 \* Commit changes as one new level-0 file.  Clauses: CMT-2, CMP-17, LSM-2.
 Write(changes) ==
@@ -46,16 +46,23 @@ Write(changes) ==
   /\ Commit(Written(Now, changes, NextSequence(Now)))
   /\ UNCHANGED pending
 
-\* Stage a write, numbered from the state it is begun on.  Clauses: CMT-2.
+\* Stage a write, numbered from the state it is begun on, alone or with the
+\* compaction of what it will add.  Clauses: CMT-2, CMP-17.
 BeginWrite(w, changes) ==
   /\ Is(w, "idle") /\ MayWrite
-  /\ Stage(w, [kind |-> "write", changes |-> changes, first |-> NextSequence(Now)])
+  /\ LET first == NextSequence(Now)
+         own   == IF w \in Compactors /\ MayCompact THEN OwnPlans(Now, changes, first) ELSE {}
+     IN \E plan \in {Idle} \cup own :
+          Stage(w, [kind |-> "write", changes |-> changes, first |-> first, plan |-> plan])
 
-\* Clauses: CMT-1, CMT-10.
+\* Then it is a compaction as any.  A write that is numbered anew drops what it
+\* planned: to plan anew is to begin now.  Clauses: CMT-1, CMT-10, CMT-18.
 CommitWrite(w) ==
   /\ Is(w, "write")
-  /\ Commit(Written(Now, pending[w].changes, FirstSequence(Now, pending[w])))
-  /\ Drop(w)
+  /\ LET staged == pending[w]
+         first  == FirstSequence(Now, staged)
+     IN /\ Commit(Written(Now, staged.changes, first))
+        /\ pending' = [pending EXCEPT ![w] = Remaining(staged, first, Len(files) + 1)]
 
 \* Clauses: CMT-2, CMP-1.
 PlanCompaction(c) ==

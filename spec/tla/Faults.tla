@@ -103,6 +103,19 @@ NoConflict(b, plan) == ""
 \* A write keeps the number it was begun with.  C2.
 KeepsItsNumber(b, staged) == staged.first
 
+\* Only the numbers of the records that are left are compared.  Where a later
+\* change of its key replaced the first of a write, a number below them is
+\* free, and a write that came between may have it.  C17.
+ComparesWhatIsLeft(b, staged) ==
+  LET left == {r.seq : r \in Flush(staged.changes, staged.first)}
+  IN IF Min(left) >= NextSequence(b) THEN staged.first ELSE NextSequence(b)
+
+\* A first repair of it, which is not enough: a compaction must not leave an older
+\* run behind at level 0.  What came between may be compacted by then.
+InputGoneOrOlderLeft(b, plan) ==
+  \/ ~(plan.inputs \subseteq b.live)
+  \/ \E e \in b.live \ plan.inputs, g \in plan.inputs : Level(e) = 0 /\ Level(g) = 0 /\ NewerRun(b, g, e)
+
 \* A crash leaves the index it had already overwritten.
 LeavesTheIndex(b, work) == IF work.kind = "compaction" THEN [b EXCEPT !.vectors = work.vectors] ELSE b
 

@@ -88,9 +88,7 @@ class Committer:
 
         def delta(state: TableState) -> _Delta:
             stale = [
-                a.place.identity
-                for a in appends
-                if not _newer(a, state.files.get(a.place.identity, ()))
+                a.place.identity for a in appends if not _newer(a, state.files.get(a.place.identity, ()))
             ]
             if stale:
                 raise StaleSequenceError(stale, state)

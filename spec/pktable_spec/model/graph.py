@@ -22,7 +22,8 @@ from pktable_spec.model.picks import Pick, PickFile
 class Scope:
     """Bounds of a search.
 
-    Without ``writers`` a write is one step (Write); with them it is two (BeginWrite, CommitWrite).
+    Without ``writers`` a write is one step (Write); with them it is two (BeginWrite, CommitWrite). A writer
+    that is one of the ``compactors`` may plan the compaction of a write with it.
     ``batches`` are the writes that may be made, by number; rows are told apart by that number.
     """
 
@@ -48,6 +49,8 @@ def steps(mechanism: Mechanism, state: State, scope: Scope) -> Iterator[Step]:
     busy = dict(state.pending)
     committed = sum(data.born == 0 for data in state.files)
     staged = sum(isinstance(work, StagedWrite) for work in busy.values())
+    planned = sum(isinstance(work, Plan) or work.plan is not None for work in busy.values())
+    may_compact = state.snapshot - committed + planned < scope.compaction_limit
     if committed + staged < scope.write_limit:
         for number, batch in enumerate(scope.batches):
             if not scope.writers:
@@ -55,7 +58,9 @@ def steps(mechanism: Mechanism, state: State, scope: Scope) -> Iterator[Step]:
             for writer in scope.writers:
                 if writer not in busy:
                     yield Step("BeginWrite", writer, (number,), mechanism.begin_write(state, writer, batch))
-    if state.snapshot - committed + len(busy) - staged < scope.compaction_limit:
+                    if may_compact and writer in scope.compactors:
+                        yield from writes_with_plan(mechanism, state, writer, number, batch)
+    if may_compact:
         for compactor in scope.compactors:
             if compactor not in busy:
                 yield from plans(mechanism, state, compactor)
@@ -83,6 +88,17 @@ def plans(mechanism: Mechanism, state: State, compactor: str) -> Iterator[Step]:
                 seen.add(after)
                 detail = (pick.output_level, frozenset(file.name for file in pick.files))
                 yield Step("PlanCompaction", compactor, detail, after)
+
+
+def writes_with_plan(
+    mechanism: Mechanism, state: State, writer: str, number: int, batch: tuple[KeyedChange, ...]
+) -> Iterator[Step]:
+    """Yield every way to begin a write together with its compaction, each once. Clauses: CMP-17."""
+    for planned in plans(mechanism, mechanism.write(state, batch), writer):
+        plan = planned.after.work(writer)
+        assert isinstance(plan, Plan)
+        after = mechanism.begin_write(state, writer, batch, plan)
+        yield Step("BeginWrite", writer, (number, *planned.detail), after)
 
 
 def _choices(pick: Pick) -> Iterator[frozenset[PickFile]]:

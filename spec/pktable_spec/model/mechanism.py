@@ -3,7 +3,8 @@
 A `State` is a frozen, hashable value; every action is a function from a state to a state, named as in
 the TLA+ modules: Write, BeginWrite, CommitWrite, PlanCompaction, CommitCompaction (which commits or
 refuses), Crash. What a compaction will do is decided whole when it is planned, and checked against the
-latest state when it commits; between the two, other writes and compactions may commit.
+latest state when it commits; between the two, other writes and compactions may commit. The subtle case is
+the compaction that is planned with a write, on what that has yet to commit.
 
 The steps of an action are methods of their own, so that a test can override one and watch the fault
 being noticed.
@@ -35,11 +36,8 @@ RECORD_SIZE = 1000
 """Bytes of a record: the model has no encoding, and sizes decide only picks and upgrades."""
 
 
-class StagedWrite(NamedTuple):
-    """A write whose files exist and are not committed; numbered when it was begun."""
-
-    changes: tuple[KeyedChange, ...]
-    first_sequence: int
+OWN_FILE: FileId = -1
+"""In a plan: the file of a write that is not committed, which gets its name with the commit."""
 
 
 class Plan(NamedTuple):
@@ -55,6 +53,24 @@ class Plan(NamedTuple):
     outputs: tuple[tuple[Record, ...], ...]
     vectors: frozenset[Mark]
     base_vectors: frozenset[Mark]
+
+    def renamed(self, old: FileId, new: FileId) -> Plan:
+        """Return the same plan of a file with another name."""
+        return self._replace(
+            inputs=frozenset((new if file == old else file, level) for file, level in self.inputs),
+            upgraded=frozenset(new if file == old else file for file in self.upgraded),
+        )
+
+
+class StagedWrite(NamedTuple):
+    """A write whose files exist and are not committed; numbered when it was begun.
+
+    ``plan`` is the compaction that was planned with it, as if `OWN_FILE` were live already; None if none was.
+    """
+
+    changes: tuple[KeyedChange, ...]
+    first_sequence: int
+    plan: Plan | None = None
 
 
 Work: TypeAlias = StagedWrite | Plan
@@ -93,16 +109,33 @@ class Mechanism:
         """Commit changes as one new level-0 file. Clauses: CMT-2, CMP-17, LSM-2."""
         return self._append(state, changes, self.next_sequence(state))
 
-    def begin_write(self, state: State, job: str, changes: Sequence[KeyedChange]) -> State:
-        """Stage a write, numbered from the state it was begun on."""
-        return _with_work(state, job, StagedWrite(tuple(changes), self.next_sequence(state)))
+    def begin_write(
+        self, state: State, job: str, changes: Sequence[KeyedChange], plan: Plan | None = None
+    ) -> State:
+        """Stage a write, numbered from the state it was begun on, alone or with its compaction.
+
+        ``plan`` compacts what `write` would make of ``state``. Clauses: CMT-2, CMP-17.
+        """
+        own = plan.renamed(len(state.files), OWN_FILE) if plan else None
+        return _with_work(state, job, StagedWrite(tuple(changes), self.next_sequence(state), own))
 
     def commit_write(self, state: State, job: str) -> State:
-        """Commit a staged write; number it anew where another write came between. Clauses: CMT-10."""
+        """Commit a staged write; what it planned is then a compaction as any, staged.
+
+        Where another write came between it is numbered anew, and what it planned is dropped.
+        Clauses: CMT-10, CMT-18.
+        """
         staged = state.work(job)
         assert isinstance(staged, StagedWrite)
-        first = max(staged.first_sequence, self.next_sequence(state))
-        return self._append(_without_work(state, job), staged.changes, first)
+        first = self.first_sequence(state, staged)
+        after = self._append(_without_work(state, job), staged.changes, first)
+        if staged.plan is None or first != staged.first_sequence:
+            return after
+        return _with_work(after, job, staged.plan.renamed(OWN_FILE, len(state.files)))
+
+    def first_sequence(self, state: State, staged: StagedWrite) -> int:
+        """Return the number that a staged write begins with when it commits. Clauses: CMT-10, CMT-18."""
+        return max(staged.first_sequence, self.next_sequence(state))
 
     def plan_compaction(self, state: State, job: str, pick: Pick, is_large: IsLarge) -> State:
         """Stage the compaction of a pick; without effect where it would change nothing. Clauses: CMT-2."""
