@@ -161,8 +161,8 @@ class PaimonTable:
 
     # --------------------------------------------------------- staged work
 
-    def begin_write(self, changes: Sequence[Change]) -> int:
-        return self._stage(self._prepare(changes, write_only=True))
+    def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
+        return self._stage(self._prepare(changes, write_only=write_only))
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
         prepared = self._table.prepare_compaction(full=full)

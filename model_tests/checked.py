@@ -26,6 +26,7 @@ class Job:
     ticket: int
     base: Layout
     changes: tuple[Change, ...] = ()
+    write_only: bool = False
     full: bool = False
 
 
@@ -133,8 +134,8 @@ class Checked:
 
     def _begin_write(self, operation: Operation) -> None:
         changes = self._numbered(operation.changes)
-        ticket = self.main.table.begin_write(changes)
-        self.jobs[operation.job] = Job(ticket, self.main.latest, changes)
+        ticket = self.main.table.begin_write(changes, write_only=operation.write_only)
+        self.jobs[operation.job] = Job(ticket, self.main.latest, changes, operation.write_only)
         self._nothing_was_committed()
 
     def _begin_compaction(self, operation: Operation) -> None:
@@ -158,14 +159,12 @@ class Checked:
             refused = self._commit_compaction(job)
             assert operation.refused in (None, refused), f"commit of {operation.job}: refused is {refused}"
 
-    @covers("CMT-2", "CMT-10")
+    @covers("CMT-2", "CMT-10", "CMT-18")
     def _commit_write(self, job: Job) -> None:
         assert self.main.table.commit(job.ticket), "a write is never refused"
-        new = self.main.new_snapshots()
-        assert len(new) == 1, f"a staged write makes one snapshot, found {new}"
-        self.main.appended(new[0], job.changes)
+        self.main.written(job.changes, write_only=job.write_only, planned_on=job.base)
         for twin in self.twins:
-            twin.write(job.changes, write_only=True)
+            twin.write(job.changes, write_only=job.write_only)
 
     @covers("CMT-7", "CMT-8", "CMT-9", "CMT-14", "DV-6", "DV-7", "DV-8", "CMP-12")
     def _commit_compaction(self, job: Job) -> bool:

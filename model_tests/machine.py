@@ -155,13 +155,13 @@ class TableMachine(RuleBasedStateMachine):
     def begin_compaction(self, full: bool, query: int) -> None:
         self._do("begin compaction", query, job=self._idle_job(), full=full)
 
-    @covers("CMT-10")
+    @covers("CMT-10", "CMT-18")
     @precondition(
         lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
     )
-    @rule(drawn=BATCHES, query=QUERY_NUMBERS)
-    def begin_write(self, drawn: Drawn, query: int) -> None:
-        self._do("begin write", query, drawn=drawn, job=self._idle_job())
+    @rule(drawn=BATCHES, write_only=st.booleans(), query=QUERY_NUMBERS)
+    def begin_write(self, drawn: Drawn, write_only: bool, query: int) -> None:
+        self._do("begin write", query, drawn=drawn, job=self._idle_job(), write_only=write_only)
 
     @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-12", "CMT-14")
     @precondition(lambda self: self.checked.jobs)
@@ -181,6 +181,18 @@ class TableMachine(RuleBasedStateMachine):
         job = self._idle_job()
         self._do("begin compaction", job=job, full=full)
         self._do("write", drawn=drawn)
+        self._do("commit", query, job=job)
+
+    @covers("CMT-10", "CMT-14", "CMT-18")
+    @precondition(
+        lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
+    )
+    @rule(drawn=BATCHES, between=BATCHES, write_only=st.booleans(), query=QUERY_NUMBERS)
+    def write_during_write(self, drawn: Drawn, between: Drawn, write_only: bool, query: int) -> None:
+        """A write, its compaction planned with it, that another write comes between."""
+        job = self._idle_job()
+        self._do("begin write", drawn=drawn, job=job)
+        self._do("write", drawn=between, write_only=write_only)
         self._do("commit", query, job=job)
 
     def _would_be_new(self, do: str, *, full: bool = False) -> bool:

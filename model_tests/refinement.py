@@ -8,7 +8,7 @@ where outputs are cut into files: both are left to the table.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pktable_spec.covers import covers
@@ -75,8 +75,7 @@ class Refinement:
         rewritten = {file for file, _ in removed} - {file for file, _ in created}
         found = _effect(before, after)
         allowed = []
-        # It may have been planned on an earlier state than it was committed to.
-        for base in reversed(self.abstraction.states[bucket][:-1]):
+        for base in self._bases(self.abstraction.states[bucket][:-1]):
             for plan in self._plans(base, removed, rewritten):
                 planned = before._replace(pending=(("compaction", plan),))
                 committed = self.mechanism.commit_compaction(planned, "compaction")
@@ -87,6 +86,22 @@ class Refinement:
         raise AssertionError(
             f"no step of the mechanism: {removed} gave {reprlib.repr(found)}, allowed is {reprlib.repr(allowed)}"
         )
+
+    def _bases(self, states: Sequence[State]) -> Iterator[State]:
+        """Yield what a compaction may have been planned on: each state up to the last, to which it is committed.
+
+        A write plans its own on what it is about to make of an earlier state, if no other write comes between.
+        Clauses: CMP-17, CMT-18.
+        """
+        yield from reversed(states)
+        if len(states) < 2:
+            return
+        *earlier, before, last = states
+        own = {file for file, _ in last.live - before.live}
+        for base in reversed(earlier):
+            written = range(len(base.files), len(last.files))
+            if own == {file for file in written if last.files[file].born == 0}:
+                yield base._replace(files=last.files, live=base.live | (last.live - before.live))
 
     def _plans(self, base: State, removed: frozenset[LiveFile], rewritten: set[FileId]) -> Iterator[Plan]:
         """Yield what the allowed compactions of ``base`` do that take away ``removed``, some of it ``rewritten``."""

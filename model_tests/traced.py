@@ -49,7 +49,7 @@ def worked_on(table: TableUnderTest, random: Random, steps: int, bucket_count: i
             table.compact(full=random.random() < 0.3)
             recorder.caught_up()
         elif job == "w":
-            tickets[job] = table.begin_write(changes(random, number))
+            tickets[job] = table.begin_write(changes(random, number), write_only=True)
             recorder.begun(job, "Write")
         else:
             begun = table.begin_compaction(full=random.random() < 0.3)

@@ -120,21 +120,34 @@ class Watched:
 
     # ------------------------------------------------------------- operations
 
-    @covers("CMT-2", "CMP-17", "CMP-3")
     def write(self, changes: Sequence[Change], *, write_only: bool) -> None:
-        """Write, and check the APPEND snapshot and, unless write-only, the compaction after it."""
         self.table.write(changes, write_only=write_only)
-        new = self.new_snapshots()
+        self.written(changes, write_only=write_only)
+
+    @covers("CMT-2", "CMT-18", "CMP-17", "CMP-3")
+    def written(
+        self, changes: Sequence[Change], *, write_only: bool, planned_on: Layout | None = None
+    ) -> None:
+        """Check the APPEND snapshot of a write and, unless write-only, the compaction after it.
+
+        ``planned_on``: the snapshot on which that was planned with the write, if not the one before it. Then it
+        may have been planned anew, and `Refinement` says whether there was a snapshot to plan it on.
+        """
+        new, before = self.new_snapshots(), self.latest
         assert new, "a write makes a snapshot"
         self.appended(new[0], changes)
         touched = {self.bucket_of(row) for _, row in changes}
         if write_only:
             assert len(new) == 1, f"a write-only write makes one snapshot, found {new}"
-        else:
+            return
+        if planned_on in (None, before):
             self.compacted(new[1:], self.layouts[-1], full=False, among=touched)
-            if self.options.deletion_vectors:
-                left = {file.bucket for file in self.latest.files.values() if file.level == 0}
-                assert not left & touched, f"compaction leaves no level-0 run, left in {left}"
+        for layout in new[1:] if planned_on not in (None, before) else ():
+            assert layout.kind == COMPACT, f"a write and then its compaction, found {new}"
+            self.settle(layout)
+        if self.options.deletion_vectors:
+            left = {file.bucket for file in self.latest.files.values() if file.level == 0}
+            assert not left & touched, f"compaction leaves no level-0 run, left in {left}"
 
     @covers("LSM-4", "CMT-2")
     def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:

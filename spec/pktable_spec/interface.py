@@ -235,8 +235,8 @@ class TableUnderTest(Protocol):
         """Write the latest snapshot's index manifest as another writer may: the same ranges in reverse order."""
         ...
 
-    def begin_write(self, changes: Sequence[Change]) -> int:
-        """Write the files of a write-only write and commit nothing; return a ticket."""
+    def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
+        """Do a write and, unless ``write_only``, its compaction, and commit nothing; return a ticket."""
         ...
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
@@ -244,7 +244,10 @@ class TableUnderTest(Protocol):
         ...
 
     def commit(self, ticket: int) -> bool:
-        """Make staged work visible; False if another commit came between and the work was dropped."""
+        """Make staged work visible; False if another commit came between and the work was dropped.
+
+        A write is never dropped: where another came between, its compaction is planned anew.
+        """
         ...
 
     def abandon(self, ticket: int) -> None:

@@ -51,6 +51,7 @@ class ModelTable:
         self.states: dict[BucketId, State] = {}
         self._history: list[_Snapshot] = []
         self._staged: dict[int, set[BucketId]] = {}
+        self._compacting: set[int] = set()
         self._tickets = 0
 
     # ----------------------------------------------------------------- writes
@@ -87,12 +88,16 @@ class ModelTable:
 
     # ------------------------------------------------------------ staged work
 
-    def begin_write(self, changes: Sequence[Change]) -> int:
+    def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
         ticket = self._new_ticket()
         divided = self._divided(changes)
         for bucket, keyed in divided.items():
-            self.states[bucket] = self.mechanism.begin_write(self._state(bucket), str(ticket), keyed)
+            state = self._state(bucket)
+            plan = None if write_only else self._own_plan(state, keyed)
+            self.states[bucket] = self.mechanism.begin_write(state, str(ticket), keyed, plan)
         self._staged[ticket] = set(divided)
+        if not write_only:
+            self._compacting.add(ticket)
         return ticket
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
@@ -114,17 +119,41 @@ class ModelTable:
             act = self.mechanism.commit_compaction if isinstance(one, Plan) else self.mechanism.commit_write
             self.states[bucket] = act(state, job)
         self._commit(COMPACT if isinstance(work[0][2], Plan) else APPEND)
+        if ticket in self._compacting:
+            self._compacting.remove(ticket)
+            self._compact_own(ticket, touched)
         return True
 
     def abandon(self, ticket: int) -> None:
         for bucket in self._staged.pop(ticket):
             self.states[bucket] = self.mechanism.crash(self.states[bucket], str(ticket))
 
+    def _own_plan(self, state: State, changes: Sequence[KeyedChange]) -> Plan | None:
+        written = self.mechanism.write(state, changes)
+        pick = self.mechanism.pick(written, full=False)
+        plan = self.mechanism.plan(written, pick, self.mechanism.is_large) if pick else None
+        return plan if plan and plan.inputs else None
+
+    def _compact_own(self, ticket: int, touched: set[BucketId]) -> None:
+        """Commit the compactions planned with a write; plan anew what it dropped or what stands against."""
+        job = str(ticket)
+        for bucket in touched:
+            work = dict(self.states[bucket].pending).get(job)
+            if isinstance(work, Plan) and self.mechanism.conflict(self.states[bucket], work):
+                self.states[bucket], work = self.mechanism.crash(self.states[bucket], job), None
+            if work is None:
+                self._plan(ticket, [bucket], full=False)
+        self._staged[ticket] = {bucket for bucket in touched if job in dict(self.states[bucket].pending)}
+        self._commit_planned(ticket)
+
     def _compact(self, among: Sequence[BucketId], *, full: bool) -> None:
         ticket = self._new_ticket()
         planned = self._plan(ticket, among, full=full)
-        if planned:
-            self._staged[ticket] = planned
+        self._staged[ticket] = planned
+        self._commit_planned(ticket)
+
+    def _commit_planned(self, ticket: int) -> None:
+        if self._staged[ticket]:
             committed = self.commit(ticket)
             assert committed, "nothing came between plan and commit"
 
