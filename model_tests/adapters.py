@@ -211,6 +211,7 @@ class PaimonTable:
                 max_sequence=file.max_sequence_number,
                 retraction_count=file.delete_row_count or 0,
                 size=file.file_size,
+                created=file.creation_time or 0,
             )
             for bucket, state in self._buckets(snapshot)
             for file in state.files

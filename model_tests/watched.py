@@ -480,7 +480,8 @@ def pick_file(file: FileInfo, has_vector: bool) -> PickFile:
 def sorted_runs(files: Iterable[PickFile], layout: Layout) -> list[list[PickFile]]:
     """Return the runs of a bucket of ``layout``, newest first. Clauses: LSM-2, LSM-4."""
     numbers = {
-        file.name: (-file.max_sequence, -file.min_sequence, file.name) for file in layout.files.values()
+        file.name: (-file.max_sequence, -file.min_sequence, file.created, file.name)
+        for file in layout.files.values()
     }
     level_zero, deeper = [], dict[int, list[PickFile]]()
     for file in files:

@@ -136,6 +136,7 @@ class FileInfo(NamedTuple):
     max_sequence: int
     retraction_count: int
     size: int  # bytes
+    created: int  # when, in any unit: it orders runs of equal sequence numbers (LSM-4)
 
 
 class VectorInfo(NamedTuple):

@@ -201,6 +201,7 @@ class ModelTable:
                 max_sequence=data.max_sequence,
                 retraction_count=data.retraction_count,
                 size=RECORD_SIZE * len(data.records),
+                created=file,
             )
             for bucket, state in self._history[snapshot - 1].states.items()
             for file, level in state.live
