@@ -38,6 +38,8 @@ NOTICED: dict[type[Mechanism], str] = {
     faults.FirstOfABatchWins: "read of snapshot",
     faults.RestartsSequences: "sequence numbers start above",
     faults.NumbersWhenBegun: "sequence numbers start above",
+    faults.ComparesWhatIsLeft: "leaves no level-0 run|read of snapshot|older run",
+    faults.LooksBehindAtLevelZero: "read of snapshot|older run",
     faults.CommitsBlindly: "committed, though|removes no file",
     faults.ChecksInputsOnly: "the vectors of .* had changed|names a file that is not live",
     faults.ChecksBaseVectorsOnly: "names a file that is not live",
@@ -61,7 +63,7 @@ RARE = {
 }
 
 
-@covers("CMT-7", "CMT-8", "CMT-9", "CMP-13", "DV-4", "DV-6", "DV-9", "DV-10", "DV-11")
+@covers("CMT-7", "CMT-8", "CMT-9", "CMT-18", "CMP-13", "DV-4", "DV-6", "DV-9", "DV-10", "DV-11")
 @pytest.mark.parametrize("fault", NOTICED, ids=lambda fault: fault.__name__)
 def test_a_stored_history_notices(fault: type[Mechanism]) -> None:
     messages = [mismatch(name, fault) for name in corpus.names()]

@@ -10,12 +10,13 @@ from unittest import mock
 
 from pktable import changing
 from pktable.bucket.table_files import BucketChange
+from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit
 from pktable.catalog.manifests import ADD, DELETE, Manifests
 from pktable.catalog.state import TableState
 from pktable.lsm.vectors import VectorMaintainer
 
-from model_tests.mutants.registry import Mutant, instead, patched
+from model_tests.mutants.registry import NOT_ABSORBED, READ, Mutant, instead, patched
 
 _committing = local()
 
@@ -126,6 +127,16 @@ def _restarts_when_write_only(write: Any) -> Any:
     return written
 
 
+def _only_what_is_left(newer: Any) -> Any:
+    """Compare the numbers of the rows that no later row of the write has replaced."""
+
+    def compared(append: BucketAppend, live: Any) -> bool:
+        left = min(file.min_sequence_number for file in append.files)
+        return bool(newer(replace(append, first_sequence=left), live))
+
+    return compared
+
+
 MUTANTS = (
     Mutant(
         "M03",
@@ -195,5 +206,12 @@ MUTANTS = (
         "_commit_compaction: (committed, though|a file is live at one level)|vectors_are_well_formed: "
         "|vectors_only_grow: |levels_are_runs: ",
         ("CMT-7", "CMT-8", "CMT-9", "CMT-11"),
+    ),
+    Mutant(
+        "C17",
+        "the numbers of rows replaced within a write are taken for free, though its compaction is planned",
+        patched((commit, "_newer", _only_what_is_left)),
+        f"{NOT_ABSORBED}|{READ}|newer_runs_hold_newer_records: ",
+        ("CMT-18", "CMT-10"),
     ),
 )
