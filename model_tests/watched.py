@@ -121,6 +121,7 @@ class Watched:
     # ------------------------------------------------------------- operations
 
     def write(self, changes: Sequence[Change], *, write_only: bool) -> None:
+        """Write, and check the snapshots this makes."""
         self.table.write(changes, write_only=write_only)
         self.written(changes, write_only=write_only)
 
@@ -142,9 +143,10 @@ class Watched:
             return
         if planned_on in (None, before):
             self.compacted(new[1:], self.layouts[-1], full=False, among=touched)
-        for layout in new[1:] if planned_on not in (None, before) else ():
-            assert layout.kind == COMPACT, f"a write and then its compaction, found {new}"
-            self.settle(layout)
+        else:
+            for layout in new[1:]:
+                assert layout.kind == COMPACT, f"a write and then its compaction, found {new}"
+                self.settle(layout)
         if self.options.deletion_vectors:
             left = {file.bucket for file in self.latest.files.values() if file.level == 0}
             assert not left & touched, f"compaction leaves no level-0 run, left in {left}"

@@ -125,6 +125,7 @@ class ModelTable:
         return True
 
     def abandon(self, ticket: int) -> None:
+        self._compacting.discard(ticket)
         for bucket in self._staged.pop(ticket):
             self.states[bucket] = self.mechanism.crash(self.states[bucket], str(ticket))
 
@@ -143,17 +144,16 @@ class ModelTable:
                 self.states[bucket], work = self.mechanism.crash(self.states[bucket], job), None
             if work is None:
                 self._plan(ticket, [bucket], full=False)
-        self._staged[ticket] = {bucket for bucket in touched if job in dict(self.states[bucket].pending)}
-        self._commit_planned(ticket)
+        planned = {bucket for bucket in touched if job in dict(self.states[bucket].pending)}
+        self._commit_planned(ticket, planned)
 
     def _compact(self, among: Sequence[BucketId], *, full: bool) -> None:
         ticket = self._new_ticket()
-        planned = self._plan(ticket, among, full=full)
-        self._staged[ticket] = planned
-        self._commit_planned(ticket)
+        self._commit_planned(ticket, self._plan(ticket, among, full=full))
 
-    def _commit_planned(self, ticket: int) -> None:
-        if self._staged[ticket]:
+    def _commit_planned(self, ticket: int, planned: set[BucketId]) -> None:
+        if planned:
+            self._staged[ticket] = planned
             committed = self.commit(ticket)
             assert committed, "nothing came between plan and commit"
 
