@@ -180,7 +180,7 @@ MUTANTS = (
         "M12",
         "a compaction commits though the vectors it was planned on have changed",
         patched((commit, "conflict", _vectors_unchecked)),
-        "_commit_compaction: committed, though the vectors|vectors_only_grow: .* lost marks",
+        f"_commit_compaction: committed, though the vectors|vectors_only_grow: .* lost marks|{READ}",
         ("CMT-8",),
         bugs=("paimon#6303", "delta#7163", "delta#3982", "iceberg#15966"),
     ),
