@@ -17,7 +17,7 @@ from pktable import Table
 from benchmarks.reads.measure import Variant
 from benchmarks.reads.queries import COUNT, Query, queries
 from benchmarks.reads.report import Results
-from benchmarks.reads.tables import Tables, tables
+from benchmarks.reads.tables import tables
 from benchmarks.reads.variants import (
     READ,
     Peers,
@@ -63,18 +63,16 @@ def results() -> Iterator[Results]:
 @of_percent
 @of_query
 def test_with_spark(benchmark: Any, session: Any, results: Results, percent: int, query: Query) -> None:
-    given = tables(SCALE, percent)
-    variants = with_spark(session, given, query, SLOW_ROUNDS)
-    measure(benchmark, variants, given, query)
+    variants = with_spark(session, tables(SCALE, percent), query, SLOW_ROUNDS)
+    measure(benchmark, variants)
     results.add("Spark", percent, query, variants, benchmark.extra_info)
 
 
 @of_percent
 @of_query
 def test_without_spark(benchmark: Any, peers: Peers, results: Results, percent: int, query: Query) -> None:
-    given = tables(SCALE, percent)
-    variants = without_spark(given, query, peers, SLOW_ROUNDS)
-    measure(benchmark, variants, given, query)
+    variants = without_spark(tables(SCALE, percent), query, peers, SLOW_ROUNDS)
+    measure(benchmark, variants)
     results.add("local", percent, query, variants, benchmark.extra_info)
 
 
@@ -87,7 +85,7 @@ def test_count_starts_no_job(benchmark: Any, session: Any, percent: int) -> None
     assert not context.statusTracker().getJobIdsForGroup(f"count {percent}")
 
 
-def measure(benchmark: Any, variants: list[Variant], given: Tables, query: Query) -> None:
+def measure(benchmark: Any, variants: list[Variant]) -> None:
     """Let all take turns, the DV read last, because pytest-benchmark takes its time; each answer is checked."""
     (ours,) = (variant for variant in variants if variant.name == READ)
     others = [variant for variant in variants if variant is not ours]

@@ -20,6 +20,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.machine import describe, load
 from benchmarks.roaring import machine
 from benchmarks.roaring.cells import PER_VALUE, Cell, cells_of, expect_same_bytes
 from benchmarks.roaring.plot import draw
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     rows = [row for row in TABLE if row.rows <= options.max and row.name in (options.rows or [row.name])]
     skipped = _skipped(rows, options)
-    about = machine.describe()
+    about = {**describe(), "RoaringBitmap": machine.roaring_version()}
     if about["java"] is None:
         sys.exit(
             "benchmarks.roaring: expected java on PATH or at JAVA_HOME (a runtime of 17 or newer), found none"
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "clock": options.clock,
             "began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(began)),
             "minutes": round((time.time() - began) / 60, 1),
-            "machine": {**about, "load_after": machine.load()},
+            "machine": {**about, "load_after": load()},
             "skipped": skipped,
             "cells": [asdict(cell) for cell in cells],
         }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import hardware
 from benchmarks.roaring.cells import IMPLEMENTATIONS
 from benchmarks.roaring.published import TABLE, Row
 from benchmarks.roaring.results import COLUMNS, Results, ms
@@ -60,7 +61,7 @@ def _circumstances(result: dict[str, Any]) -> Iterator[str]:
     about = result["machine"]
     clock = "wall time" if result["clock"] == "wall" else "processor time of the thread that works"
     yield f"`{result['command']}`, begun {result['began']}, {result['minutes']} minutes."
-    yield f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']};"
+    yield f"{hardware(about)};"
     yield f"{about['java']}, RoaringBitmap {about['RoaringBitmap']}; Python {about['python']},"
     yield f"numpy {about['numpy']}, pyroaring {about['pyroaring']}."
     yield f"Load average {about['load_before']} before, {about['load_after']} after."

@@ -97,9 +97,8 @@ class _OpenFile:
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         if not tiny:
             options |= {"compression": "zstd", "compression_level": files.options.zstd_level}
-            if not any(
-                pa.types.is_nested(kind) for kind in schema.types
-            ):  # whose parts have names of their own
+            # Parts of nested columns have names of their own.
+            if not any(map(pa.types.is_nested, schema.types)):
                 options["use_dictionary"] = [n for n in schema.names if _repeats(first.column(n))]
         self._schema: pa.Schema = schema
         self._change: Callable[[bytes], bytes] = bytes
