@@ -15,11 +15,11 @@ from benchmarks.roaring.verdict import verdict
 HOW = """
 *Java* and *pyroaring* add and ask value by value, as the paper did; asked are the deleted rows. *Java bulk* is the
 fastest of what the library offers: from a sorted array by `RoaringBitmapWriter`, `addN`, ranges, or words and
-`BitSetUtil`; from a mask by words; serialized and deserialized through a `ByteBuffer`; asked for every row by words,
-ranges or batches. *ours* is `pktable.format`: positions come in windows, as sorted arrays or masks, and asked is the
-mask of every row, batch by batch, as a reader needs it. A vector of ours is made run-optimised and as its bytes, so
-that *add* includes what others do later and *serialization* is a copy; *deserialization* includes all checks of the
-bitmap. `roaring.json` has every repeat by either clock.
+`BitSetUtil`; from a mask by words; serialized into a `ByteBuffer` that is there, and deserialized from one; asked for
+every row by words, ranges or batches. *ours* is `pktable.format`: positions come in windows, as sorted arrays or masks,
+and asked is the mask of every row, batch by batch, as a reader needs it. A vector of ours is made run-optimised and as
+its bytes, so that *add* includes what others do later and *serialization* is a copy, into a buffer that is there too;
+*deserialization* includes all checks of the bitmap. `roaring.json` has every repeat by either clock.
 """
 
 
