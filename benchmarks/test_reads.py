@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pktable import Table
 
+from benchmarks.data import KEPT
 from benchmarks.reads.measure import Variant
 from benchmarks.reads.queries import COUNT, Query, queries
 from benchmarks.reads.report import Results
@@ -30,7 +31,12 @@ SCALE = float(os.environ.get("PKTABLE_BENCH_SCALE", "1"))
 ROUNDS = int(os.environ.get("PKTABLE_BENCH_ROUNDS", "5"))
 SLOW_ROUNDS = max(1, ROUNDS // 2)
 """Of merge-on-read and of other readers."""
-RESULTS = Path(os.environ.get("PKTABLE_BENCH_RESULTS") or Path(__file__).parent / "results")
+HERE = Path(__file__).parent
+RESULTS = Path(
+    os.environ.get("PKTABLE_BENCH_RESULTS")
+    or (HERE / "results" if SCALE == 1 else KEPT / f"results-{SCALE:g}")
+)
+"""A small run, which tries the benchmark out, does not take the place of what is kept."""
 PERCENTS = (5, 20, 50)
 QUERIES = [*queries(round(6_000_000 * SCALE)), COUNT]
 of_percent = pytest.mark.parametrize("percent", PERCENTS)
