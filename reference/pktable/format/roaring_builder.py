@@ -73,7 +73,7 @@ class BitmapBuilder:
         else:
             mask = np.zeros(len(keys) * CONTAINER_POSITIONS, np.bool_)
             mask[positions - key * CONTAINER_POSITIONS] = True
-            self._add_bits(key, np.packbits(mask, bitorder="little"))
+            self._add_bits(key, _packed(mask, 0))
 
     def add_mask(self, mask: Mask, start: int) -> int:
         """Add ``start + i`` for every True ``mask[i]``; return how many are new."""
@@ -82,9 +82,7 @@ class BitmapBuilder:
         while at < len(mask):
             key, inside = divmod(start + at, CONTAINER_POSITIONS)
             part = mask[at : at + AT_ONCE * CONTAINER_POSITIONS - inside]
-            rest = -(inside + len(part)) % CONTAINER_POSITIONS
-            whole = np.pad(part, (inside, rest)) if inside or rest else part
-            self._add_bits(key, np.packbits(whole, bitorder="little"))
+            self._add_bits(key, _packed(part, inside))
             at += len(part)
         return self._count - before
 
@@ -186,6 +184,18 @@ def _of_bitsets(keys: Integers, sizes: Integers, rows: Bits) -> BitMap:
     return BitMap.deserialize(b"".join([head, rows.data]))
 
 
+def _packed(mask: Mask, start: int) -> Bits:
+    """Return the bits of whole containers, in the first of which ``mask`` begins at ``start``."""
+    containers = -(-(start + len(mask)) // CONTAINER_POSITIONS)
+    lead = start % 8
+    bits = np.packbits(np.pad(mask, (lead, 0)) if lead else mask, bitorder="little")
+    if len(bits) == containers * BITSET_BYTES:
+        return bits
+    found = np.zeros(containers * BITSET_BYTES, np.uint8)
+    found[start // 8 :][: len(bits)] = bits
+    return found
+
+
 def _are_best_as_runs(sizes: Integers, runs: Integers) -> Mask:
     """Return which containers of so many positions in so many runs take the fewest bytes as runs."""
     are_best: Mask = 2 + 4 * runs < np.minimum(2 * sizes, BITSET_BYTES)
@@ -194,14 +204,12 @@ def _are_best_as_runs(sizes: Integers, runs: Integers) -> Mask:
 
 def _are_best_as_bits(words: Words) -> Mask:
     """Return for each container, which has many positions, whether it has too many runs to be stored as them."""
-    are_best = _count_runs(words[:, : words.shape[1] // 16]) > MOST_RUNS // 16  # a detour, if it is wrong
-    if are_best.any():
-        are_best &= _count_runs(words) > MOST_RUNS
+    one = np.uint64(1)
+    at_most = count_bits(words & ~(words << one))  # a run counts again in each word that it goes on into
+    are_best: Mask = at_most > MOST_RUNS
+    unsure = are_best & (at_most <= MOST_RUNS + words.shape[1])
+    if unsure.any():
+        before = words[unsure] << one
+        before[:, 1:] |= words[unsure, :-1] >> np.uint64(63)
+        are_best[unsure] = count_bits(words[unsure] & ~before) > MOST_RUNS
     return are_best
-
-
-def _count_runs(words: Words) -> Integers:
-    """Return how many runs of bits each row of ``words`` has."""
-    before = np.left_shift(words, 1, dtype=np.uint64)
-    before[:, 1:] |= words[:, :-1] >> 63
-    return count_bits(words & ~before)
