@@ -113,7 +113,8 @@ class SparkRunner:
         others = [piece for piece in pieces if not is_native(files, piece, needed)]
         frames = []
         if native:
-            frames.append(native_scan(self.session, files, native, needed))
+            with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
+                frames.append(native_scan(self.session, files, native, needed))
         if others:
             frames.append(self._by_kernel(files, others, needed))
         schema = spark_schema([files.schema.field(name) for name in needed])
