@@ -34,6 +34,7 @@ TESTS = (
     "model_tests/table/test_executors.py",
     "model_tests/table/test_times.py::test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none",
     "model_tests/check/test_check.py::test_spark_finds_the_same",
+    "model_tests/test_cli.py::test_spark_reads_what_this_process_reads",
     *(f"model_tests/test_histories.py::test_a_stored_history_holds_on_spark[{name}]" for name in HISTORIES),
 )
 SETTINGS = {
@@ -53,7 +54,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a Spark Connect server, gone afterwards. Skips without what Spark Connect needs."""
     try:
         importlib.import_module("pyspark.sql.connect.session")
@@ -61,6 +62,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         pytest.skip(f"Spark Connect: {error}")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)  # a server is no client
     home = Path(pyspark.__file__).parent
     settings = {**SETTINGS, "spark.connect.grpc.binding.port": str(port), "spark.local.dir": str(tmp_path)}
     running = subprocess.Popen(
