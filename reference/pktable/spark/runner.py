@@ -2,7 +2,8 @@
 
 The work itself is the kernel's, the same the local runner does. What crosses the wire is pickled metadata
 and Arrow batches; an error of ours comes back as a value and is raised in the driver as what it was.
-Only the public DataFrame API is used, so that Spark Connect serves as well.
+Only the public DataFrame API is used, so that Spark Connect serves as well. Its executors, like all others,
+import pktable, and see the table's files under the same paths as the driver.
 
 Clauses: TBL-6, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 """
