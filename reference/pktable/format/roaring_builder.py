@@ -93,14 +93,18 @@ class BitmapBuilder:
 
     def _add_runs(self, heads: Integers, ends: Integers) -> None:
         """Add the positions ``heads[i]`` to ``ends[i] - 1``, ascending, each run in one container."""
-        keys, firsts, counts = np.unique(heads // CONTAINER_POSITIONS, return_index=True, return_counts=True)
+        of = heads // CONTAINER_POSITIONS
+        firsts = np.flatnonzero(np.diff(of, prepend=-1))
+        counts = np.diff(firsts, append=len(of))
         sizes = np.add.reduceat(ends - heads, firsts)
-        pairs = np.stack([heads % CONTAINER_POSITIONS, ends - heads - 1], axis=1).astype("<u2")
-        are_made = _are_best_as_runs(sizes, counts) & self._are_new(keys.tolist())
-        columns = [column.tolist() for column in (keys, firsts, counts, sizes, are_made)]
-        for key, first, count, size, is_made in zip(*columns, strict=True):
-            body = np.append(np.array(count, "<u2"), pairs[first : first + count]).view(np.uint8)
-            container = Container(RUNS, size, body)
+        pairs = np.stack([heads % CONTAINER_POSITIONS, ends - heads - 1], axis=1)
+        bodies = np.insert(pairs.reshape(-1), 2 * firsts, counts).astype("<u2")
+        stops = np.cumsum(1 + 2 * counts)
+        keys = of[firsts].tolist()
+        are_made = _are_best_as_runs(sizes, counts) & self._are_new(keys)
+        columns = [column.tolist() for column in (sizes, stops - 1 - 2 * counts, stops, are_made)]
+        for key, size, start, stop, is_made in zip(keys, *columns, strict=True):
+            container = Container(RUNS, size, bodies[start:stop].view(np.uint8))
             if is_made:
                 self._make(key, container)
             else:
@@ -166,9 +170,8 @@ def _cut(heads: Integers, ends: Integers) -> tuple[Integers, Integers]:
     """Return the same runs, none of them in more than one container."""
     first, last = heads[0] // CONTAINER_POSITIONS, (ends[-1] - 1) // CONTAINER_POSITIONS
     borders = np.arange(first + 1, last + 1) * CONTAINER_POSITIONS
-    at = heads.searchsorted(borders) - 1
-    inside = ends[at] > borders
-    return np.insert(heads, at[inside] + 1, borders[inside]), np.insert(ends, at[inside], borders[inside])
+    inside = borders[ends[heads.searchsorted(borders) - 1] > borders]
+    return np.sort(np.append(heads, inside)), np.sort(np.append(ends, inside))
 
 
 def _of_positions(positions: Integers) -> BitMap:
