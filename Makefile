@@ -34,6 +34,7 @@ bench: java $(STAMP)  ## run the benchmarks, and compare them with the last run 
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only --benchmark-autosave --benchmark-compare \
 		--benchmark-columns=min,median,rounds
+	$(BIN)/python -m benchmarks.summary
 	$(BIN)/python -m benchmarks.compaction
 	$(BIN)/python -m benchmarks.growth
 

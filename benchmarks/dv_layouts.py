@@ -32,7 +32,7 @@ from pktable.bucket.data_reader import BATCH_ROWS
 from pktable.format.deletion_vector import DeletionVector, VectorBuilder, decode_vector
 from pktable.format.dv_index import VectorRange, decode_index, encode_index
 
-from benchmarks.roaring import machine
+from benchmarks.machine import describe, hardware
 
 RESULTS = Path(__file__).parent / "results"
 FILES, ROWS, WRITES = 20, 1_000_000, 20
@@ -334,10 +334,10 @@ def _all_rows(mask: Masker) -> npt.NDArray[np.bool_]:
 
 
 def report(results: Mapping[str, Mapping[str, Measured]], command: str, clock: str) -> Iterator[str]:
-    about = machine.describe()
+    about = describe()
     yield "# Where deletions are stored: the three designs of PIP-16"
     yield ""
-    yield f"`{command}`. {about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB; Python {about['python']},"
+    yield f"`{command}`. {hardware(about)}; Python {about['python']},"
     yield f"numpy {about['numpy']}, pyarrow {about['pyarrow']}; load average {about['load_before']}; times by {clock}"
     yield f"clock. One bucket, {FILES} data files of {ROWS:,} rows, {WRITES} writes that each delete rows not"
     yield "deleted before. *list*: a Parquet file of (data file, position) per write. *map*: one file per bucket with"

@@ -32,7 +32,7 @@ from pktable.bucket.table_files import BucketState
 from pktable.rows import ChangeKind
 from pktable.spark.session import local_session
 
-from benchmarks.roaring.machine import describe
+from benchmarks.machine import describe, hardware
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = {
@@ -184,7 +184,7 @@ def report(about: dict[str, Any], command: str, found: dict[str, dict[int, Measu
     yield "# Growth"
     yield ""
     yield (
-        f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']}, Python "
+        f"{hardware(about)}, Python "
         f"{about['python']}, pyarrow {about['pyarrow']}; load before: {about['load_before'][0]}. `{command}`. "
         "Milliseconds; the exponent is that of the size between the first and the last column: 0 is the same at "
         "any size, 1 a straight line through zero."

@@ -1,4 +1,4 @@
-"""The plots of compactions and of growth."""
+"""How plots are saved, and those of compactions and of growth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draw_bars(panels: Mapping[str, Mapping[str, float]], label: str, path: Path)
         axis.set(title=title, xscale="log")
         axis.margins(x=0.25)
     axes[-1][0].set_xlabel(label)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_growth(found: Mapping[str, Mapping[int, Mapping[str, float]]], path: Path) -> None:
@@ -44,10 +44,11 @@ def draw_growth(found: Mapping[str, Mapping[int, Mapping[str, float]]], path: Pa
         axis.grid(which="both", alpha=0.3)
         axis.legend(fontsize="small")
     figure.suptitle("What grows with what")
-    _save(figure, path)
+    save(figure, path)
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """Write a figure, the same bytes for the same figure."""
     import matplotlib.pyplot as plt
 
     figure.tight_layout()

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from pktable import Table
 
+from benchmarks.data import KEPT
 from benchmarks.reads.measure import Variant
 from benchmarks.reads.queries import COUNT, Query, queries
 from benchmarks.reads.report import Results
-from benchmarks.reads.tables import Tables, tables
+from benchmarks.reads.tables import tables
 from benchmarks.reads.variants import (
     READ,
     Peers,
@@ -30,7 +31,12 @@ SCALE = float(os.environ.get("PKTABLE_BENCH_SCALE", "1"))
 ROUNDS = int(os.environ.get("PKTABLE_BENCH_ROUNDS", "5"))
 SLOW_ROUNDS = max(1, ROUNDS // 2)
 """Of merge-on-read and of other readers."""
-RESULTS = Path(os.environ.get("PKTABLE_BENCH_RESULTS") or Path(__file__).parent / "results")
+HERE = Path(__file__).parent
+RESULTS = Path(
+    os.environ.get("PKTABLE_BENCH_RESULTS")
+    or (HERE / "results" if SCALE == 1 else KEPT / f"results-{SCALE:g}")
+)
+"""A small run, which tries the benchmark out, does not take the place of what is kept."""
 PERCENTS = (5, 20, 50)
 QUERIES = [*queries(round(6_000_000 * SCALE)), COUNT]
 of_percent = pytest.mark.parametrize("percent", PERCENTS)
@@ -63,18 +69,16 @@ def results() -> Iterator[Results]:
 @of_percent
 @of_query
 def test_with_spark(benchmark: Any, session: Any, results: Results, percent: int, query: Query) -> None:
-    given = tables(SCALE, percent)
-    variants = with_spark(session, given, query, SLOW_ROUNDS)
-    measure(benchmark, variants, given, query)
+    variants = with_spark(session, tables(SCALE, percent), query, SLOW_ROUNDS)
+    measure(benchmark, variants)
     results.add("Spark", percent, query, variants, benchmark.extra_info)
 
 
 @of_percent
 @of_query
 def test_without_spark(benchmark: Any, peers: Peers, results: Results, percent: int, query: Query) -> None:
-    given = tables(SCALE, percent)
-    variants = without_spark(given, query, peers, SLOW_ROUNDS)
-    measure(benchmark, variants, given, query)
+    variants = without_spark(tables(SCALE, percent), query, peers, SLOW_ROUNDS)
+    measure(benchmark, variants)
     results.add("local", percent, query, variants, benchmark.extra_info)
 
 
@@ -87,7 +91,7 @@ def test_count_starts_no_job(benchmark: Any, session: Any, percent: int) -> None
     assert not context.statusTracker().getJobIdsForGroup(f"count {percent}")
 
 
-def measure(benchmark: Any, variants: list[Variant], given: Tables, query: Query) -> None:
+def measure(benchmark: Any, variants: list[Variant]) -> None:
     """Let all take turns, the DV read last, because pytest-benchmark takes its time; each answer is checked."""
     (ours,) = (variant for variant in variants if variant.name == READ)
     others = [variant for variant in variants if variant is not ours]

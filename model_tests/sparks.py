@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 @cache
 def spark_session() -> SparkSession:
-    """Return a session on two cores of this machine, started at the first call. Needs Java 17+."""
-    from pktable.spark.session import local_session
+    """Return a session on two cores of this machine, started at the first call; needs Java 17+.
 
-    return local_session(cores="2")
+    With SPARK_REMOTE set it is that server's, and needs none.
+    """
+    from pktable.spark import session
+
+    return session.spark_session(cores="2")

@@ -8,7 +8,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -288,12 +288,17 @@ def test_a_bug_is_one_line_too(filled: Path, cli: Run, monkeypatch: pytest.Monke
 # As a process
 
 
-def process(*arguments: object, **environment: str) -> subprocess.Popen[bytes]:
+COMMAND = ("-c", "from pktable.cli import main; main()")
+
+
+def process(
+    *arguments: object, program: Sequence[object] = COMMAND, **environment: str
+) -> subprocess.Popen[bytes]:
     paths = os.pathsep.join(
         str(Path(module.__file__ or "").parents[1]) for module in (pktable, sys.modules["pktable_spec"])
     )
     return subprocess.Popen(
-        [sys.executable, "-c", "from pktable.cli import main; main()", *map(str, arguments)],
+        [sys.executable, *map(str, (*program, *arguments))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths, **environment},
@@ -332,6 +337,17 @@ def test_without_java_spark_is_refused_in_one_line(place: Path, tmp_path: Path, 
         assert (running.returncode, out, err.count(b"\n")) == (2, b"", 1), err
         assert b"expected Java 17 or newer" in err
         assert b"JAVA_HOME" in err
+
+
+def test_without_its_packages_spark_connect_is_refused_in_one_line(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "grpc.py").write_text("raise ImportError")  # beside the script, so found first
+    script = tmp_path / "script.py"
+    script.write_text("from pktable.cli import main\nmain()\n")
+    running = process("count", place, "--spark", program=[script], SPARK_REMOTE="sc://127.0.0.1")
+    out, err = running.communicate()
+    assert (running.returncode, out, err.count(b"\n")) == (2, b"", 1), err
+    assert b"grpcio" in err
+    assert b"pip install 'pyspark[connect]'" in err
 
 
 @pytest.mark.spark

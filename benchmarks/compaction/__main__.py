@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.compaction.contenders import CONTENDERS, Ground, Outcome
 from benchmarks.compaction.report import report, throughput
+from benchmarks.machine import describe
 from benchmarks.plots import draw_bars
-from benchmarks.roaring.machine import describe
 from model_tests.interop.environments import SetupError
 
 RESULTS = Path(__file__).parents[1] / "results"

@@ -7,7 +7,6 @@ write are in its memory before its clock starts. Processor time is that of the w
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import subprocess
 import time
@@ -28,6 +27,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from benchmarks.data import tpch
+from benchmarks.machine import processor_seconds
 from model_tests.interop.environments import jvm_program
 
 KEY: Final = ("l_orderkey", "l_linenumber")
@@ -179,17 +179,12 @@ def spark_sql(ground: Ground) -> Iterator[Outcome]:
         found.write.parquet(f"{target}/marks")
 
     for work, do in (("upsert", upsert), ("full", lambda: merged.write.parquet(f"{target}/merged"))):
-        began, processor = time.perf_counter(), _processor_seconds(session)
+        began, processor = time.perf_counter(), sum(processor_seconds().values())
         do()
-        yield Outcome("Spark SQL", work, time.perf_counter() - began, _processor_seconds(session) - processor)
+        yield Outcome(
+            "Spark SQL", work, time.perf_counter() - began, sum(processor_seconds().values()) - processor
+        )
         shutil.rmtree(target)
-
-
-def _processor_seconds(session: Any) -> float:
-    """Return the processor time that Spark's Java process has taken."""
-    java = session.sparkContext._gateway.proc.pid
-    fields = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def paimon(ground: Ground) -> Iterator[Outcome]:

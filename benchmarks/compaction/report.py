@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.compaction.contenders import WORKS
+from benchmarks.machine import hardware
 
 WHAT = {
     "upsert": "Upserts of {upserts:,} rows into a bucket of {rows:,}",
@@ -32,7 +33,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
     yield "# Writing and compacting, measured against everybody who can"
     yield ""
     yield (
-        f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']}, {about['java']}, "
+        f"{hardware(about)}, {about['java']}, "
         f"Python {about['python']}, pyarrow {about['pyarrow']}, pyspark {about['pyspark']}; load before: "
         f"{about['load_before'][0]}. `{result['command']}`. TPC-H lineitem, 16 columns, a key of two; of the rounds "
         "the best counts, by either clock."

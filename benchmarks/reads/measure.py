@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.machine import processor_seconds
 from benchmarks.reads.queries import Answer
-
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -72,20 +69,3 @@ class Variant:
             "processor": min(self.processor),
             "rounds": len(self.seconds),
         }
-
-
-def processor_seconds() -> dict[int, float]:
-    """Return what this process and each of its descendants has used, in hundredths; nothing where no one tells."""
-    parents: dict[int, int] = {}
-    used: dict[int, float] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        process = int(path.parent.name)
-        parents[process], used[process] = int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
-    wanted = {os.getpid()}
-    while more := {one for one, parent in parents.items() if parent in wanted} - wanted:
-        wanted |= more
-    return {one: used[one] for one in wanted if one in used}

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-matplotlib.rcParams["svg.hashsalt"] = "reads"
+from benchmarks.plots import save
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
@@ -29,9 +26,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
         row[0].set_ylabel("times the floor (least)")
     axes[0][0].legend()
     figure.suptitle("Reading a table with deletion vectors")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    save(figure, path)
 
 
 def _panel(axis: Any, cells: list[dict[str, Any]]) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import describe, hardware, load
 from benchmarks.reads.measure import Variant
 from benchmarks.reads.plot import draw
 from benchmarks.reads.queries import COUNT, Query
 from benchmarks.reads.variants import FLOOR, MERGED, READ
-from benchmarks.roaring import machine
 
 MERGE_GOAL = 6.0
 SETTINGS = ("PKTABLE_BENCH_SCALE", "PKTABLE_BENCH_ROUNDS")
@@ -27,7 +27,7 @@ class Results:
 
     def __init__(self, scale: float, rounds: int, slow_rounds: int) -> None:
         self._began = time.time()
-        self._about = machine.describe()
+        self._about = describe()
         self._scale, self._rounds, self._slow_rounds = scale, rounds, slow_rounds
         self._cells: list[dict[str, Any]] = []
 
@@ -58,7 +58,7 @@ class Results:
             "command": _command(),
             "began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self._began)),
             "minutes": round((time.time() - self._began) / 60, 1),
-            "machine": {**self._about, "load_after": machine.load()},
+            "machine": {**self._about, "load_after": load()},
             "scale": self._scale,
             "rounds": self._rounds,
             "slow_rounds": self._slow_rounds,
@@ -94,7 +94,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
     yield "# Reads with deletion vectors"
     yield ""
     yield f"`{result['command']}`, begun {result['began']}, {result['minutes']} minutes."
-    yield f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']};"
+    yield f"{hardware(about)};"
     yield f"{about['java']}; Python {about['python']}, pyspark {about['pyspark']}, pyarrow {about['pyarrow']}."
     yield f"Load average {about['load_before']} before, {about['load_after']} after."
     yield ""

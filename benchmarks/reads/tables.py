@@ -22,7 +22,7 @@ KEY = ["l_orderkey", "l_linenumber"]
 BUCKETS = "4"
 WITH_VECTORS = {"bucket": BUCKETS, "deletion-vectors.enabled": "true"}
 MERGED_BY_READS = {"bucket": BUCKETS, "write-only": "true"}
-LAYOUT = "1"
+LAYOUT = "2"
 """To be raised when what is below changes: kept tables are then made anew."""
 
 

@@ -192,8 +192,8 @@ public class JavaCell {
         addRanges();
         addMask();
         RoaringBitmap bitmap = addByWords();
-        go();
         ByteBuffer bare = ByteBuffer.allocate(bitmap.serializedSizeInBytes() + (wide ? 12 : 0));
+        go();
         serialize(bitmap, bare);
         stop();
         report("serialize");

@@ -1,16 +1,14 @@
-"""What a run needs, what the machine has, and what it is."""
+"""What a run needs, and what the machine has of it."""
 
 from __future__ import annotations
 
 import os
-import platform
-import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pyspark
+
+from benchmarks.machine import java
 
 JARS = Path(pyspark.__file__).parent / "jars"
 MEBIBYTE = 1 << 20
@@ -19,9 +17,8 @@ MEBIBYTE = 1 << 20
 def java_command(heap_mebibytes: int) -> list[str]:
     """Return the command that compiles and runs JavaCell.java with what pyspark brings, in a JRE."""
     jars = [_jar("RoaringBitmap"), _jar("janino"), _jar("commons-compiler")]
-    home = os.environ.get("JAVA_HOME")
     return [
-        str(Path(home) / "bin" / "java") if home else "java",
+        java(),
         f"-Xmx{heap_mebibytes}m",
         "-cp",
         os.pathsep.join(map(str, jars)),
@@ -36,6 +33,10 @@ def _jar(name: str) -> Path:
     if not found:
         sys.exit(f"benchmarks.roaring: expected {name}-*.jar in {JARS}, found none")
     return found[0]
+
+
+def roaring_version() -> str:
+    return _jar("RoaringBitmap").stem.partition("-")[2]
 
 
 def heap_mebibytes(rows: int) -> int:
@@ -62,36 +63,3 @@ def memory_available() -> int:
     if limit.is_file() and limit.read_text().strip() != "max":
         left.append(int(limit.read_text()) - int(used.read_text()))
     return min(left)
-
-
-def describe() -> dict[str, Any]:
-    """Return what a reader must know to judge the numbers."""
-    cpu = {
-        key.strip(): value.strip()
-        for key, _, value in (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
-    }
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "cpu": cpu.get("model name", platform.machine()),
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory / (1 << 30), 1),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "java": _java_version(),
-        "RoaringBitmap": _jar("RoaringBitmap").stem.partition("-")[2],
-        **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyroaring", "pyspark")},
-        "load_before": load(),
-    }
-
-
-def _java_version() -> str | None:
-    try:
-        found = subprocess.run([java_command(64)[0], "-version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return found.stderr.splitlines()[0]
-
-
-def load() -> list[float]:
-    """Return how many processes wanted a core in the last 1, 5 and 15 minutes."""
-    return [round(load, 2) for load in os.getloadavg()]

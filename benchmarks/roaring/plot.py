@@ -7,13 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
+from benchmarks.plots import save
 from benchmarks.roaring.published import TABLE, Row
 from benchmarks.roaring.results import Results
-
-matplotlib.use("Agg")
-matplotlib.rcParams["svg.hashsalt"] = "roaring"
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
@@ -37,9 +33,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axis.grid(which="both", alpha=0.3)
         axis.legend()
     figure.suptitle("Random deletions of 20, 50 and 80 %, 32 bits: mean, in a band from least to most")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    save(figure, path)
 
 
 def _panels(results: Results) -> dict[str, dict[str, Callable[[Row], float]]]:

@@ -10,7 +10,7 @@ import gc
 import hashlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,10 @@ class Cell:
         vector = self.timed(builder.vector)
         del builder
         self.report("add-array")
-        self.timed(self._bare, vector)
+        parts = [HEAD[self.bits], *(bitmap.data for bitmap in vector.bitmaps.values())]
+        self.timed(_copy, parts, np.full(sum(map(len, parts)), 1, np.uint8).data)
         self.report("serialize")
+        del parts
         blob = self.timed(encode_vector, vector)
         self.report("store")
         del vector
@@ -107,8 +109,12 @@ class Cell:
             assert np.array_equal(np.concatenate(found), mask)
         self.report("mask")
 
-    def _bare(self, vector: DeletionVector) -> bytes:
-        return b"".join([HEAD[self.bits], *(bitmap.data for bitmap in vector.bitmaps.values())])
+
+def _copy(parts: Sequence[Any], buffer: memoryview) -> None:
+    at = 0
+    for part in parts:
+        buffer[at : at + len(part)] = part
+        at += len(part)
 
 
 def _masks(vector: DeletionVector, start: int, end: int) -> list[Any]:

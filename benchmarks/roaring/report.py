@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import hardware
 from benchmarks.roaring.cells import IMPLEMENTATIONS
 from benchmarks.roaring.published import TABLE, Row
 from benchmarks.roaring.results import COLUMNS, Results, ms
@@ -14,11 +15,11 @@ from benchmarks.roaring.verdict import verdict
 HOW = """
 *Java* and *pyroaring* add and ask value by value, as the paper did; asked are the deleted rows. *Java bulk* is the
 fastest of what the library offers: from a sorted array by `RoaringBitmapWriter`, `addN`, ranges, or words and
-`BitSetUtil`; from a mask by words; serialized and deserialized through a `ByteBuffer`; asked for every row by words,
-ranges or batches. *ours* is `pktable.format`: positions come in windows, as sorted arrays or masks, and asked is the
-mask of every row, batch by batch, as a reader needs it. A vector of ours is made run-optimised and as its bytes, so
-that *add* includes what others do later and *serialization* is a copy; *deserialization* includes all checks of the
-bitmap. `roaring.json` has every repeat by either clock.
+`BitSetUtil`; from a mask by words; serialized into a `ByteBuffer` that is there, and deserialized from one; asked for
+every row by words, ranges or batches. *ours* is `pktable.format`: positions come in windows, as sorted arrays or masks,
+and asked is the mask of every row, batch by batch, as a reader needs it. A vector of ours is made run-optimised and as
+its bytes, so that *add* includes what others do later and *serialization* is a copy, into a buffer that is there too;
+*deserialization* includes all checks of the bitmap. `roaring.json` has every repeat by either clock.
 """
 
 
@@ -60,7 +61,7 @@ def _circumstances(result: dict[str, Any]) -> Iterator[str]:
     about = result["machine"]
     clock = "wall time" if result["clock"] == "wall" else "processor time of the thread that works"
     yield f"`{result['command']}`, begun {result['began']}, {result['minutes']} minutes."
-    yield f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']};"
+    yield f"{hardware(about)};"
     yield f"{about['java']}, RoaringBitmap {about['RoaringBitmap']}; Python {about['python']},"
     yield f"numpy {about['numpy']}, pyroaring {about['pyroaring']}."
     yield f"Load average {about['load_before']} before, {about['load_after']} after."

@@ -61,6 +61,11 @@ def of_the_library(positions: Positions, *, runs: bool = True) -> bytes:
     return data
 
 
+def bytes_of_containers(data: bytes) -> int:
+    containers = read_bitmap(memoryview(data), "bitmap")._containers
+    return int((containers.stops - containers.starts).sum())
+
+
 def built(positions: Positions) -> Bitmap:
     builder = BitmapBuilder()
     assert builder.add(positions) == len(positions)
@@ -87,6 +92,7 @@ def test_runs_are_chosen_exactly_where_the_library_chooses_them(length: int, cou
 
 @covers("DVF-2", "DVF-6")
 @given(SETS, SETS, st.booleans(), st.booleans())
+@example(np.arange(7), np.array([60000, 60002, 60003, 60011, 60013, 60020]), True, False)
 def test_a_bitmap_that_grows_is_the_one_of_all_its_positions(
     one: Positions, other: Positions, runs: bool, as_mask: bool
 ) -> None:
@@ -103,8 +109,8 @@ def test_a_bitmap_that_grows_is_the_one_of_all_its_positions(
     grown = builder.build()
     assert bytes(base.data) == of_the_library(one, runs=runs)
     assert grown.positions().tolist() == both.tolist()
-    assert len(grown.data) == len(of_the_library(both))
-    # Runs that take as many bytes as an array stay what they were in the base.
+    # Runs that take as many bytes as an array stay what they were in the base; their head may differ.
+    assert bytes_of_containers(bytes(grown.data)) == bytes_of_containers(of_the_library(both))
     assert runs or bytes(grown.data) == of_the_library(both)
 
 

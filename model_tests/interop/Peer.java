@@ -54,7 +54,7 @@ public final class Peer {
     private static final String TEMPORARY = System.getProperty("java.io.tmpdir");
     private static long commits = 0;
 
-    private interface Work {
+    interface Work {
         void on(StreamTableWrite write) throws Exception;
     }
 
@@ -173,7 +173,7 @@ public final class Peer {
 
     // ------------------------------------------------------------------ writing
 
-    private static void commit(FileStoreTable table, Work work) throws Exception {
+    static void commit(FileStoreTable table, Work work) throws Exception {
         // Every commit is a user of its own, so that no commit of this process is taken for the retry of another.
         String user = UUID.randomUUID().toString();
         try (StreamTableWrite write = table.newWrite(user);
@@ -194,7 +194,7 @@ public final class Peer {
         });
     }
 
-    private static void compact(FileStoreTable table, boolean full) throws Exception {
+    static void compact(FileStoreTable table, boolean full) throws Exception {
         Map<BinaryRow, Set<Integer>> buckets = new HashMap<>();
         table.store().newScan().plan().files().forEach(entry ->
                 buckets.computeIfAbsent(entry.partition(), p -> new LinkedHashSet<>()).add(entry.bucket()));

@@ -75,7 +75,7 @@ def _jvm(folder: Path, version: str) -> Start:
 
 
 def jvm_program(source: Path, *options: str) -> Start:
-    """Return how a Java program of one file is started with Paimon 0.9, after setting that up. Raises SetupError."""
+    """Return how a Java program, which may call `Peer`, is started with Paimon 0.9. Raises SetupError."""
     ROOT.mkdir(exist_ok=True)
     return _java_program(_folder(JVM), JVM.split()[1], source, *options)
 
@@ -83,7 +83,8 @@ def jvm_program(source: Path, *options: str) -> Start:
 def _java_program(folder: Path, version: str, source: Path, *options: str) -> Start:
     bundle = _bundle_from_pypi if version == JVM.split()[1] else _bundle_from_maven
     jar = bundle(folder, version)
-    classes = folder / ("classes" if source == JAVA_SOURCE else f"classes-{source.stem}")
+    sources = sorted({source, JAVA_SOURCE})  # what Peer does, others may call
+    classes = folder / f"classes-{source.stem}"
     compiled = (
         _tool("java"),
         "-m",
@@ -94,9 +95,10 @@ def _java_program(folder: Path, version: str, source: Path, *options: str) -> St
         str(jar),
         "-d",
         str(classes),
-        str(source),
+        *map(str, sources),
     )
-    _once(classes, hashlib.sha256(source.read_bytes()).hexdigest(), lambda: _run(*compiled))
+    stamp = hashlib.sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()
+    _once(classes, stamp, lambda: _run(*compiled))
     path = os.pathsep.join(map(str, (classes, jar, *_hadoop_jars())))
     return Start(
         (_tool("java"), *options, "-cp", path, source.stem),

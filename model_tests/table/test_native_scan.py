@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import Table
+from pktable import CorruptFileError, Table
 from pktable.spark import native
 from pktable_spec.covers import covers
 
@@ -68,6 +69,17 @@ def test_files_of_one_size_are_told_apart_by_name(path: Path, monkeypatch: pytes
     frame = Table.open(path, spark=spark_session()).read()
     assert taken == ["_joined"]
     assert rows(row.asDict() for row in frame.collect()) == rows(Table.open(path).read().to_pylist())
+
+
+@covers("RD-11")
+def test_a_file_that_is_gone_is_named(path: Path, tmp_path: Path) -> None:
+    lacking = tmp_path / "lacking"
+    shutil.copytree(path, lacking)
+    victim = next(lacking.rglob("data-*"))
+    victim.unlink()
+    for spark in (None, spark_session()):
+        with pytest.raises(CorruptFileError, match=rf"{victim.name}: data file: expected a file, found none"):
+            Table.open(lacking, spark=spark).to_arrow()
 
 
 def watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:

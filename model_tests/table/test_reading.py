@@ -9,7 +9,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -228,6 +230,20 @@ def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) ->
         table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate
     )
     assert sum(len(part.state.files) for part in parts) < table.files().num_rows
+
+
+@covers("CMP-15", "RD-8")
+def test_rows_that_come_at_once_are_cut_like_those_that_come_one_by_one(tmp_path: Path) -> None:
+    options = {**DV, "file.block-size": "32 kb", "target-file-size": "100 kb"}
+    table = Table.create(tmp_path, "k BIGINT, v BIGINT", primary_key=["k"], options=options)
+    values = np.random.default_rng(1).integers(0, 1 << 60, 40_000)
+    table.upsert(pa.table({"k": np.arange(len(values)), "v": values}))
+    files = [pq.ParquetFile(path).metadata for path in sorted(tmp_path.rglob("data-*.parquet"))]
+    assert len(files) > 1
+    groups = [file.row_group(i).num_rows for file in files for i in range(file.num_row_groups)]
+    assert sum(groups) == len(values)
+    assert max(groups) <= 2 * min(groups) < len(values) // 10
+    assert table.to_arrow(where="k = 23456").num_rows == 1
 
 
 @covers("RD-8")

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pktable import Table
 from pktable.format.manifest import DataFileMeta
 from pktable.format.parquet_times import has_nanoseconds, meanings, stored_schema
+from pktable.rows import ChangeKind
 from pktable.spark.runner import SparkRunner
-from pktable.spark.types import for_spark
+from pktable.spark.types import for_spark, spark_schema
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 
@@ -192,13 +193,41 @@ def test_times_of_orc_that_nanoseconds_cannot_count_are_refused(tmp_path: Path) 
 
 @pytest.mark.spark
 @covers("RD-12", "TBL-8")
+def test_the_time_zone_of_the_session_moves_no_time(tmp_path: Path) -> None:
+    spark = spark_session()
+    table = Table.create(tmp_path, "k INT, t TIMESTAMP(3), z TIMESTAMP_LTZ(6)", primary_key=["k"], options=DV)
+    written = rows(table, [MOMENT // 1000 * 1000, None, -(10**6)])
+    before = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        for in_driver in (True, False):
+            on_spark = Table.open(tmp_path, spark=spark)
+            if not in_driver:
+                on_spark._runner = on_spark._changer.runner = SparkRunner(spark, driver_bytes=0)
+            # A run of level 0 is merged in by the kernel, the others are for Spark's own scan.
+            for write_only in (False, True):
+                prepared = on_spark.prepare_write(written, ChangeKind(), write_only=write_only)
+                assert prepared is not None
+                prepared.commit("test")
+                frame = on_spark.read(fresh=True)
+                assert [kind for _, kind in frame.dtypes] == ["int", "timestamp_ntz", "timestamp"]
+                for found in (Table.open(tmp_path).to_arrow(fresh=True), on_spark.to_arrow(fresh=True)):
+                    assert found.sort_by("k").equals(written), (in_driver, write_only)
+                assert frame.where("t = TIMESTAMP_NTZ '2023-11-14 22:13:20.123'").count() == 1
+            on_spark.compact(full=True)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.spark
+@covers("RD-12", "TBL-8")
 def test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none(tmp_path: Path) -> None:
     spark = spark_session()
     columns = "k INT, n TIMESTAMP(9), t TIMESTAMP(3)"
     table = Table.create(tmp_path, columns, primary_key=["k"], options=DV, spark=spark)
     table._runner = table._changer.runner = SparkRunner(spark, driver_bytes=0, driver_rows=0)
     exact = rows(table, [MOMENT // 1000 * 1000, None, -1000])
-    table.upsert(spark.createDataFrame(for_spark(exact)))
+    table.upsert(spark.createDataFrame(for_spark(exact), spark_schema(table.schema.fields)))
     assert table.to_arrow().sort_by("k").equals(exact)
     assert table.to_arrow(where="n > '2020-01-01'").num_rows == 1
     Table.open(tmp_path).upsert(rows(table, [MOMENT]))

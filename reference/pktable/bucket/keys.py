@@ -132,45 +132,45 @@ def _from_integers(columns: Sequence[Encoded]) -> _Column:
 
 def _from_bytes(matrices: Sequence[Matrix]) -> _Column:
     """Return rows of bytes, all of one width, without the bits that all of them share."""
-    filled = [matrix for matrix in matrices if matrix.size]
-    if not filled:
+    varying = _varying([matrix for matrix in matrices if matrix.size])
+    width, places = len(varying), np.flatnonzero(varying).tolist()
+    if not places:
         return _Column(0, [np.zeros(len(matrix), np.uint64) for matrix in matrices])
-    varying = np.bitwise_or.reduce([_folded(np.bitwise_or, m) for m in filled]) ^ np.bitwise_and.reduce(
-        [_folded(np.bitwise_and, m) for m in filled]
-    )
-    places = np.flatnonzero(varying).tolist()
-    width = len(varying)
-    if not places or (width >= 8 and places[-1] - places[0] < 8):
-        start = min(places[0], width - 8) if places else 0
-        return _Column(*_windows(matrices, start, places))
-    bits = sum(int(varying[at]).bit_count() for at in places)
+    first, last = places[0], places[-1]
+    if width >= 8 and last - first < 8:
+        return _Column(8 * (last - first + 1), [_window(matrix, first, last) for matrix in matrices])
+    masks = [(at, int(varying[at])) for at in places]
+    bits = sum(mask.bit_count() for _, mask in masks)
     if bits > WORD:
         few = 2 * len(places) <= width
         return _Column(WORD + 1, rows=[m[:, places] if few else m for m in matrices])
     return _Column(
         bits,
-        [
-            _packed([(_bits_of(int(varying[at]))[m[:, at]], int(varying[at]).bit_count()) for at in places])
-            for m in matrices
-        ],
+        [_packed([(_bits_of(mask)[m[:, at]], mask.bit_count()) for at, mask in masks]) for m in matrices],
     )
 
 
-def _windows(matrices: Sequence[Matrix], start: int, places: Sequence[int]) -> tuple[int, list[Words]]:
-    """Return the eight bytes of every row from ``start`` on as a number, up to the last of ``places``."""
-    if not places:
-        return 0, [np.zeros(len(matrix), np.uint64) for matrix in matrices]
-    shift = np.uint64(8 * (start + 7 - places[-1]))
-    mask = np.uint64((1 << 8 * (places[-1] - places[0] + 1)) - 1)
-    numbers = []
-    for matrix in matrices:
-        rows = (
-            np.ndarray(len(matrix), ">u8", matrix, start, (matrix.strides[0],))
-            if len(matrix)
-            else matrix[:, 0]
-        )
-        numbers.append(rows.astype(np.uint64) >> shift & mask)
-    return 8 * (places[-1] - places[0] + 1), numbers
+def _window(matrix: Matrix, first: int, last: int) -> Words:
+    """Return the bytes ``first`` to ``last`` of every row, at most eight, as a number."""
+    if not len(matrix):
+        return np.empty(0, np.uint64)
+    start = min(first, matrix.shape[1] - 8)
+    rows = np.ndarray(len(matrix), ">u8", matrix, start, (matrix.strides[0],))
+    shift, mask = np.uint64(8 * (start + 7 - last)), np.uint64((1 << 8 * (last - first + 1)) - 1)
+    found: Words = rows.astype(np.uint64) >> shift & mask
+    return found
+
+
+def _varying(matrices: Sequence[Matrix]) -> npt.NDArray[np.uint8]:
+    """Return per byte the bits in which any two rows differ; nothing where there is no row."""
+    if not matrices:
+        return np.empty(0, np.uint8)
+    some, every = (
+        reduce.reduce([_folded(reduce, matrix) for matrix in matrices])
+        for reduce in (np.bitwise_or, np.bitwise_and)
+    )
+    differ: npt.NDArray[np.uint8] = some ^ every
+    return differ
 
 
 def _folded(reduce: np.ufunc, matrix: Matrix) -> npt.NDArray[np.uint8]:

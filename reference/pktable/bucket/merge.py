@@ -68,9 +68,14 @@ class Window:
     def winning_rows(self, chosen: Flags | None = None) -> pa.Table:
         """Return the winning records, or those of the keys that ``chosen`` names."""
         indices = self.winners if chosen is None else self.winners[chosen]
-        if len(indices) == self.records.num_rows and bool(np.all(indices[1:] > indices[:-1])):
-            return self.records
-        return self.records.take(pa.array(indices))
+        return taken(self.records, indices)
+
+
+def taken(table: pa.Table, rows: Indices) -> pa.Table:
+    """Return the rows of these numbers, each once; what is in order already is not moved."""
+    if len(rows) == table.num_rows and bool(np.all(rows[1:] > rows[:-1])):
+        return table
+    return table.take(pa.array(rows))
 
 
 def merge(

@@ -28,7 +28,7 @@ from pktable.format.types import Field, values_of
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
 SAMPLE = 4096  # rows, that tell whether a column has values worth a dictionary
-GATHERED_BYTES = 64 << 20  # of Arrow memory before a row group is written
+GATHERED_BYTES = 64 << 20  # of Arrow memory, that make a row group
 TINY_BYTES = 4 << 10
 """Of Arrow memory, up to which compression costs time and more bytes than it saves, and a file is written at once."""
 
@@ -42,6 +42,7 @@ class RunWriter:
         self._files, self._place, self._new = files, place, new
         self._level, self._source, self._now = level, source, now_millis
         self._schema = files.file_schema
+        self._enough = max(1, min(GATHERED_BYTES, files.options.row_group_bytes))
         self._gathered: list[pa.Table] = []
         self._gathered_bytes = 0
         self._open: _OpenFile | None = None
@@ -53,7 +54,7 @@ class RunWriter:
             return
         self._gathered.append(table)
         self._gathered_bytes += table.nbytes
-        if self._gathered_bytes >= min(GATHERED_BYTES, self._files.options.row_group_bytes):
+        if self._gathered_bytes >= self._enough:
             self._flush()
 
     def close(self) -> list[DataFileMeta]:
@@ -71,8 +72,9 @@ class RunWriter:
         if not self._gathered:
             return
         table = _as(pa.concat_tables(self._gathered), self._schema)
+        groups = max(1, self._gathered_bytes // self._enough)  # what comes at once may be many
         self._gathered, self._gathered_bytes = [], 0
-        step = self._files.options.row_group_rows or table.num_rows
+        step = self._files.options.row_group_rows or -(-table.num_rows // groups)
         for start in range(0, table.num_rows, step):
             if self._open is None:
                 self._open = _OpenFile(self._files, self._place, self._new, self._schema, table, tiny)
@@ -97,9 +99,8 @@ class _OpenFile:
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         if not tiny:
             options |= {"compression": "zstd", "compression_level": files.options.zstd_level}
-            if not any(
-                pa.types.is_nested(kind) for kind in schema.types
-            ):  # whose parts have names of their own
+            # Parts of nested columns have names of their own.
+            if not any(map(pa.types.is_nested, schema.types)):
                 options["use_dictionary"] = [n for n in schema.names if _repeats(first.column(n))]
         self._schema: pa.Schema = schema
         self._change: Callable[[bytes], bytes] = bytes

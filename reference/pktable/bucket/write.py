@@ -19,6 +19,7 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.data_reader import DataReader
 from pktable.bucket.keys import encode_keys
+from pktable.bucket.merge import taken
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
 from pktable.bucket.table_files import NewFiles, Place, TableFiles
 from pktable.format.binary_row import EMPTY_ROW, encode_row
@@ -110,8 +111,7 @@ def write_rows(
             **{name: rows.column(name) for name in rows.column_names},
         }
     )
-    if not np.array_equal(winners, np.arange(rows.num_rows)):
-        table = table.take(pa.array(winners))
+    table = taken(table, winners)
     writer = RunWriter(files, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
     try:
         writer.write(table)

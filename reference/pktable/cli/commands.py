@@ -220,15 +220,15 @@ def _history_row(table: Table, snapshot: Any) -> Mapping[str, Any]:
 
 
 def open_table(path: str, on_spark: bool = False) -> Table:
-    """Open a table, on a Spark session of this machine if asked. Raises InvalidRequestError."""
+    """Open a table, on a Spark session if asked. Raises InvalidRequestError."""
     return Table.open(path, spark=spark_session() if on_spark else None)
 
 
 def spark_session() -> Any:
-    """Start Spark on this machine. Raises InvalidRequestError without Java."""
-    from pktable.spark.session import local_session  # takes a second to import, and Java to start
+    """Connect to the server that SPARK_REMOTE names, or start Spark here. Raises InvalidRequestError without Java."""
+    from pktable.spark import session  # takes a second to import, and Java to start
 
-    return local_session()
+    return session.spark_session()
 
 
 def _tell(snapshot: int | None, done: str) -> None:

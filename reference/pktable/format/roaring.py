@@ -15,11 +15,11 @@ Clauses: DVF-2.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,14 @@ class Containers:
     stops: Integers
 
 
+class Container(NamedTuple):
+    """One container. ``kind``: ARRAY, BITSET or RUNS. ``size``: its positions. ``body``: its bytes."""
+
+    kind: int
+    size: int
+    body: Bits
+
+
 class Bitmap:
     """An immutable set of positions below 2^32.
 
@@ -67,9 +75,14 @@ class Bitmap:
     ``greatest``: its greatest position, -1 if it has none.
     """
 
-    def __init__(self, data: Any, cardinality: int, greatest: int, *, is_optimized: bool) -> None:
-        self.data, self.cardinality, self.greatest = data, cardinality, greatest
+    def __init__(
+        self, data: Any, cardinality: int, greatest: int | None = None, *, is_optimized: bool
+    ) -> None:
+        """Take what is true of ``data``; ``greatest`` is found in it if need be."""
+        self.data, self.cardinality = data, cardinality
         self.is_optimized = is_optimized
+        if greatest is not None:
+            self.greatest = greatest
 
     @classmethod
     def optimized(cls, bitmap: Any) -> Bitmap:
@@ -95,6 +108,16 @@ class Bitmap:
         return self.positions().astype(np.int64) if self.cardinality <= FEW else None
 
     @cached_property
+    def greatest(self) -> int:
+        last = self._container(-1)
+        if last.kind == BITSET:
+            at = int(np.flatnonzero(last.body)[-1])
+            low = 8 * at + int(last.body[at]).bit_length() - 1
+        else:
+            low = int(last.body.view("<u2")[-2 if last.kind == RUNS else -1 :].sum())
+        return int(self._containers.keys[-1]) * CONTAINER_POSITIONS + low
+
+    @cached_property
     def _containers(self) -> Containers:
         return _found(self.data, _trust)
 
@@ -107,45 +130,52 @@ class Bitmap:
         low, high = start // CONTAINER_POSITIONS, -(-(start + len(mask)) // CONTAINER_POSITIONS)
         keys = self._containers.keys
         for i in range(*keys.searchsorted((low, high)).tolist()):
-            self._fill(mask, int(keys[i]) * CONTAINER_POSITIONS - start, i)
+            fill(mask, int(keys[i]) * CONTAINER_POSITIONS - start, self._container(i))
 
     def fill_bits(self, bits: Bits) -> None:
         """Set bit ``position & 7`` of ``bits[position >> 3]``, all 0, for each position of the bitmap inside."""
-        containers = self._containers
-        for i, key in enumerate(containers.keys.tolist()):
+        for i, key in enumerate(self._containers.keys.tolist()):
             part = bits[key * BITSET_BYTES : (key + 1) * BITSET_BYTES]
-            if containers.kinds[i] == BITSET:
-                part[:] = np.frombuffer(self.data, np.uint8, len(part), containers.starts[i])
-            else:
-                mask = np.zeros(8 * len(part), np.bool_)
-                self._fill(mask, 0, i)
-                part[:] = np.packbits(mask, bitorder="little")
+            part[:] = bits_of(self._container(i))[: len(part)]
 
-    def _fill(self, mask: Mask, base: int, i: int) -> None:
-        """Set ``mask[base + low half]``, which is False, for each position of a container that falls inside."""
+    def _container(self, i: int) -> Container:
         start, stop = int(self._containers.starts[i]), int(self._containers.stops[i])
-        if self._containers.kinds[i] == BITSET:
-            bits = np.frombuffer(self.data, np.uint8, BITSET_BYTES, start)
-            _copy_inside(mask, base, np.unpackbits(bits, bitorder="little").view(np.bool_))
-            return
-        numbers = np.frombuffer(self.data, "<u2", (stop - start) // 2, start)
-        if self._containers.kinds[i] == ARRAY:
-            at = numbers + np.int64(base)
-            first, end = at.searchsorted((0, len(mask)))
-            mask[at[first:end]] = True
-        elif len(numbers) <= 1 + 2 * FEW_RUNS:
-            for head, rest in zip(numbers[1::2].tolist(), numbers[2::2].tolist(), strict=True):
-                mask[max(base + head, 0) : max(base + head + rest + 1, 0)] = True
-        else:
-            heads, rests = numbers[1::2].astype(np.int64), numbers[2::2]
-            bounds = np.stack([heads, heads + rests + 1], axis=1).reshape(-1)
-            inside = np.arange(len(bounds) + 1) % 2 == 1
-            found = np.repeat(inside, np.diff(bounds, prepend=0, append=CONTAINER_POSITIONS))
-            _copy_inside(mask, base, found)
+        body = np.frombuffer(self.data, np.uint8, stop - start, start)
+        return Container(int(self._containers.kinds[i]), int(self._containers.sizes[i]), body)
 
 
 EMPTY: Final = Bitmap.optimized(BitMap())
 EMPTY_DATA: Final = EMPTY.data
+
+
+def bits_of(container: Container) -> Bits:
+    """Return the bits of a container."""
+    if container.kind == BITSET:
+        return container.body
+    mask = np.zeros(CONTAINER_POSITIONS, np.bool_)
+    fill(mask, 0, container)
+    return np.packbits(mask, bitorder="little")
+
+
+def fill(mask: Mask, base: int, container: Container) -> None:
+    """Set ``mask[base + low half]``, which is False, for each position of a container that falls inside."""
+    if container.kind == BITSET:
+        _copy_inside(mask, base, np.unpackbits(container.body, bitorder="little").view(np.bool_))
+        return
+    numbers = container.body.view("<u2")
+    if container.kind == ARRAY:
+        at = numbers + np.int64(base)
+        first, end = at.searchsorted((0, len(mask)))
+        mask[at[first:end]] = True
+    elif len(numbers) <= 1 + 2 * FEW_RUNS:
+        for head, rest in zip(numbers[1::2].tolist(), numbers[2::2].tolist(), strict=True):
+            mask[max(base + head, 0) : max(base + head + rest + 1, 0)] = True
+    else:
+        heads, rests = numbers[1::2].astype(np.int64), numbers[2::2]
+        bounds = np.stack([heads, heads + rests + 1], axis=1).reshape(-1)
+        inside = np.arange(len(bounds) + 1) % 2 == 1
+        found = np.repeat(inside, np.diff(bounds, prepend=0, append=CONTAINER_POSITIONS))
+        _copy_inside(mask, base, found)
 
 
 def _copy_inside(mask: Mask, base: int, found: Mask) -> None:
@@ -189,11 +219,7 @@ def _read_large(data: memoryview, expect: Expect) -> Bitmap:
     for first, stop in pairwise([0, *turns, len(containers.kinds)]):
         is_sound = _CHECKS[int(containers.kinds[first])](data, containers, slice(first, stop))
         expect(is_sound, "containers in order, of as many positions as they say", "others")
-    bitmap = Bitmap(data[:end], int(containers.sizes.sum()), -1, is_optimized=False)
-    last = np.zeros(CONTAINER_POSITIONS, np.bool_)
-    bitmap._fill(last, 0, -1)
-    bitmap.greatest = int(containers.keys[-1]) * CONTAINER_POSITIONS + int(np.flatnonzero(last)[-1])
-    return bitmap
+    return Bitmap(data[:end], int(containers.sizes.sum()), is_optimized=False)
 
 
 def _found(data: Any, expect: Expect) -> Containers:
@@ -234,6 +260,36 @@ def _found(data: Any, expect: Expect) -> Containers:
         offset += int(lengths[i])
     stops = body + np.cumsum(lengths)
     return Containers(keys, kinds, sizes, stops - lengths, stops)
+
+
+def head_of(keys: Integers, sizes: Integers, are_runs: Mask, lengths: Integers) -> bytes:
+    """Return what stands before containers of these keys, sizes and lengths in bytes. Clauses: DVF-2."""
+    count = len(keys)
+    if are_runs.any():
+        head = struct.pack("<I", COOKIE_WITH_RUNS | count - 1 << 16)
+        head += np.packbits(are_runs, bitorder="little").tobytes()
+    else:
+        head = struct.pack("<II", COOKIE, count)
+    head += np.stack([keys, sizes - 1], axis=1).astype("<u2").tobytes()
+    if are_runs.any() and count < FEWEST_WITH_TABLE:
+        return head
+    starts = len(head) + 4 * count + np.cumsum(lengths) - lengths
+    return head + starts.astype("<u4").tobytes()
+
+
+def with_containers(others: Bitmap, made: Mapping[int, Container]) -> Bitmap:
+    """Return ``others`` and containers by key, none of which is theirs, and each stored as what is smallest."""
+    containers = dict(made)
+    if others.cardinality:
+        for i, key in enumerate(others._containers.keys.tolist()):
+            containers[key] = others._container(i)
+    keys = np.array(sorted(containers))
+    kinds, sizes, bodies = zip(*(containers[key] for key in keys.tolist()), strict=True)
+    lengths = np.array([len(body) for body in bodies])
+    head = head_of(keys, np.array(sizes), np.array(kinds) == RUNS, lengths)
+    found = np.empty(len(head) + lengths.sum(), np.uint8)
+    np.concatenate([np.frombuffer(head, np.uint8), *bodies], out=found)
+    return Bitmap(found.data, sum(sizes), is_optimized=others.is_optimized)
 
 
 def _trust(holds: Any, expected: str, found: object) -> None:

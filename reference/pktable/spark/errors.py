@@ -14,12 +14,13 @@ from pktable_spec.errors import CorruptFileError, PkTableError
 
 OURS = re.compile(r"^pktable_spec\.errors\.(\w+): (.*)$", re.M)
 UNREADABLE = re.compile(r"\[FAILED_READ_FILE[\w.]*\].*?(\w+:/\S+)", re.S)
+ABSENT = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.*?)\. SQLSTATE")
 CAUSE = re.compile(r"Caused by: [\w.$]+: (.*)")
 
 
 @contextmanager
 def raised_here() -> Iterator[None]:
-    """Turn a Spark failure that carries one of our errors, or an unreadable file, into our error."""
+    """Turn a Spark failure that carries one of our errors, or an unreadable or absent file, into our error."""
     try:
         yield
     except Exception as failure:  # PySparkException, or what py4j wraps a failed job in
@@ -37,6 +38,9 @@ def translated(message: str) -> PkTableError | None:
         error: PkTableError = kind.__new__(kind)
         error.args = (found[2],)
         return error
+    absent = ABSENT.search(message)
+    if absent:
+        return CorruptFileError("data file", at=absent[1], expected="a file", found="none")
     unreadable = UNREADABLE.search(message)
     if unreadable:
         causes = CAUSE.findall(message)

@@ -132,10 +132,9 @@ def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> Da
 
 def _small_filter(scan: DataFrame, marked: Mapping[str, Marked]) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
-    position = F.col("_metadata.row_index")
     dead = [
         (F.col("_metadata.file_name") == path.rpartition("/")[2])
-        & position.isin(one.vector.positions().tolist())
+        & F.expr(f"_metadata.row_index IN ({', '.join(map(str, one.vector.positions().tolist()))})")
         for path, one in marked.items()
     ]
     return scan.where(~reduce(Column.__or__, dead))

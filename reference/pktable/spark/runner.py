@@ -2,7 +2,8 @@
 
 The work itself is the kernel's, the same the local runner does. What crosses the wire is pickled metadata
 and Arrow batches; an error of ours comes back as a value and is raised in the driver as what it was.
-Only the public DataFrame API is used, so that Spark Connect serves as well.
+Only the public DataFrame API is used, so that Spark Connect serves as well. Its executors, like all others,
+import pktable, and see the table's files under the same paths as the driver.
 
 Clauses: TBL-6, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 """
@@ -19,6 +20,7 @@ import pyarrow as pa
 from pktable_spec.errors import PkTableError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType
 
 from pktable.bucket.read import BucketRead, by_file, read_bucket
 from pktable.bucket.table_files import BucketChange, NewFiles, TableFiles, remove_created
@@ -68,8 +70,9 @@ class SparkRunner:
         if isinstance(rows, pa.Table):
             # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
             rows, kinds = as_changes(rows, files.schema, change)
-            rows = rows.append_column(KIND_GIVEN, pa.array(kinds))
-            frame, change = self.session.createDataFrame(for_spark(rows)), ChangeKind(column=KIND_GIVEN)
+            rows = for_spark(rows).append_column(KIND_GIVEN, pa.array(kinds))
+            schema = spark_schema(files.schema.fields).add(KIND_GIVEN, ByteType())
+            frame, change = self.session.createDataFrame(rows, schema), ChangeKind(column=KIND_GIVEN)
         else:
             frame = rows
             # What the schema alone tells is told before the job starts.
@@ -111,7 +114,8 @@ class SparkRunner:
         others = [piece for piece in pieces if not is_native(files, piece, needed)]
         frames = []
         if native:
-            frames.append(native_scan(self.session, files, native, needed))
+            with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
+                frames.append(native_scan(self.session, files, native, needed))
         if others:
             frames.append(self._by_kernel(files, others, needed))
         schema = spark_schema([files.schema.field(name) for name in needed])
@@ -183,16 +187,17 @@ class SparkRunner:
 
     def _by_kernel(self, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
         """Read with the kernel on the executors, one bucket after the other in a task; what is tiny, here and now."""
-        if self._is_tiny(parts):
-            return self.session.createDataFrame(for_spark(LocalRunner().read(files, Query(parts, columns))))
         schema = spark_schema([files.schema.field(name) for name in columns])
+        if self._is_tiny(parts):
+            rows = for_spark(LocalRunner().read(files, Query(parts, columns)))
+            return self.session.createDataFrame(rows, schema)
 
-        def rows(batches: Batches) -> Batches:
+        def read(batches: Batches) -> Batches:
             for part in unpickled(batches):
                 for table in read_bucket(files, part, columns, None):
                     yield from for_spark(table).to_batches()
 
-        return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(rows, schema)
+        return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(read, schema)
 
 
 def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:

@@ -1,4 +1,4 @@
-"""A Spark session for this machine, and the check that there is a Java to run it."""
+"""A Spark session: of the Spark Connect server that SPARK_REMOTE names, or on this machine if it has a Java."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ from pyspark.sql import SparkSession
 
 JAVA_NEEDED = 17
 HOW_TO_GET_JAVA = "install a JDK (Debian: apt-get install openjdk-17-jdk-headless) or point JAVA_HOME at one"
+
+
+def spark_session(*, cores: str = "*") -> SparkSession:
+    """Return the session that SPARK_REMOTE asks for, as Spark's own shell does; `local_session` without it.
+
+    Raises InvalidRequestError if what Spark Connect needs is not installed.
+    """
+    if not os.environ.get("SPARK_REMOTE"):
+        return local_session(cores=cores)
+    try:
+        return SparkSession.builder.getOrCreate()
+    except ImportError as error:
+        raise InvalidRequestError(f"Spark Connect: {error}; pip install 'pyspark[connect]'") from None
 
 
 def local_session(*, cores: str = "*", memory: str = "2g", show_progress: bool = False) -> SparkSession:
