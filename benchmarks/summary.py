@@ -60,7 +60,10 @@ def _table(title: str, cells: list[dict[str, Any]], then: Mapping[str, float]) -
         stats, name = cell["stats"], cell["name"].removeprefix("test_").replace("_", " ")
         old = then.get(cell["fullname"])
         change = f"{stats['min'] / old:.2f}" if old else ""
-        more = "; ".join(f"{key}: {value:,}" for key, value in cell["extra_info"].items())
+        more = "; ".join(
+            f"{key}: {value:,}" if isinstance(value, int) else f"{key}: {value}"
+            for key, value in cell["extra_info"].items()
+        )
         yield (
             f"| {name} | {stats['min'] * 1e3:,.1f} | {stats['median'] * 1e3:,.1f} | {stats['rounds']} "
             f"| {stats['min'] / least:.2f} | {change} | {more} |"

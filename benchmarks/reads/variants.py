@@ -13,7 +13,7 @@ from pktable import Table
 from benchmarks.reads.measure import Variant
 from benchmarks.reads.queries import COUNT, Answer, Query, answered, answered_by_spark
 from benchmarks.reads.tables import Tables
-from model_tests.interop.environments import PYPAIMON, RUST, TREE, Start, set_up
+from model_tests.interop.environments import PYPAIMON, RUST, Start, set_up
 from model_tests.interop.peers import Peer
 
 FLOOR, READ, COMPACTED, MERGED = "floor", "DV read", "compacted", "merge-on-read"
@@ -94,7 +94,7 @@ def start_peers() -> Peers:
     found: Peers = dict(missing)
     for name, start in starts.items():
         command = (start.command[0], "-m", "benchmarks.reads.peer", name.split()[0])
-        found[name] = Peer(name, Start(command, {**start.environment, "PYTHONPATH": str(TREE)}))
+        found[name] = Peer(name, Start(command, start.environment))
     return dict(sorted(found.items()))
 
 
