@@ -84,10 +84,10 @@ def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], An
             return planned
 
         def small_filter(original: Any) -> Any:
-            return lambda rows, marked: _unmarked(first, rows, marked)
+            return lambda rows, marked, then: _unmarked(first, rows, marked, then)
 
         def with_session(original: Any) -> Any:
-            return lambda session, rows, marked, *_: _unmarked(first, rows, marked)
+            return lambda session, rows, marked, *more: _unmarked(first, rows, marked, more[-1])
 
         with patched(
             (runner.SparkRunner, "read", remembering),
@@ -100,7 +100,9 @@ def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], An
     return context
 
 
-def _unmarked(first: Callable[..., DataFrame], scan: DataFrame, marked: Mapping[str, Any]) -> DataFrame:
+def _unmarked(
+    first: Callable[..., DataFrame], scan: DataFrame, marked: Mapping[str, Any], then: str | None
+) -> DataFrame:
     """Return the rows of ``scan`` whose positions no vector marks, as ``first`` leaves rows and positions."""
     from pyspark.sql import Column
     from pyspark.sql import functions as F
@@ -111,7 +113,8 @@ def _unmarked(first: Callable[..., DataFrame], scan: DataFrame, marked: Mapping[
         (F.col(FILE) == path.rpartition("/")[2]) & F.col(INDEX).isin(one.vector.positions().tolist())
         for path, one in marked.items()
     ]
-    return rows.where(~reduce(Column.__or__, dead)).drop(FILE, INDEX)
+    live = rows.where(~reduce(Column.__or__, dead))
+    return (live.where(then) if then else live).drop(FILE, INDEX)
 
 
 def _renumbered(rows: DataFrame, query: Query) -> DataFrame:

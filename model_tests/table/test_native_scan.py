@@ -58,6 +58,23 @@ def test_every_way_to_the_vectors_leaves_the_same_rows(
     )
 
 
+@covers("RD-6")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_condition_that_can_fail_is_not_asked_of_deleted_rows(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(native, name, value)
+    table = Table.create(tmp_path / "t", "k INT, v INT", primary_key=["k"], options=OPTIONS)
+    for keys, value in ((range(3000), 0), (range(3000), 5)):
+        table.upsert(
+            pa.table({"k": pa.array(keys, pa.int32()), "v": pa.array([value] * len(keys), pa.int32())})
+        )
+        table.compact()
+    on_spark = Table.open(tmp_path / "t", spark=spark_session())
+    assert len(on_spark.read(where="k < 7 AND 10 / v = 2").collect()) == 7
+
+
 @covers("DV-1")
 def test_files_of_one_size_are_told_apart_by_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def equal_sizes(*given: Any) -> native.Marked:

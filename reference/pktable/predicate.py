@@ -25,7 +25,7 @@ from pktable.format.types import Field, Value
 from pktable.where.arrow import expression_of, filtered
 from pktable.where.prune import ColumnRange, may_hold, pinned
 from pktable.where.text import spark_text
-from pktable.where.tree import Column, Expression, walk
+from pktable.where.tree import Call, Cast, Column, Expression, walk
 
 __all__ = ["ColumnRange", "Predicate", "key_equalities", "may_match", "parse", "to_arrow"]
 
@@ -40,6 +40,11 @@ class Predicate:
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns it looks at, each once."""
         return tuple(dict.fromkeys(part.name for part in walk(self.root) if isinstance(part, Column)))
+
+    @property
+    def never_fails(self) -> bool:
+        """Whether it has an answer for every row there may be, so that deleted rows may be asked too."""
+        return not any(isinstance(part, (Call, Cast)) for part in walk(self.root))
 
     @cached_property
     def text(self) -> str:

@@ -5,7 +5,9 @@ the row depends on how many there are, because each way has a price of its own. 
 written into the filter as positions. A few larger ones are one array, the answer of a scalar subquery, in
 which each file has its place; that needs no job. More than would do in every task are joined, by a broadcast.
 Files without a vector are scanned and nothing else, unless they are so few that a second scan costs more.
-Filters of the caller still reach Parquet: `row_index` counts the rows of the file, whatever the scan skips.
+A condition of the caller's comes first, and reaches Parquet: `row_index` counts the rows of the file, whatever the
+scan skips. One that can fail, as a quotient can, is asked of live rows only, inside the same filter: of two filters
+Spark may move one below the other, or below the join.
 
 Clauses: RD-1, RD-6, RD-7, RD-11.
 """
@@ -28,6 +30,7 @@ from pktable.bucket.table_files import TableFiles
 from pktable.format.deletion_vector import DeletionVector
 from pktable.format.evolution import same_values
 from pktable.format.manifest import DataFileMeta
+from pktable.predicate import Predicate
 from pktable.spark.types import is_finer, quoted, spark_schema
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
@@ -83,9 +86,16 @@ def _unchanged(files: TableFiles, schema_id: int, columns: Sequence[str]) -> boo
 
 
 def native_scan(
-    session: SparkSession, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]
+    session: SparkSession,
+    files: TableFiles,
+    parts: Sequence[BucketRead],
+    columns: Sequence[str],
+    predicate: Predicate | None,
 ) -> DataFrame:
-    """Return the live rows of ``parts``, none of which merges, in ``columns``. Starts no job."""
+    """Return the live rows of ``parts``, none of which merges, that satisfy ``predicate``, in ``columns``.
+
+    Starts no job.
+    """
     plain: dict[str, DataFileMeta] = {}
     marked: dict[str, Marked] = {}
     for part in parts:
@@ -98,26 +108,42 @@ def native_scan(
             else:
                 marked[path] = Marked(file.file_size, file.row_count, vector)
     schema = spark_schema([files.schema.field(name) for name in columns])
+
+    asked = predicate.text if predicate else None
+    first, then = (asked, None) if not predicate or predicate.never_fails else (None, asked)
+
+    def scan(paths: Sequence[str]) -> DataFrame:
+        return _where(_scan(session, paths, schema), first)
+
     if not marked:
-        return _scan(session, list(plain), schema)
+        return _where(scan(list(plain)), then)
     every = (*plain, *marked)
     if (
         len(marked) <= FEW_VECTORS
         and sum(one.vector.max_position for one in marked.values()) <= FEW_POSITIONS
     ):
-        return _small_filter(_scan(session, every, schema), marked)
+        return _small_filter(scan(every), marked, then)
     sizes = [file.file_size for file in plain.values()] + [one.size for one in marked.values()]
     if (
         len(marked) > FILES_BY_SIZE
         or len(set(sizes)) < len(sizes)
         or sum(one.word_count for one in marked.values()) > TASK_WORDS
     ):
-        live = _joined(session, _scan(session, list(marked), schema), marked, schema)
+        live = _joined(session, scan(list(marked)), marked, schema, then)
     elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
-        return _looked_up(session, _scan(session, every, schema), marked)
+        return _looked_up(session, scan(every), marked, then)
     else:
-        live = _looked_up(session, _scan(session, list(marked), schema), marked)
-    return _scan(session, list(plain), schema).unionAll(live) if plain else live
+        live = _looked_up(session, scan(list(marked)), marked, then)
+    return _where(scan(list(plain)), then).unionAll(live) if plain else live
+
+
+def _where(rows: DataFrame, condition: str | None) -> DataFrame:
+    return rows.where(condition) if condition else rows
+
+
+def _live(rows: DataFrame, is_live: Column, then: str | None) -> DataFrame:
+    """Return the rows that are live, and of which ``then`` holds, which the others are not asked."""
+    return rows.where(F.when(is_live, F.expr(then)) if then else is_live)
 
 
 def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
@@ -130,17 +156,19 @@ def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> Da
     )
 
 
-def _small_filter(scan: DataFrame, marked: Mapping[str, Marked]) -> DataFrame:
+def _small_filter(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
     dead = [
         (F.col("_metadata.file_name") == path.rpartition("/")[2])
         & F.expr(f"_metadata.row_index IN ({', '.join(map(str, one.vector.positions().tolist()))})")
         for path, one in marked.items()
     ]
-    return scan.where(~reduce(Column.__or__, dead))
+    return _live(scan, ~reduce(Column.__or__, dead), then)
 
 
-def _looked_up(session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked]) -> DataFrame:
+def _looked_up(
+    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], then: str | None
+) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks. No two files have the same size. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
     starts = np.cumsum([0, *(one.word_count for one in marked.values())]).tolist()
@@ -153,11 +181,15 @@ def _looked_up(session: SparkSession, scan: DataFrame, marked: Mapping[str, Mark
     start = " ".join(f"WHEN {size} THEN {at}" for size, at in zip(sizes, starts, strict=False))
     place = F.expr(f"CASE _metadata.file_size {start} END + {WORD.format('_metadata.row_index')}")
     bit = F.getbit(F.get(array, place), F.expr(BIT.format("_metadata.row_index")))
-    return scan.where(F.coalesce(bit, F.expr("0Y")) == F.expr("0Y"))
+    return _live(scan, F.coalesce(bit, F.expr("0Y")) == F.expr("0Y"), then)
 
 
 def _joined(
-    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], schema: StructType
+    session: SparkSession,
+    scan: DataFrame,
+    marked: Mapping[str, Marked],
+    schema: StructType,
+    then: str | None,
 ) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
@@ -176,4 +208,4 @@ def _joined(
     rows = scan.selectExpr("*", f"{key} AS {FILE}", f"_metadata.row_index AS {POSITION}")
     joined = rows.join(F.broadcast(words), FILE, "left")
     bit = f"getbit(get({WORDS}, {WORD.format(POSITION)}), {BIT.format(POSITION)})"
-    return joined.where(f"coalesce({bit}, 0Y) = 0Y").select(*map(quoted, schema.names))
+    return _live(joined, F.expr(f"coalesce({bit}, 0Y) = 0Y"), then).select(*map(quoted, schema.names))

@@ -115,13 +115,12 @@ class SparkRunner:
         frames = []
         if native:
             with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
-                frames.append(native_scan(self.session, files, native, needed))
+                frames.append(native_scan(self.session, files, native, needed, predicate))
         if others:
-            frames.append(self._by_kernel(files, others, needed))
+            merged = self._by_kernel(files, others, needed)
+            frames.append(merged.where(predicate.text) if predicate else merged)
         schema = spark_schema([files.schema.field(name) for name in needed])
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
-        if predicate is not None:
-            frame = frame.where(predicate.text)
         frame = frame.select(*map(quoted, columns))
         return frame if query.limit is None else frame.limit(query.limit)
 
