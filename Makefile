@@ -30,7 +30,7 @@ trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untes
 tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle against them
 	@$(BIN)/python -m model_tests.tlc
 
-bench: java $(STAMP)  ## run the benchmarks, and compare them with the last run (an hour, half of it to make data)
+bench: java $(STAMP)  ## run the benchmarks, and compare them with the last run (half an hour, and ten minutes more to make data)
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only --benchmark-autosave --benchmark-compare \
 		--benchmark-columns=min,median,rounds

@@ -112,11 +112,12 @@ def native_scan(
     asked = predicate.text if predicate else None
     first, then = (asked, None) if not predicate or predicate.never_fails else (None, asked)
 
-    def scan(paths: Sequence[str]) -> DataFrame:
-        return _where(_scan(session, paths, schema), first)
+    def scan(paths: Sequence[str], condition: str | None = first) -> DataFrame:
+        rows = _scan(session, paths, schema)
+        return rows.where(condition) if condition else rows
 
     if not marked:
-        return _where(scan(list(plain)), then)
+        return scan(list(plain), asked)
     every = (*plain, *marked)
     if (
         len(marked) <= FEW_VECTORS
@@ -134,11 +135,7 @@ def native_scan(
         return _looked_up(session, scan(every), marked, then)
     else:
         live = _looked_up(session, scan(list(marked)), marked, then)
-    return _where(scan(list(plain)), then).unionAll(live) if plain else live
-
-
-def _where(rows: DataFrame, condition: str | None) -> DataFrame:
-    return rows.where(condition) if condition else rows
+    return scan(list(plain), asked).unionAll(live) if plain else live
 
 
 def _live(rows: DataFrame, is_live: Column, then: str | None) -> DataFrame:
