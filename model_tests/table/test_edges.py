@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.format.schema import TableSchema, encode_schema
+from pktable.spark.runner import SparkRunner
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
@@ -191,15 +192,22 @@ def _insert() -> Any:
 
 
 @pytest.mark.spark
-def test_odd_paths_and_names_work_on_spark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_driver", [True, False])
+def test_odd_paths_and_names_work_on_spark(tmp_path: Path, in_driver: bool) -> None:
+    spark = spark_session()
     table = Table.create(
         tmp_path / "a[1]{x}*",
-        "`k.x` INT, `v v` STRING",
-        primary_key=["k.x"],
+        "`k.x` INT, `v v` STRING, `p.p` INT",
+        primary_key=["k.x", "p.p"],
+        partition_by=["p.p"],
         options=DV,
-        spark=spark_session(),
+        spark=spark,
     )
-    table.upsert(pa.table({"k.x": pa.array([1, 2], pa.uint32()), "v v": ["a", "b"]}))
-    table.upsert(pa.table({"k.x": [2], "v v": ["c" * 50]}))
+    if not in_driver:
+        table._runner = table._changer.runner = SparkRunner(spark, driver_bytes=0, driver_rows=0)
+    table.upsert(pa.table({"k.x": pa.array([1, 2], pa.uint32()), "v v": ["a", "b"], "p.p": [0, 0]}))
+    table.upsert(spark.sql("SELECT 7 AS `p.p`, 2 AS `k.x`, 'other' AS `v v`"))
+    table.upsert(pa.table({"k.x": [2], "v v": ["c" * 50], "p.p": [0]}))
+    table.delete(spark.sql("SELECT 7 AS `p.p`, 2 AS `k.x`"))
     assert {row[0]: row[1] for row in table.read().collect()} == {1: "a", 2: "c" * 50}
     assert table.to_arrow(where="`k.x` = 1", columns=["v v"]).to_pylist() == [{"v v": "a"}]

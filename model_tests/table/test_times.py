@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import struct
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,52 @@ def test_the_time_zone_of_the_session_moves_no_time(tmp_path: Path) -> None:
             on_spark.compact(full=True)
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("driver_rows", [0, 1000])
+@covers("TBL-11")
+def test_a_frame_has_its_wall_times_in_the_zone_of_the_session(tmp_path: Path, driver_rows: int) -> None:
+    spark = spark_session()
+    row = "ROW<x ARRAY<TIMESTAMP(6)>, m MAP<TIMESTAMP(6), INT>>"
+    columns = f"k TIMESTAMP(6), z TIMESTAMP_LTZ(6), `r.s` {row}, `a.b` INT"
+    table = Table.create(tmp_path, columns, primary_key=["k"], options=DV, spark=spark)
+    table._runner = table._changer.runner = SparkRunner(spark, driver_rows=driver_rows)
+    before = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        frame = spark.sql(
+            "SELECT TIMESTAMP '2024-01-01 00:00:00' AS k, TIMESTAMP_NTZ '2024-01-01 00:00:00' AS z, "
+            "named_struct('x', array(TIMESTAMP '2024-06-01 00:00:00', NULL), "
+            "'m', map(TIMESTAMP '2024-01-02 00:00:00', 7)) AS `r.s`, 1 AS `a.b`"
+        )
+        table.upsert(frame)
+        (row,) = Table.open(tmp_path).to_arrow().to_pylist()
+        assert row == {
+            "k": dt.datetime(2024, 1, 1),
+            "z": dt.datetime(2023, 12, 31, 15, tzinfo=dt.timezone.utc),
+            "r.s": {"x": [dt.datetime(2024, 6, 1), None], "m": [(dt.datetime(2024, 1, 2), 7)]},
+            "a.b": 1,
+        }
+        assert table.delete(frame.select("k"))
+        assert table.count() == 0
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@covers("TBL-11")
+def test_arrow_data_has_its_wall_times_in_utc(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k TIMESTAMP(6), z TIMESTAMP_LTZ(6)", primary_key=["k"], options=DV)
+    moment = dt.datetime(2024, 1, 1)
+    written = pa.table(
+        {
+            "k": pa.array([moment], pa.timestamp("us", "Asia/Tokyo")),
+            "z": pa.array([moment], pa.timestamp("us")),
+        }
+    )
+    table.upsert(written)
+    (row,) = table.to_arrow().to_pylist()
+    assert row == {"k": moment, "z": moment.replace(tzinfo=dt.timezone.utc)}
 
 
 @pytest.mark.spark

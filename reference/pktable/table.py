@@ -111,7 +111,7 @@ class Table:
         """Write ``rows`` (DataFrame or pyarrow.Table); return the id of the snapshot after it, None if none.
 
         Of rows with equal keys the last decides. Raises InvalidRequestError, and then nothing is written.
-        Clauses: TBL-6, TBL-8, CMT-2.
+        Clauses: TBL-6, TBL-8, TBL-11, CMT-2.
         """
         return self._write(rows, ChangeKind(RowKind.INSERT))
 

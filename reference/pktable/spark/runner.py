@@ -5,7 +5,7 @@ and Arrow batches; an error of ours comes back as a value and is raised in the d
 Only the public DataFrame API is used, so that Spark Connect serves as well. Its executors, like all others,
 import pktable, and see the table's files under the same paths as the driver.
 
-Clauses: TBL-6, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
+Clauses: TBL-6, TBL-11, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pktable.local import CompactionTask, LocalRunner, Query, run_task
 from pktable.rows import ChangeKind, as_changes
 from pktable.spark.errors import raised_here
 from pktable.spark.native import is_native, native_scan
-from pktable.spark.types import for_spark, quoted, spark_schema
+from pktable.spark.types import for_spark, quoted, spark_schema, with_times_of
 from pktable.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled
 from pktable.spark.write import KIND_GIVEN, ORDER, write_frame
 
@@ -63,7 +63,9 @@ class SparkRunner:
         new: NewFiles,
         now_millis: int,
     ) -> list[BucketAppend]:
-        """Write ``rows``, a DataFrame or a pyarrow.Table, as level-0 runs. Clauses: TBL-6."""
+        """Write ``rows``, a DataFrame or a pyarrow.Table, as level-0 runs. Clauses: TBL-6, TBL-11."""
+        if isinstance(rows, DataFrame):
+            rows = with_times_of(rows, files.schema.fields)
         small = self._small(rows)
         if small is not None:
             return LocalRunner().write(files, small, change, next_sequence, new, now_millis)

@@ -3,7 +3,7 @@
 Spark knows times to the microsecond, in one unit, and no length of strings. A time that it cannot hold
 without loss is refused by name instead of being rounded; others of the same column are not.
 
-Clauses: TBL-8, RD-6.
+Clauses: TBL-8, TBL-11, RD-6.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from pktable.format.types import TIMESTAMPS, DataType, Field
@@ -34,6 +36,7 @@ PLAIN: dict[str, st.DataType] = {
     "TIMESTAMP": st.TimestampNTZType(),
     "TIMESTAMP_LTZ": st.TimestampType(),
 }
+TIMES = {st.TimestampNTZType(), st.TimestampType()}
 
 
 def spark_schema(fields: Sequence[Field]) -> st.StructType:
@@ -64,6 +67,40 @@ def spark_type(kind: DataType) -> st.DataType:
     if kind.root == "ROW":
         return spark_schema(kind.children)
     return PLAIN[kind.root]
+
+
+def with_times_of(frame: DataFrame, fields: Sequence[Field]) -> DataFrame:
+    """Return ``frame`` with wall times where ``fields`` want them and points in time where they want those.
+
+    They are cast as Spark casts them, in the zone of the session. Clauses: TBL-11.
+    """
+    wanted = {field.name: spark_type(field.type) for field in fields}
+    casts = {
+        given.name: F.col(quoted(given.name)).cast(kind)
+        for given in frame.schema
+        if (kind := _timed(given.dataType, wanted.get(given.name, given.dataType))) != given.dataType
+    }
+    return frame.withColumns(casts) if casts else frame
+
+
+def _timed(given: st.DataType, wanted: st.DataType) -> st.DataType:
+    """Return ``given`` with the kinds of time of ``wanted``, wherever both have a time."""
+    if {given, wanted} == TIMES:
+        return wanted
+    if isinstance(given, st.ArrayType) and isinstance(wanted, st.ArrayType):
+        return st.ArrayType(_timed(given.elementType, wanted.elementType), given.containsNull)
+    if isinstance(given, st.MapType) and isinstance(wanted, st.MapType):
+        key, value = _timed(given.keyType, wanted.keyType), _timed(given.valueType, wanted.valueType)
+        return st.MapType(key, value, given.valueContainsNull)
+    if isinstance(given, st.StructType) and isinstance(wanted, st.StructType):
+        kinds = {field.name: field.dataType for field in wanted}
+        return st.StructType(
+            [
+                st.StructField(f.name, _timed(f.dataType, kinds.get(f.name, f.dataType)), f.nullable)
+                for f in given
+            ]
+        )
+    return given
 
 
 def is_finer(kind: DataType) -> bool:

@@ -2,7 +2,8 @@
 
 The order of a DataFrame is that of its partitions and of the rows in them. Every row gets its ordinal
 first; after the shuffle the rows of a bucket are sorted by it, so that sequence numbers follow the
-caller's order although the rows travelled.
+caller's order although the rows travelled. On their way columns have numbers for names: `mapInArrow` fails
+where one has a dot.
 
 Clauses: TBL-5, TBL-6, LSM-5.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
 from pktable.catalog.state import Identity
 from pktable.format.bucket import bucket_of
 from pktable.rows import ChangeKind, as_changes
-from pktable.spark.types import for_spark, quoted, spark_schema
+from pktable.spark.types import for_spark, spark_schema
 from pktable.spark.wire import BLOBS, collected, result_batch
 
 KIND_GIVEN = "__pktable_row_kind"
@@ -42,21 +44,24 @@ def write_frame(
     now_millis: int,
 ) -> list[Any]:
     """Write ``frame`` on the executors; return per flush (BucketAppend, paths made) or an error of ours."""
-    fields = files.schema.fields
-    prepared = spark_schema(fields).add(StructField(KIND, ByteType())).add(StructField(ORDER, LongType()))
+    given, names = frame.columns, [field.name for field in files.schema.fields]
+    numbered = [replace(field, name=f"c{i}") for i, field in enumerate(files.schema.fields)]
+    prepared = spark_schema(numbered).add(StructField(KIND, ByteType())).add(StructField(ORDER, LongType()))
     prepared = prepared.add(StructField(BUCKET, IntegerType()))
 
     def prepare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from _prepared(pa.Table.from_batches([batch]), files, change).to_batches()
+            rows = pa.Table.from_batches([batch]).rename_columns([*given, ORDER])
+            yield from _prepared(rows, files, change).rename_columns(prepared.names).to_batches()
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for result in _written(batches, files, next_sequence, now_millis):
             yield result_batch(result)
 
-    group = [*map(quoted, files.schema.partition_keys), BUCKET]
+    group = [*(f"c{names.index(key)}" for key in files.schema.partition_keys), BUCKET]
     return collected(
-        frame.withColumn(ORDER, F.monotonically_increasing_id())
+        frame.toDF(*(f"c{i}" for i in range(len(given))))
+        .withColumn(ORDER, F.monotonically_increasing_id())
         .mapInArrow(prepare, prepared)
         .repartition(*group)
         .sortWithinPartitions(*group, ORDER)
@@ -105,7 +110,8 @@ def _written(
     schema = files.schema.arrow_schema.append(pa.field(KIND, pa.int8()))
     try:
         for batch in batches:
-            table = pa.Table.from_batches([batch]).drop_columns([ORDER, BUCKET]).cast(schema)
+            table = pa.Table.from_batches([batch]).drop_columns([ORDER, BUCKET])
+            table = table.rename_columns(schema.names).cast(schema)
             for partition, bucket, part in split_by_bucket(files, table):
                 gathered.setdefault((partition, bucket), []).append(part)
                 size += part.nbytes
