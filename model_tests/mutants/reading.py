@@ -47,18 +47,20 @@ def _limit_before_vectors(runner_read: Any) -> Any:
     """Let a limit count the records of a file before its vector, or a filter, is applied."""
 
     def limited(self: Any, files: Any, query: Query) -> Any:
-        def unmarked(table: Any, position: int, vector: Any) -> Any:
-            return without_marked(table.slice(0, query.limit), position, vector)
+        kept = read._kept
 
-        with mock.patch.object(read, "without_marked", unmarked):
+        def cut(table: Any, position: int, vector: Any, predicate: Any) -> Any:
+            return kept(table.slice(0, query.limit), position, vector, predicate)
+
+        with mock.patch.object(read, "_kept", cut):
             return runner_read(self, files, query)
 
     return limited
 
 
-def _base_not_added(unmarked: Any) -> Any:
+def _base_not_added(kept: Any) -> Any:
     """Count positions from the start of the row group."""
-    return lambda table, position, vector: unmarked(table, 0, vector)
+    return lambda table, position, vector, predicate: kept(table, 0, vector, predicate)
 
 
 def _values_prune_always(ranges: Any) -> Any:
@@ -152,7 +154,7 @@ MUTANTS = (
     Mutant(
         "M01b",
         "positions are counted from the start of a row group",
-        patched((read, "without_marked", _base_not_added)),
+        patched((read, "_kept", _base_not_added)),
         READ,
         ("RD-7",),
         bugs=("paimon#3634", "paimon#4636"),

@@ -18,14 +18,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pktable.format.types import Field, Value
-from pktable.where.arrow import expression_of, filtered
+from pktable.where.arrow import expression_of, filtered, may_fail
 from pktable.where.prune import ColumnRange, may_hold, pinned
 from pktable.where.text import spark_text
-from pktable.where.tree import Call, Cast, Column, Expression, walk
+from pktable.where.tree import Column, Expression, walk
 
 __all__ = ["ColumnRange", "Predicate", "key_equalities", "may_match", "parse", "to_arrow"]
 
@@ -44,20 +46,20 @@ class Predicate:
     @property
     def never_fails(self) -> bool:
         """Whether it has an answer for every row there may be, so that deleted rows may be asked too."""
-        return not any(isinstance(part, (Call, Cast)) for part in walk(self.root))
+        return not may_fail(self.root)
 
     @cached_property
     def text(self) -> str:
         """The condition as Spark SQL that leaves nothing to interpret. Raises InvalidRequestError."""
         return spark_text(self.root)
 
-    def filter(self, table: pa.Table) -> pa.Table:
-        """Return the rows of ``table`` that satisfy the condition, in order.
+    def filter(self, table: pa.Table, live: npt.NDArray[np.bool_] | None = None) -> pa.Table:
+        """Return the rows of ``table`` that satisfy the condition, in order; only ``live`` ones are asked.
 
         Raises InvalidRequestError where a row that the conditions before it leave divides by zero, overflows
         or does not convert, as Spark does. Clauses: RD-6.
         """
-        return filtered(self.root, table, self.source)
+        return filtered(self.root, table, self.source, live)
 
 
 def parse(where: str, fields: Sequence[Field]) -> Predicate:

@@ -18,6 +18,7 @@ from pktable.bucket.data_reader import DataReader, without_marked
 from pktable.bucket.merge import merge
 from pktable.bucket.row_groups import row_groups_that_may_match
 from pktable.bucket.table_files import BucketState, TableFiles
+from pktable.format.deletion_vector import DeletionVector
 from pktable.lsm.runs import sorted_runs
 from pktable.predicate import Predicate
 
@@ -47,11 +48,8 @@ def read_bucket(
     needed = (
         [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
     )
-    tables = (
-        _merged(files, part.state, needed) if part.merges else _unmerged(files, part.state, needed, predicate)
-    )
-    for table in tables:
-        found = predicate.filter(table) if predicate else table
+    read = _merged if part.merges else _unmerged
+    for found in read(files, part.state, needed, predicate):
         if found.num_rows:
             yield found.select(list(columns))
 
@@ -59,22 +57,33 @@ def read_bucket(
 def _unmerged(
     files: TableFiles, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
-    """Yield data plus filter by position. Clauses: RD-1, RD-7, RD-8."""
+    """Yield data plus filter by position and value. Clauses: RD-1, RD-7, RD-8."""
     vectors = files.vectors(state)
     for file in state.files:
         reader = DataReader(files, state.place, file)
         groups = row_groups_that_may_match(reader, files.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
         for position, table in reader.read(columns, row_groups=groups):
-            yield without_marked(table, position, vector)
+            yield _kept(table, position, vector, predicate)
 
 
-def _merged(files: TableFiles, state: BucketState, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _kept(
+    table: pa.Table, position: int, vector: DeletionVector | None, predicate: Predicate | None
+) -> pa.Table:
+    """Return the rows of ``table``, whose first is at ``position``, that are live and satisfy ``predicate``."""
+    if predicate is None:
+        return without_marked(table, position, vector)
+    return predicate.filter(table, None if vector is None else ~vector.mask(table.num_rows, position))
+
+
+def _merged(
+    files: TableFiles, state: BucketState, columns: Sequence[str], predicate: Predicate | None
+) -> Iterator[pa.Table]:
     """Yield the winning rows of all runs, retractions dropped. Clauses: RD-3, RD-4, RD-5, MRG-3."""
-    for window in merge(
-        files, state.place, sorted_runs(state.files, files.order), files.vectors(state), columns
-    ):
-        yield window.winning_rows(window.adds()[window.winners]).select(list(columns))
+    runs = sorted_runs(state.files, files.order)
+    for window in merge(files, state.place, runs, files.vectors(state), columns):
+        rows = window.winning_rows(window.adds()[window.winners]).select(list(columns))
+        yield predicate.filter(rows) if predicate else rows
 
 
 def live_record_count(files: TableFiles, state: BucketState) -> int:
