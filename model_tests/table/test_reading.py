@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable import Table, local
+from pktable import InvalidRequestError, Table, local
 from pktable.bucket.table_files import BucketChange
 from pktable.catalog.scan import plan_read
 from pktable.format.schema import encode_schema
@@ -337,3 +337,21 @@ def test_rows_are_deleted_by_condition_on_the_freshest_rows(tmp_path: Path) -> N
         )
         is None
     )
+
+
+@covers("RD-6")
+@pytest.mark.parametrize(
+    "where", ["10 / v = 2", "k < 9 AND 10 / v = 2", "10 / v = 2 AND 10 / (v - 5 + k) > 0"]
+)
+def test_a_condition_that_can_fail_is_asked_of_the_rows_left_by_those_before(
+    tmp_path: Path, where: str
+) -> None:
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options=DV)
+    table.upsert(pa.table({"k": [0, 1, 2, 3], "v": [0, 0, 0, 0]}))
+    table.compact(full=True)
+    table.upsert(pa.table({"k": [1, 2, 3], "v": [5, 5, 4]}))
+    assert sum(table.files()["marked_count"].to_pylist()) == 3
+    with pytest.raises(InvalidRequestError, match="divide by zero"):
+        table.to_arrow(where=where)
+    table.delete(where="k = 0")
+    assert table.to_arrow(where=where)["k"].to_pylist() == [1, 2]
