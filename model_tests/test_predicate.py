@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date
+from itertools import product
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
@@ -16,7 +19,20 @@ from pktable.predicate import to_arrow as expression
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 
-from model_tests.conditions import CONDITIONS, FIELDS, ROWS, SCHEMA, Row, Text, ids, table_of
+from model_tests.conditions import (
+    CONDITIONS,
+    FIELDS,
+    OPERATORS,
+    ROWS,
+    SCHEMA,
+    Row,
+    Text,
+    column,
+    compared,
+    constant,
+    ids,
+    table_of,
+)
 
 
 @covers("RD-6")
@@ -25,6 +41,42 @@ from model_tests.conditions import CONDITIONS, FIELDS, ROWS, SCHEMA, Row, Text, 
 def test_arrow_agrees_with_a_plain_evaluator(condition: Text, rows: list[Row]) -> None:
     predicate = parse(condition.sql, FIELDS)
     assert ids(predicate.filter(table_of(rows))) == [row["id"] for row in rows if condition.of(row) is True]
+
+
+@covers("RD-6", "MRG-5")
+@pytest.mark.parametrize("sign", [*OPERATORS, "<=>"])
+def test_floats_and_nulls_compare_in_one_order(sign: str) -> None:
+    values = (None, math.nan, -math.inf, -0.0, 0.0, 1.5, math.inf)
+    pairs = enumerate(product(values, values))
+    rows = [dict.fromkeys(SCHEMA.names) | {"id": at, "f": f, "e": e} for at, (f, e) in pairs]
+    texts = [constant(f"CAST('{value}' AS DOUBLE)", value) for value in values[1:]]
+    for left, right in product([column("f"), column("e"), *texts], repeat=2):
+        condition = compared(sign, left, right)
+        found = ids(parse(condition.sql, FIELDS).filter(table_of(rows)))
+        assert found == [row["id"] for row in rows if condition.of(row) is True], condition
+
+
+@covers("RD-6")
+@pytest.mark.parametrize(
+    ("where", "wanted"),
+    [
+        ("t > '1500-01-01'", [0, 2]),
+        ("t <> '1500-01-01'", [0, 2]),
+        ("'9999-01-01' >= t", [0, 2]),
+        ("t = '1500-01-01' OR t IS NULL", [1]),
+        ("t BETWEEN '1500-01-01' AND '1970-01-01'", [0]),
+        ("t IN ('9999-01-01', '1970-01-01')", [0]),
+        ("NOT t <=> '9999-01-01'", [0, 1, 2]),
+        ("z > '1969-12-31T23:59:59.9985'", [0, 2]),
+        ("z = '1970-01-01 00:00:00.0000001'", []),
+    ],
+)
+def test_times_compare_with_those_that_a_column_cannot_hold(where: str, wanted: list[int]) -> None:
+    times = pa.array([0, None, 10**18], pa.timestamp("ns"))
+    instants = pa.array([0, None, 5], pa.timestamp("ms", "UTC"))
+    table = pa.table({"id": [0, 1, 2], "t": times, "z": instants})
+    predicate = parse(where, parse_columns("id INT, t TIMESTAMP(9), z TIMESTAMP_LTZ(3)"))
+    assert ids(predicate.filter(table)) == wanted
 
 
 @covers("RD-8")
@@ -178,6 +230,12 @@ def test_nan_hides_in_no_range() -> None:
         (" AND ".join(["("] * 3000), "where"),
         ("(" * 3000 + "k = 1" + ")" * 3000, "where"),
         ("k = 1" + "0" * 40, "digits"),
+        ("k = 1" + "0" * 5000, "digits"),
+        ("k = '1e99999999999999999999'", "STRING"),
+        ("CAST('1e99999999999999999999' AS INT) = 1", "text of INT"),
+        ("f < '1e400'", "STRING"),
+        ("f = '1e-400'", "STRING"),
+        ("e < CAST('1e39' AS FLOAT)", "text of FLOAT"),
     ],
 )
 def test_what_is_not_understood_is_refused_by_name(where: str, named: str) -> None:

@@ -289,8 +289,10 @@ class Table:
         limit: int | None,
     ) -> Query:
         names = _columns(columns, files.schema)
-        if limit is not None and (not isinstance(limit, int) or limit < 0):
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
+        if where is not None and not isinstance(where, str):
+            raise InvalidRequestError(f"where: expected text, found {type(where).__name__}")
         predicate = parse(where, files.schema.fields) if where is not None else None
         fresh = fresh or files.options.read_merges_level_zero
         parts = plan_read(files, self._states, state, fresh=fresh, predicate=predicate)

@@ -102,6 +102,10 @@ class _OpenFile:
             # Parts of nested columns have names of their own.
             if not any(map(pa.types.is_nested, schema.types)):
                 options["use_dictionary"] = [n for n in schema.names if _repeats(first.column(n))]
+        if any(map(pa.types.is_floating, schema.types)):
+            # Arrow's bounds leave NaN out, and readers that order it, as Spark does, would skip it.
+            exact = [field.name for field in schema if not pa.types.is_floating(field.type)]
+            options["write_statistics"] = exact
         self._schema: pa.Schema = schema
         self._change: Callable[[bytes], bytes] = bytes
         if has_nanoseconds(schema):

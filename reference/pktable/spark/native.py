@@ -18,12 +18,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, DecimalType, FractionalType, StructField, StructType
 
 from pktable.bucket.read import BucketRead
 from pktable.bucket.table_files import TableFiles
@@ -38,6 +39,17 @@ FILES_BY_SIZE = 16  # are told apart by comparing a number with each
 TASK_WORDS = 1 << 18  # 2 MiB, that every task is sent
 FEW_ROWS = 2_000_000  # have their positions made for less than a scan of their own costs
 
+OPTIONS: Final = {
+    # Without it Spark would take partition values from directory names; the files have them.
+    "recursiveFileLookup": "true",
+    "parquet.page.verify-checksum.enabled": "true",
+    # What a session says of other files is not true of these, and nothing of them may be passed over.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+}
+SPARKS_OWN: Final = {"_metadata", "_tmp_metadata_row_index"}
 GLOB = re.compile(r"[\[\]{}*?\\]")
 """What a path must not say to Spark, which takes paths as patterns."""
 
@@ -66,7 +78,8 @@ def is_native(files: TableFiles, part: BucketRead, columns: Sequence[str]) -> bo
     """Whether Spark's scan reads ``columns`` of ``part`` as they are.
 
     So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
-    names and types, none of them finer than microseconds. Clauses: RD-12, META-15.
+    names and types, none of them finer than microseconds, and no column that is called as Spark calls its own.
+    Clauses: RD-12, META-15.
     """
     return not part.merges and all(
         file.file_name.endswith(".parquet") and _unchanged(files, file.schema_id, columns)
@@ -77,7 +90,11 @@ def is_native(files: TableFiles, part: BucketRead, columns: Sequence[str]) -> bo
 def _unchanged(files: TableFiles, schema_id: int, columns: Sequence[str]) -> bool:
     before = files.schema_of(schema_id).by_id
     fields = [files.schema.field(name) for name in columns]
-    return not any(is_finer(field.type) for field in fields) and all(
+    if any(is_finer(field.type) for field in fields) or any(
+        field.name.casefold() in SPARKS_OWN for field in before.values()
+    ):
+        return False
+    return all(
         field.id in before
         and before[field.id].name == field.name
         and same_values(before[field.id].type, field.type)
@@ -144,13 +161,32 @@ def _live(rows: DataFrame, is_live: Column, then: str | None) -> DataFrame:
 
 
 def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    # Without recursiveFileLookup Spark would take partition values from directory names; the files have them.
-    return (
+    rows = (
         session.read.schema(schema)
-        .option("recursiveFileLookup", "true")
-        .option("parquet.page.verify-checksum.enabled", "true")
+        .options(**OPTIONS)
         .parquet(*(GLOB.sub(r"\\\g<0>", path) for path in paths))
     )
+    if not any(map(_has_floats, schema)):
+        return rows
+    return rows.selectExpr(*(_out_of_reach(field) for field in schema))
+
+
+def _has_floats(part: StructField | DataType) -> bool:
+    kind = part.dataType if isinstance(part, StructField) else part
+    if isinstance(kind, StructType):
+        return any(map(_has_floats, kind))
+    return isinstance(kind, FractionalType) and not isinstance(kind, DecimalType)
+
+
+def _out_of_reach(field: StructField) -> str:
+    """Return a column as it is, but so that Spark pushes no condition on a float in it down to Parquet.
+
+    Parquet's own statistics and dictionaries know neither that NaN is the greatest nor that the zeros are equal.
+    """
+    name = quoted(field.name)
+    if not _has_floats(field):
+        return name
+    return f"coalesce({name}, {name}) AS {name}"
 
 
 def _small_filter(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:

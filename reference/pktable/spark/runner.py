@@ -17,7 +17,8 @@ from functools import reduce
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pktable_spec.errors import PkTableError
+from pktable_spec.errors import InvalidRequestError, PkTableError
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType
@@ -42,6 +43,7 @@ DRIVER_ROWS = 10_000
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
 FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
 CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
+MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
 
 Task = TypeVar("Task")
 
@@ -65,7 +67,13 @@ class SparkRunner:
     ) -> list[BucketAppend]:
         """Write ``rows``, a DataFrame or a pyarrow.Table, as level-0 runs. Clauses: TBL-6, TBL-11."""
         if isinstance(rows, DataFrame):
+            if rows.isStreaming:
+                raise InvalidRequestError(
+                    "rows: expected a DataFrame of a batch, found a stream: use foreachBatch"
+                )
             rows = with_times_of(rows, files.schema.fields)
+        elif not isinstance(rows, pa.Table):
+            as_changes(rows, files.schema, change)  # which refuses them
         small = self._small(rows)
         if small is not None:
             return LocalRunner().write(files, small, change, next_sequence, new, now_millis)
@@ -78,7 +86,7 @@ class SparkRunner:
         else:
             frame = rows
             # What the schema alone tells is told before the job starts.
-            as_changes(frame.limit(0).toArrow(), files.schema, change)
+            as_changes(_arrow(frame.limit(0)), files.schema, change)
         results = write_frame(frame, files, change, next_sequence, now_millis)
         appends: list[BucketAppend] = []
         failed: PkTableError | None = None
@@ -124,7 +132,7 @@ class SparkRunner:
         schema = spark_schema([files.schema.field(name) for name in needed])
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
         frame = frame.select(*map(quoted, columns))
-        return frame if query.limit is None else frame.limit(query.limit)
+        return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
 
     def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
         """Return the rows of ``query``; what is tiny and not for Spark's own scan never leaves the driver."""
@@ -169,19 +177,16 @@ class SparkRunner:
 
     def _small(self, rows: Any) -> pa.Table | None:
         """Return ``rows`` as Arrow, in order, if the driver may do the work; None otherwise."""
-        if not isinstance(rows, pa.Table | DataFrame):
-            return rows  # refused by whoever is handed them
         if isinstance(rows, pa.Table):
             return rows if rows.nbytes <= self.driver_bytes else None
         if not self.driver_rows:
             return None
-        with raised_here():
-            head = (
-                rows.withColumn(ORDER, F.monotonically_increasing_id()).limit(self.driver_rows + 1).toArrow()
-            )
+        names = rows.columns
+        numbered = rows.toDF(*map(str, range(len(names)))).withColumn(ORDER, F.monotonically_increasing_id())
+        head = _arrow(numbered.limit(self.driver_rows + 1))
         if head.num_rows > self.driver_rows or head.nbytes > self.driver_bytes:
             return None
-        return head.sort_by(ORDER).drop_columns([ORDER])
+        return head.sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
 
     def _is_tiny(self, parts: Sequence[BucketRead]) -> bool:
         return sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes
@@ -242,6 +247,15 @@ def _bins(tasks: Sequence[Task], input_bytes: Callable[[Task], int]) -> list[lis
         bins[-1].append(task)
         room -= input_bytes(task)
     return bins
+
+
+def _arrow(frame: DataFrame) -> pa.Table:
+    """Return the caller's rows. Raises InvalidRequestError for what Arrow has no type of."""
+    try:
+        with raised_here():
+            return frame.toArrow()
+    except (PySparkTypeError, ValueError) as error:
+        raise InvalidRequestError(f"rows: expected columns that Arrow can hold, found {error}") from None
 
 
 def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:

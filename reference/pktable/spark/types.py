@@ -75,10 +75,12 @@ def with_times_of(frame: DataFrame, fields: Sequence[Field]) -> DataFrame:
     They are cast as Spark casts them, in the zone of the session. Clauses: TBL-11.
     """
     wanted = {field.name: spark_type(field.type) for field in fields}
+    names = frame.columns
     casts = {
         given.name: F.col(quoted(given.name)).cast(kind)
         for given in frame.schema
-        if (kind := _timed(given.dataType, wanted.get(given.name, given.dataType))) != given.dataType
+        if names.count(given.name) == 1  # which is refused elsewhere
+        and (kind := _timed(given.dataType, wanted.get(given.name, given.dataType))) != given.dataType
     }
     return frame.withColumns(casts) if casts else frame
 

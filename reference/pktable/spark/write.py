@@ -51,8 +51,10 @@ def write_frame(
 
     def prepare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = pa.Table.from_batches([batch]).rename_columns([*given, ORDER])
-            yield from _prepared(rows, files, change).rename_columns(prepared.names).to_batches()
+            table = pa.Table.from_batches([batch])
+            rows = table.drop_columns([ORDER]).rename_columns(given)
+            found = _prepared(rows, table.column(ORDER), files, change)
+            yield from found.rename_columns(prepared.names).to_batches()
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for result in _written(batches, files, next_sequence, now_millis):
@@ -69,15 +71,15 @@ def write_frame(
     )
 
 
-def _prepared(rows: pa.Table, files: TableFiles, change: ChangeKind) -> pa.Table:
+def _prepared(rows: pa.Table, order: pa.ChunkedArray, files: TableFiles, change: ChangeKind) -> pa.Table:
     """Return ``rows`` in the table's types with row kind, ordinal and bucket. Clauses: TBL-5, TBL-8."""
-    table, kinds = as_changes(rows.drop_columns([ORDER]), files.schema, change)
+    table, kinds = as_changes(rows, files.schema, change)
     keys = files.schema.bucket_key_fields
     buckets = bucket_of([table.column(f.name) for f in keys], [f.type for f in keys], files.options.bucket)
     return (
         for_spark(table)
         .append_column(KIND, pa.array(kinds))
-        .append_column(ORDER, rows.column(ORDER))
+        .append_column(ORDER, order)
         .append_column(BUCKET, pa.array(buckets, pa.int32()))
     )
 

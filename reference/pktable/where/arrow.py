@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 
-from pktable.format.types import FLOATS, DataType, array_of
+from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
 from pktable.where.tree import (
     BYTES,
@@ -107,6 +107,8 @@ def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
     if isinstance(root, In):
         return _membership(root, schema)
     if isinstance(root, Compare):
+        if _beyond(root.left) or _beyond(root.right):
+            return _from_afar(root, schema)
         return _comparison(root, expression_of(root.left, schema), expression_of(root.right, schema))
     if isinstance(root, (And, Or)):
         combine = pc.and_kleene if isinstance(root, And) else pc.or_kleene
@@ -131,6 +133,26 @@ def _comparison(root: Compare, left: Any, right: Any) -> Any:
     return _ordered(root.operator, left, right, root.left.type)
 
 
+def _beyond(side: Expression) -> int:
+    """Return 1 for a time after all that a column of nanoseconds can hold, -1 for one before, else 0."""
+    if not (isinstance(side, Literal) and isinstance(side.value, int) and side.type.root in TIMESTAMPS):
+        return 0
+    if (side.type.precision or 0) <= 6 or -(1 << 63) <= side.value < 1 << 63:
+        return 0
+    return 1 if side.value > 0 else -1
+
+
+def _from_afar(root: Compare, schema: pa.Schema) -> Any:
+    """Return a comparison with a time that is before or after all that there can be."""
+
+    def place(side: Expression) -> Any:
+        if at := _beyond(side):
+            return pc.scalar(at)
+        return pc.if_else(pc.is_null(expression_of(side, schema)), pa.scalar(None, pa.int64()), 0)
+
+    return _comparison(root, place(root.left), place(root.right))
+
+
 def _ordered(operator: str, left: Any, right: Any, t: DataType) -> Any:
     """Return a comparison of values of type ``t``, null where one of them is."""
     if t.root not in FLOATS:
@@ -142,8 +164,8 @@ def _ordered(operator: str, left: Any, right: Any, t: DataType) -> Any:
     plain = COMPARISONS[operator](left, right)
     if operator == "<":
         return pc.or_kleene(plain, pc.and_kleene(pc.invert(pc.is_nan(left)), pc.is_nan(right)))
-    greatest = pc.is_nan(right) if operator == "<=" else pc.and_kleene(pc.is_nan(left), pc.is_nan(right))
-    return pc.or_kleene(plain, greatest)
+    other = pc.is_valid(left) if operator == "<=" else pc.is_nan(left)
+    return pc.or_kleene(plain, pc.and_kleene(other, pc.is_nan(right)))
 
 
 def _membership(root: In, schema: pa.Schema) -> Any:
@@ -154,7 +176,8 @@ def _membership(root: In, schema: pa.Schema) -> Any:
             pc.or_kleene, [expression_of(Compare("=", operand, Literal(v, t)), schema) for v in options]
         )
     value = expression_of(operand, schema)
-    found = pc.is_in(value, value_set=array_of(root.values, t))
+    near = [one for one in root.values if not _beyond(Literal(one, t))]
+    found = pc.is_in(value, value_set=array_of(near, t))
     null = pa.scalar(None, pa.bool_())
     return pc.if_else(pc.is_null(value), null, pc.if_else(found, True, null if root.has_null else False))
 

@@ -179,7 +179,9 @@ def _cast(bound: Any, found: DataType, t: DataType) -> Any:
         return bound * DAY
     if t.root == "DECIMAL":
         return bound if found.root in INTEGER_BITS or (found.scale or 0) <= (t.scale or 0) else None
-    return bound if t.root in TIMESTAMPS or {found.root, t.root} <= set(INTEGER_BITS) else None
+    if found.root in INTEGER_BITS and t.root in INTEGER_BITS:
+        return bound if INTEGER_BITS[t.root] >= INTEGER_BITS[found.root] else None
+    return bound if t.root in TIMESTAMPS and (t.precision or 0) >= (found.precision or 0) else None
 
 
 # Which keys there can be

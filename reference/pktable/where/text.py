@@ -94,7 +94,8 @@ def _literal(value: Value, t: DataType) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        # How Spark reads an escape in a string is for the session to say.
+        return f"CAST(X'{value.encode().hex()}' AS STRING)" if "\\" in value or "'" in value else f"'{value}'"
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, (float, Decimal)):

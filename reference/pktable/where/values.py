@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from dataclasses import replace
 from datetime import date
 from decimal import Context, Decimal, InvalidOperation
 from typing import Final
@@ -20,7 +21,9 @@ from pktable.format.types import BINARIES, FLOATS, STRINGS, TIMESTAMPS, DataType
 from pktable.where.tree import BIGINT, BYTES, DOUBLE, INT, INTEGER_BITS, NULL, STRING, Literal
 
 MOST_DIGITS: Final = 38
+MOST_TEXT: Final = 400  # characters of a number, which is more than any double needs
 EXACT: Final = Context(prec=100, traps=[InvalidOperation])
+UNTRAPPED: Final = Context(traps=[])
 EPOCH: Final = date(1970, 1, 1)
 SECOND: Final = 1_000_000_000  # nanoseconds, as in the two below
 DAY: Final = 86_400 * SECOND
@@ -57,6 +60,8 @@ def decimal_type(precision: int, scale: int) -> DataType:
 
 def number_literal(text: str) -> Literal | None:
     """Return an unsigned number as SQL reads it, None if it has too many digits or no place among doubles."""
+    if len(text) > MOST_TEXT:
+        return None
     if "e" in text.lower():
         return None if math.isinf(float(text)) else Literal(float(text), DOUBLE)
     return decimal_literal(Decimal(text)) if "." in text else integer_literal(int(text))
@@ -168,11 +173,17 @@ def parsed(text: str, t: DataType) -> Literal | None:
         value = BOOLEAN_TEXTS.get(text.lower())
     elif t.root == "DATE":
         value = _days(text)
-    elif t.root in FLOATS and (NUMBER.fullmatch(text) or FLOAT_WORD.fullmatch(text)):
-        value = float(text) if t == DOUBLE else nearest_float(float(text))
-    elif (t.root in INTEGER_BITS or t.root == "DECIMAL") and NUMBER.fullmatch(text):
-        number = Decimal(text)
-        if -MOST_DIGITS <= number.adjusted() <= MOST_DIGITS:
+    elif t.root in FLOATS and FLOAT_WORD.fullmatch(text):
+        value = float(text)
+    elif t.root in FLOATS and NUMBER.fullmatch(text):
+        near = float(text) if t == DOUBLE else nearest_float(float(text))
+        is_zero = not re.search("[1-9]", re.split("[eE]", text)[0])
+        value = near if math.isfinite(near) and (near == 0) == is_zero else None
+    elif (
+        (t.root in INTEGER_BITS or t.root == "DECIMAL") and NUMBER.fullmatch(text) and len(text) <= MOST_TEXT
+    ):
+        number = Decimal(text, UNTRAPPED)
+        if number.is_finite() and -MOST_DIGITS <= number.adjusted() <= MOST_DIGITS:
             value = _same_value(number, NULL, t)
     return None if value is None else Literal(value, t)
 
@@ -213,7 +224,13 @@ def as_spelled(literal: Literal, t: DataType) -> Literal:
     """Return text that meets a number or a timestamp as what it spells, which may be finer than ``t``."""
     if isinstance(literal.value, str):
         if t.root in TIMESTAMPS:
-            return timestamp(literal.value) or literal
+            found = timestamp(literal.value) or literal
+            # Text that names no zone is in UTC.
+            return (
+                replace(found, type=replace(found.type, root=t.root))
+                if found.type.root == "TIMESTAMP"
+                else found
+            )
         if (t.root in INTEGER_BITS or t.root == "DECIMAL") and EXACT_NUMBER.fullmatch(literal.value.strip()):
             return decimal_literal(Decimal(literal.value.strip())) or literal
     return literal
