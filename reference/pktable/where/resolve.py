@@ -19,7 +19,7 @@ from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 from sqlglot.dialects.spark import Spark
 
-from pktable.format.types import NESTED, DataType, Field
+from pktable.format.types import NESTED, TIMESTAMPS, DataType, Field
 from pktable.where import tree
 from pktable.where.coerce import CASTS, NUMBERS, arithmetic_type, converted, unify
 from pktable.where.tree import BOOLEAN, BYTES, INT, INTEGER_BITS, NULL, STRING, Expression, Literal
@@ -190,6 +190,10 @@ class Resolver:
     def in_one_type(self, values: list[Expression], node: Node) -> list[Expression]:
         found = unify(values)
         if found is None or any(one.type.root in NESTED for one in found):
+            times = [one.type for one in values if one.type.root in (*TIMESTAMPS, "DATE")]
+            texts = [one.value for one in values if isinstance(one, Literal) and one.type == STRING]
+            if times and texts:
+                raise self.error(f"expected a {times[0]}, found {texts[0]!r}", node)
             kinds = " and ".join(dict.fromkeys(str(one.type) for one in values))
             raise self.error(f"{kinds} do not compare", node)
         return found
