@@ -1,0 +1,77 @@
+"""Rows as callers have them: what converts without loss is taken, all else is refused by the column's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import InvalidRequestError, Table
+from pktable_spec.covers import covers
+
+WORDS = pa.dictionary(pa.int8(), pa.string())
+
+
+def given(column: pa.Array[Any]) -> pa.Table:
+    return pa.table({"k": pa.array(range(len(column)), pa.int64()), "v": column})
+
+
+def stored(table: Table) -> list[Any]:
+    return [row["v"] for row in sorted(table.to_arrow(fresh=True).to_pylist(), key=lambda row: row["k"])]
+
+
+def refused(path: Path, kind: str, column: pa.Array[Any], found: str) -> None:
+    table = Table.create(path, f"k BIGINT, v {kind}", primary_key=["k"])
+    before = set(path.rglob("*"))
+    with pytest.raises(InvalidRequestError, match=f"column v: expected .*, found .*{found}"):
+        table.upsert(given(column))
+    assert set(path.rglob("*")) == before
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.large_list(pa.int32()), [[1, 2], None, [3]]),
+        (pa.list_(pa.float32(), 2), [[1, 2], None, [3, None]]),
+        (pa.list_(pa.large_list(pa.list_(pa.int8(), 1))), [[[[1], [2]], None], None, [[[3]]]]),
+        (pa.binary_view(), [b"a", None, b"long enough to lie elsewhere"]),
+        (pa.list_(pa.binary_view()), [[b"a", None], None]),
+        (WORDS, ["a", None, "a"]),
+        (pa.list_(WORDS), [["a", "b"], None, ["b", None]]),
+        (pa.large_list(WORDS), [["a", "b"], None, ["b", None]]),
+        (pa.struct([("x", WORDS), ("y", pa.int8())]), [{"x": "a", "y": 1}, None, {"x": None, "y": 2}]),
+        (pa.map_(WORDS, WORDS), [[("a", "b")], None, [("b", None), ("c", "c")]]),
+        (pa.map_(pa.string_view(), pa.float16()), [[("a", 0.5)], None, []]),
+        (pa.list_(pa.timestamp("s")), [None, []]),
+        (pa.list_(pa.binary(2)), [[b"ab"], None]),
+        (pa.uint64(), [1, None]),
+        (pa.decimal256(20, 2), [None]),
+    ],
+)
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_table_made_from_an_arrow_schema_takes_rows_of_that_schema(
+    tmp_path: Path, kind: Any, values: list[Any], start: int
+) -> None:
+    rows = given(pa.array(values, kind)).slice(start)
+    table = Table.create(tmp_path, rows.schema, primary_key=["k"])
+    table.upsert(rows)
+    assert stored(table) == values[start:]
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize("view", [pa.list_view, pa.large_list_view])
+def test_views_of_lists_are_refused_and_not_lost(tmp_path: Path, view: Any) -> None:
+    column = pa.array([[1, 2], None, [3, 4]], view(pa.int32()))
+    with pytest.raises(InvalidRequestError, match="list_view"):
+        Table.create(tmp_path / "t", given(column).schema, primary_key=["k"])
+    refused(tmp_path / "u", "ARRAY<INT>", column, "list_view")
+
+
+@covers("TBL-4")
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), WORDS])
+def test_row_kinds_are_strings_of_any_kind(tmp_path: Path, kind: Any) -> None:
+    table = Table.create(tmp_path, "k BIGINT", primary_key=["k"])
+    table.write_changes(pa.table({"k": [1, 2, 1], "op": pa.array(["+I", "+U", "-D"], kind)}), row_kind="op")
+    assert table.to_arrow(fresh=True).to_pylist() == [{"k": 2}]
