@@ -11,6 +11,7 @@ from pktable import InvalidRequestError, Table
 from pktable_spec.covers import covers
 
 WORDS = pa.dictionary(pa.int8(), pa.string())
+AMOUNTS = pa.map_(pa.string(), pa.int64())
 
 
 def given(column: pa.Array[Any]) -> pa.Table:
@@ -75,3 +76,27 @@ def test_row_kinds_are_strings_of_any_kind(tmp_path: Path, kind: Any) -> None:
     table = Table.create(tmp_path, "k BIGINT", primary_key=["k"])
     table.write_changes(pa.table({"k": [1, 2, 1], "op": pa.array(["+I", "+U", "-D"], kind)}), row_kind="op")
     assert table.to_arrow(fresh=True).to_pylist() == [{"k": 2}]
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.uint64()])
+@pytest.mark.parametrize(("digits", "scale", "fits"), [(5, 2, 99), (3, 0, 100), (38, 36, 99), (38, 0, 127)])
+def test_integers_that_fit_into_a_decimal_are_taken(
+    tmp_path: Path, kind: Any, digits: int, scale: int, fits: int
+) -> None:
+    text = f"DECIMAL({digits}, {scale})"
+    values = [1, None, fits]
+    for path, whole, column in (
+        ("plain", text, pa.array(values, kind)),
+        ("in-list", f"ARRAY<{text}>", pa.array([values], pa.list_(kind))),
+    ):
+        table = Table.create(tmp_path / path, f"k BIGINT, v {whole}", primary_key=["k"])
+        table.upsert(given(column))
+        assert stored(table) == column.to_pylist()
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize(("text", "value"), [("DECIMAL(5, 2)", 1000), ("DECIMAL(38, 36)", 2**63 - 1)])
+def test_integers_that_do_not_fit_into_a_decimal_are_refused(tmp_path: Path, text: str, value: int) -> None:
+    refused(tmp_path / "plain", text, pa.array([1, value]), "precision")
+    refused(tmp_path / "in-map", f"MAP<STRING, {text}>", pa.array([[("a", value)]], AMOUNTS), "precision")

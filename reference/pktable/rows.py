@@ -35,6 +35,8 @@ FAMILIES = (
     pt.is_struct,
 )
 
+INTEGER_DIGITS = 20  # of the greatest unsigned integer
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeKind:
@@ -151,7 +153,7 @@ def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa
         raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}")
     try:
         values = values.cast(plain)
-        cast = values.cast(wanted)
+        cast = values.cast(_between(plain, wanted)).cast(wanted)
         # Arrow rounds floats, also inside of lists and structs: what does not come back was not the same.
         same = not _rounds(plain) or cast.cast(plain).equals(values) or _equal_but_for_nan(values, cast)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -185,6 +187,19 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return _plain(kind.value_type)
     parts = _parts(kind)
     return _nested(kind, [_plain(part) for part in parts]) if parts else kind
+
+
+def _between(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """Return the type to cast ``found``, a plain one, to before ``wanted``.
+
+    Arrow casts an integer only to a decimal that holds all integers of its type, but any decimal to a narrower one.
+    """
+    if pt.is_integer(found) and pt.is_decimal(wanted):
+        fits = INTEGER_DIGITS + wanted.scale <= 38  # decimals of more digits take some times longer
+        return pa.decimal128(38, wanted.scale) if fits else pa.decimal256(76, wanted.scale)
+    inside = zip(_parts(found), _parts(wanted), strict=False)  # null has no parts
+    parts = [_between(*pair) for pair in inside]
+    return _nested(wanted, parts) if parts else wanted
 
 
 def _parts(kind: pa.DataType) -> list[pa.DataType]:
