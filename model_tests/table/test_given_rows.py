@@ -12,6 +12,7 @@ from pktable_spec.covers import covers
 
 WORDS = pa.dictionary(pa.int8(), pa.string())
 AMOUNTS = pa.map_(pa.string(), pa.int64())
+AMOUNTS_IN_FLOATS = pa.map_(pa.string(), pa.float64())
 
 
 def given(column: pa.Array[Any]) -> pa.Table:
@@ -100,3 +101,39 @@ def test_integers_that_fit_into_a_decimal_are_taken(
 def test_integers_that_do_not_fit_into_a_decimal_are_refused(tmp_path: Path, text: str, value: int) -> None:
     refused(tmp_path / "plain", text, pa.array([1, value]), "precision")
     refused(tmp_path / "in-map", f"MAP<STRING, {text}>", pa.array([[("a", value)]], AMOUNTS), "precision")
+
+
+NAN = float("nan")
+NANS_INSIDE = [
+    ("ARRAY<FLOAT>", pa.list_(pa.float64()), [[NAN, 0.5], None, [], [None]]),
+    ("ARRAY<DOUBLE>", pa.list_(pa.float32()), [[NAN, 0.5], None, [], [None]]),
+    ("ARRAY<DOUBLE>", pa.list_(pa.float16()), [[NAN, 0.5], None, [], [None]]),
+    ("ARRAY<FLOAT>", pa.list_(pa.float64(), 2), [[NAN, 0.5], None, [None, NAN]]),
+    ("ROW<x FLOAT>", pa.struct([("x", pa.float64())]), [{"x": NAN}, None, {"x": None}, {"x": 0.5}]),
+    ("MAP<STRING, FLOAT>", AMOUNTS_IN_FLOATS, [[("a", NAN)], None, [], [("b", 0.5), ("c", None)]]),
+]
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize(("text", "kind", "values"), NANS_INSIDE)
+@pytest.mark.parametrize("start", [0, 1])
+def test_nan_inside_of_a_value_is_no_loss_of_precision(
+    tmp_path: Path, text: str, kind: Any, values: list[Any], start: int
+) -> None:
+    table = Table.create(tmp_path, f"k BIGINT, v {text}", primary_key=["k"])
+    table.upsert(given(pa.array(values, kind)).slice(start))
+    assert str(stored(table)) == str(values[start:])
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize(
+    ("text", "kind", "values"),
+    [
+        ("ARRAY<FLOAT>", pa.list_(pa.float64()), [[NAN, 0.1]]),
+        ("ROW<x FLOAT, y FLOAT>", pa.struct(dict.fromkeys("xy", pa.float64())), [{"x": NAN, "y": 0.1}]),
+        ("MAP<STRING, FLOAT>", AMOUNTS_IN_FLOATS, [[], None, [("a", NAN), ("b", 0.1)]]),
+        ("ARRAY<ARRAY<FLOAT>>", pa.list_(pa.list_(pa.float64())), [[[NAN], None, [0.1]]]),
+    ],
+)
+def test_a_nan_hides_no_loss_of_precision(tmp_path: Path, text: str, kind: Any, values: list[Any]) -> None:
+    refused(tmp_path, text, pa.array(values, kind), "more precision")
