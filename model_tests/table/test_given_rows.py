@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
+from pktable.format.types import parse_type, to_arrow
 from pktable_spec.covers import covers
 
 WORDS = pa.dictionary(pa.int8(), pa.string())
@@ -137,3 +138,56 @@ def test_nan_inside_of_a_value_is_no_loss_of_precision(
 )
 def test_a_nan_hides_no_loss_of_precision(tmp_path: Path, text: str, kind: Any, values: list[Any]) -> None:
     refused(tmp_path, text, pa.array(values, kind), "more precision")
+
+
+def hiding(kind: Any, values: list[Any], null: int) -> pa.Array[Any]:
+    """Return ``values`` with a null at ``null`` under which the value is still there."""
+    full = pa.array(values, kind)
+    mask = pa.array([i == null for i in range(len(values))])
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays(
+            [full.field(i) for i in range(kind.num_fields)], fields=list(kind), mask=mask
+        )
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(full.offsets, full.keys, full.items, kind, mask=mask)
+    return pa.ListArray.from_arrays(full.offsets, full.values, kind, mask=mask)
+
+
+NOT_NULL_INSIDE = [
+    ("ARRAY<INT NOT NULL>", pa.list_(pa.int32()), [[1, 2], [1, None], [3]]),
+    ("ARRAY<BIGINT NOT NULL>", pa.large_list(pa.int32()), [[1, 2], [1, None], [3]]),
+    ("ARRAY<INT NOT NULL>", pa.list_(pa.null()), [[], [None], []]),
+    ("MAP<STRING, INT NOT NULL>", pa.map_(pa.string(), pa.int32()), [[("a", 1)], [("b", None)], []]),
+    ("ROW<x INT NOT NULL, y INT>", pa.struct(dict.fromkeys("xy", pa.int32())), [{"x": 1}, {"y": 1}, {"x": 2}]),
+    ("ARRAY<ROW<x INT NOT NULL>>", pa.list_(pa.struct([("x", pa.int32())])), [[None], [{}], [{"x": 1}]]),
+    ("ROW<x ARRAY<INT NOT NULL>>", pa.struct([("x", pa.list_(pa.int32()))]), [{}, {"x": [None]}, {"x": [2]}]),
+]  # fmt: skip
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize(("text", "kind", "values"), NOT_NULL_INSIDE)
+@pytest.mark.parametrize("as_declared", [False, True])
+def test_a_null_inside_of_a_value_is_refused_where_its_type_has_none(
+    tmp_path: Path, text: str, kind: Any, values: list[Any], as_declared: bool
+) -> None:
+    kind = to_arrow(parse_type(text)) if as_declared else kind
+    column = pa.array(values, kind)
+    refused(tmp_path / "whole", text, column, "null")
+    refused(tmp_path / "slice", text, column.slice(1, 1), "null")
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize(("text", "kind", "values"), NOT_NULL_INSIDE)
+@pytest.mark.parametrize("as_declared", [False, True])
+def test_a_null_that_is_not_in_the_rows_is_no_null_of_theirs(
+    tmp_path: Path, text: str, kind: Any, values: list[Any], as_declared: bool
+) -> None:
+    table = Table.create(tmp_path, f"k BIGINT, v {text}", primary_key=["k"])
+    kind = to_arrow(parse_type(text)) if as_declared else kind
+    rows = given(pa.array(values, kind))
+    for column in (rows.slice(2), rows.slice(1, 0)):
+        table.upsert(column)
+    if not pa.types.is_large_list(kind):
+        table.upsert(given(hiding(kind, values, null=1)))
+        assert stored(table)[1] is None
+    assert stored(table)[-1:] == pa.array(values[2:], to_arrow(parse_type(text))).to_pylist()
