@@ -191,3 +191,57 @@ def test_a_null_that_is_not_in_the_rows_is_no_null_of_theirs(
         table.upsert(given(hiding(kind, values, null=1)))
         assert stored(table)[1] is None
     assert stored(table)[-1:] == pa.array(values[2:], to_arrow(parse_type(text))).to_pylist()
+
+
+NOT_TEXT = pa.array([b"ok", b"a\xffb", b"fine"]).cast(pa.binary())
+THREE = pa.array([0, 1, 2, 3], pa.int32())
+
+
+def as_strings(kind: Any) -> pa.Array[Any]:
+    """Return strings of ``kind``, the second no UTF-8: Arrow does not look."""
+    binary: Any = NOT_TEXT.cast({pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}[kind])
+    return pa.Array.from_buffers(kind, len(binary), binary.buffers())
+
+
+BYTES = as_strings(pa.string())
+NOT_UTF8 = [
+    ("STRING", BYTES),
+    ("VARCHAR(9)", as_strings(pa.large_string())),
+    ("STRING", pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), BYTES)),
+    ("ARRAY<STRING>", pa.ListArray.from_arrays(THREE, BYTES)),
+    ("ROW<x STRING>", pa.StructArray.from_arrays([BYTES], ["x"])),
+    ("MAP<STRING, INT>", pa.MapArray.from_arrays(THREE, BYTES, pa.array([1, 2, 3], pa.int32()))),
+    ("MAP<INT, STRING>", pa.MapArray.from_arrays(THREE, pa.array([1, 2, 3], pa.int32()), BYTES)),
+]
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize(("text", "column"), NOT_UTF8)
+def test_strings_that_are_no_utf8_are_refused(tmp_path: Path, text: str, column: pa.Array[Any]) -> None:
+    refused(tmp_path / "whole", text, column, "UTF8")
+    refused(tmp_path / "slice", text, column.slice(1, 1), "UTF8")
+
+
+@covers("TBL-8")
+@pytest.mark.parametrize(("text", "column"), NOT_UTF8)
+def test_strings_that_are_not_in_the_rows_may_be_anything(
+    tmp_path: Path, text: str, column: pa.Array[Any]
+) -> None:
+    table = Table.create(tmp_path, f"k BIGINT, v {text}", primary_key=["k"])
+    table.upsert(given(column).slice(2))
+    assert stored(table) == column.slice(2).to_pylist()
+
+
+@covers("TBL-2", "TBL-4", "TBL-8")
+def test_keys_partitions_and_row_kinds_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k STRING, p STRING", primary_key=["k", "p"], partition_by=["p"])
+    before = set(tmp_path.rglob("*"))
+    text = pa.array(["a"] * 3)
+    for column in ("k", "p"):
+        rows = pa.table({"k": text, "p": text, column: BYTES})
+        for change in (table.upsert, table.delete):
+            with pytest.raises(InvalidRequestError, match=f"column {column}: expected .* UTF8"):
+                change(rows)
+    with pytest.raises(InvalidRequestError, match=r"row kinds in 'op': .* UTF8"):
+        table.write_changes(pa.table({"k": text, "p": text, "op": BYTES}), row_kind="op")
+    assert set(tmp_path.rglob("*")) == before

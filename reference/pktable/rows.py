@@ -18,7 +18,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
 from pktable.format.schema import TableSchema
-from pktable.format.types import FLOATS, DataType, Field, to_arrow
+from pktable.format.types import FLOATS, STRINGS, DataType, Field, to_arrow
 
 # A type converts to a type of the same family if every value does; nothing is parsed or rounded.
 FAMILIES = (
@@ -107,6 +107,9 @@ def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.i
     symbols = any(of_type(values.type) for of_type in (pt.is_string, pt.is_large_string, pt.is_string_view))
     if symbols:
         values = values.cast(pa.string())
+        wrong = next(filter(None, map(_not_utf8, values.chunks)), "")
+        if wrong:
+            raise InvalidRequestError(f"row kinds in {column!r}: expected strings, found {wrong}")
     elif not pt.is_integer(values.type):
         raise InvalidRequestError(
             f"row kinds in {column!r}: expected strings or integers, found {values.type}"
@@ -136,32 +139,44 @@ def _column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
         raise InvalidRequestError(
             f"column {field.name}: expected {field.type}, found {values.null_count} nulls"
         )
-    if _has_not_null(field.type):
+    if _checked(field.type):
         return pa.chunked_array([_sound(chunk, field) for chunk in values.chunks], wanted)
     return values
 
 
-def _has_not_null(t: DataType) -> bool:
-    return any(not child.type.nullable or _has_not_null(child.type) for child in t.children)
+def _checked(t: DataType) -> bool:
+    """Whether arrays of ``t`` can hold what it does not allow: nulls inside of values, or strings that are none."""
+    return t.root in STRINGS or any(not child.type.nullable or _checked(child.type) for child in t.children)
 
 
 def _sound(values: pa.Array, field: Field) -> pa.Array:
-    """Return ``values`` in the type of ``field``. Raises InvalidRequestError for a null in a part that has none."""
+    """Return ``values`` in the type of ``field``. Raises InvalidRequestError for what it does not allow."""
     # Leaving out what lies under a null costs a copy, and mostly makes no difference.
-    suspect = bool(_null_inside(values, field, exact=False))
-    found = _null_inside(values, field, exact=True) if suspect else ""
+    suspect = bool(_defect(values, field, exact=False))
+    found = _defect(values, field, exact=True) if suspect else ""
     if found:
         raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}")
     return values if not suspect and values.type == to_arrow(field.type) else _declared(values, field.type)
 
 
-def _null_inside(values: pa.Array, field: Field, *, exact: bool) -> str:
-    """Return where in ``values`` there is a null that ``field`` does not allow, nothing if nowhere."""
+def _defect(values: pa.Array, field: Field, *, exact: bool) -> str:
+    """Return what in ``values`` the type of ``field`` does not allow, nothing if all is well."""
     if not field.type.nullable and values.null_count:
         return f"null in {field.name}"
+    if field.type.root in STRINGS:
+        wrong = _not_utf8(values)
+        return f"{wrong} in {field.name}" if wrong else ""
     parts = zip(_inside(values, exact=exact), field.type.children, strict=True)
-    found = (_null_inside(part, child, exact=exact) for part, child in parts)
-    return next((f"{where} of {field.name}" for where in found if where), "")
+    found = (_defect(part, child, exact=exact) for part, child in parts)
+    return next((f"{defect} of {field.name}" for defect in found if defect), "")
+
+
+def _not_utf8(strings: pa.Array) -> str:
+    try:
+        strings.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return str(error)
+    return ""
 
 
 def _declared(values: pa.Array, t: DataType) -> pa.Array:
@@ -204,8 +219,7 @@ def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa
     try:
         values = values.cast(plain)
         # What must not be null is told by `_sound`: Arrow looks for nulls even under nulls.
-        last = _plain(wanted) if _has_not_null(field.type) else wanted
-        cast = values.cast(_between(plain, wanted)).cast(last)
+        cast = values.cast(_between(plain, wanted)).cast(_plain(wanted))
         # Arrow rounds floats, also inside of lists and structs: what does not come back was not the same.
         same = not _rounds(plain) or _equal(values, cast.cast(plain))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
