@@ -245,3 +245,31 @@ def test_keys_partitions_and_row_kinds_that_are_no_utf8_are_refused(tmp_path: Pa
     with pytest.raises(InvalidRequestError, match=r"row kinds in 'op': .* UTF8"):
         table.write_changes(pa.table({"k": text, "p": text, "op": BYTES}), row_kind="op")
     assert set(tmp_path.rglob("*")) == before
+
+
+@covers("TBL-8", "META-9")
+@pytest.mark.parametrize("character", ["a", "é", "/", "😀"])
+def test_a_partition_whose_directory_has_too_long_a_name_is_refused(tmp_path: Path, character: str) -> None:
+    table = Table.create(tmp_path, "k INT, p STRING, v INT", primary_key=["k", "p"], partition_by=["p"])
+    bytes_each = 3 if character == "/" else len(character.encode())
+    longest = character * ((255 - len("p=")) // bytes_each)
+    table.upsert(pa.table({"k": [1], "p": [longest], "v": [1]}))
+    table.delete(pa.table({"k": [1], "p": [longest]}))
+    before = set(tmp_path.rglob("*"))
+    rows = pa.table({"k": [1, 2], "p": ["short", longest + character], "v": [1, 2]})
+    for change, given_rows in ((table.upsert, rows), (table.delete, rows.drop_columns(["v"]))):
+        with pytest.raises(
+            InvalidRequestError, match=r"partition column p: .* at most 255 bytes, found 25\d"
+        ):
+            change(given_rows)
+    assert set(tmp_path.rglob("*")) == before
+
+
+@covers("TBL-8", "META-9")
+def test_a_partition_column_may_itself_make_the_name_too_long(tmp_path: Path) -> None:
+    name = "n" * 250
+    table = Table.create(tmp_path, f"k INT, {name} INT", primary_key=["k", name], partition_by=[name])
+    table.upsert(pa.table({"k": [1], name: [1234]}))
+    with pytest.raises(InvalidRequestError, match=f"partition column {name}: .* found 256 bytes"):
+        table.upsert(pa.table({"k": [1], name: [12345]}))
+    assert table.to_arrow(fresh=True).num_rows == 1

@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 from pktable_spec.errors import InvalidRequestError
+from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
+from pktable.format.data_file import escaped, partition_path
 from pktable.format.schema import TableSchema
-from pktable.format.types import FLOATS, STRINGS, DataType, Field, to_arrow
+from pktable.format.types import FLOATS, STRINGS, DataType, Field, to_arrow, values_of
 
 # A type converts to a type of the same family if every value does; nothing is parsed or rounded.
 FAMILIES = (
@@ -36,6 +38,9 @@ FAMILIES = (
 )
 
 INTEGER_DIGITS = 20  # of the greatest unsigned integer
+DIRECTORY_BYTES = 255  # of a name, encoded, in any file system we know
+SPELLED_BYTES = 64  # more than any value takes that is no string
+SHOWN = 64  # code points of a name that is too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
     _expect_names(rows.column_names, names)
     keys = schema.primary_keys
     columns = [(_key_column if f.name in keys else _column)(rows.column(f.name), f) for f in schema.fields]
-    return pa.table(columns, names=names)
+    return _with_directories(pa.table(columns, names=names), schema)
 
 
 def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
@@ -89,7 +94,38 @@ def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
             columns.append(_key_column(rows.column(field.name), field))
         else:
             columns.append(pa.chunked_array([_empty(field, rows.num_rows)]))
-    return pa.table(columns, names=[field.name for field in schema.fields])
+    table = pa.table(columns, names=[field.name for field in schema.fields])
+    return _with_directories(table, schema)
+
+
+def _with_directories(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return ``rows``. Raises InvalidRequestError if a file system can have no directory for one. Clauses: META-9."""
+    for field in schema.partition_fields:
+        for value in _long_values(rows.column(field.name), field):
+            options = parse_options(schema.options)
+            name = partition_path(
+                [value],
+                [field],
+                legacy_names=options.partition_legacy_names,
+                default_name=options.partition_default_name,
+            )
+            found = len(name.encode())
+            if found > DIRECTORY_BYTES:
+                raise InvalidRequestError(
+                    f"partition column {field.name}: expected values that make directory names of at most "
+                    f"{DIRECTORY_BYTES} bytes, found {found} bytes for {name[:SHOWN]}..."
+                )
+    return rows
+
+
+def _long_values(values: pa.ChunkedArray, field: Field) -> list[Any]:
+    """Return those partition values, each once, whose directory may have too long a name; mostly none."""
+    room = DIRECTORY_BYTES - len(f"{escaped(field.name)}=".encode())
+    if field.type.root in STRINGS:  # of which encoding makes three bytes of one at most
+        values = values.filter(pc.greater(pc.binary_length(values), room // 3))
+    elif room >= SPELLED_BYTES:
+        return []
+    return values_of(pc.unique(values), field.type)
 
 
 def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.int8]]:
