@@ -13,6 +13,7 @@ from pktable_spec.covers import covers
 
 WORDS = pa.dictionary(pa.int8(), pa.string())
 AMOUNTS = pa.map_(pa.string(), pa.int64())
+VIEWED = pa.struct([("x", pa.float64()), ("b", pa.binary_view())])
 AMOUNTS_IN_FLOATS = pa.map_(pa.string(), pa.float64())
 
 
@@ -112,6 +113,7 @@ NANS_INSIDE = [
     ("ARRAY<FLOAT>", pa.list_(pa.float64(), 2), [[NAN, 0.5], None, [None, NAN]]),
     ("ROW<x FLOAT>", pa.struct([("x", pa.float64())]), [{"x": NAN}, None, {"x": None}, {"x": 0.5}]),
     ("MAP<STRING, FLOAT>", AMOUNTS_IN_FLOATS, [[("a", NAN)], None, [], [("b", 0.5), ("c", None)]]),
+    ("ROW<x FLOAT, b BYTES>", VIEWED, [{"x": NAN, "b": b"a"}, None, {"x": NAN, "b": None}]),
 ]
 
 

@@ -158,12 +158,14 @@ def related(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return ``kind`` with a plain list for every other one and without dictionaries, in all its parts.
+    """Return ``kind`` with a plain list for every other one, without dictionaries and views, in all its parts.
 
-    Arrow casts dictionaries to the type of their values and to no other.
+    Arrow casts dictionaries to the type of their values and to no other, and takes no rows out of views.
     """
     if pt.is_dictionary(kind):
         return _plain(kind.value_type)
+    if pt.is_string_view(kind) or pt.is_binary_view(kind):
+        return pa.string() if pt.is_string_view(kind) else pa.binary()
     parts = _parts(kind)
     return _nested(kind, [_plain(part) for part in parts]) if parts else kind
 
