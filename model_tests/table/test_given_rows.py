@@ -275,3 +275,11 @@ def test_a_partition_column_may_itself_make_the_name_too_long(tmp_path: Path) ->
     with pytest.raises(InvalidRequestError, match=f"partition column {name}: .* found 256 bytes"):
         table.upsert(pa.table({"k": [1], name: [12345]}))
     assert table.to_arrow(fresh=True).num_rows == 1
+
+
+@covers("TBL-8")
+def test_a_dictionary_without_the_word_that_is_asked_of_it_is_refused(tmp_path: Path) -> None:
+    numbers = pa.array([0, 7], pa.int8())
+    refused(
+        tmp_path, "STRING", pa.DictionaryArray.from_arrays(numbers, pa.array(["a"]), safe=False), "bounds"
+    )

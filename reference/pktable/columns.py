@@ -135,7 +135,7 @@ def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa
         cast = values.cast(_between(plain, wanted)).cast(_plain(wanted))
         # Arrow rounds floats, also inside of lists and structs: what does not come back was not the same.
         same = not _rounds(plain) or _equal(values, cast.cast(plain))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowIndexError) as error:
         raise InvalidRequestError(
             f"column {field.name}: expected {field.type}, found {found}: {error}"
         ) from None
