@@ -16,6 +16,7 @@ SHARED = ("pktable_spec.vocabulary", "pktable_spec.options", "pktable_spec.error
 # The layers, lowest first: a package imports those in lines above its own, and itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("pktable.format", "pktable.store", "pktable.git_history"),
+    ("pktable.columns",),
     ("pktable.where", "pktable.rows", "pktable.lsm"),
     ("pktable.predicate",),
     ("pktable.bucket",),

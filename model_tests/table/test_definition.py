@@ -63,11 +63,25 @@ def test_an_option_that_is_not_implemented_is_refused_by_name(
 
 @covers("TBL-9")
 @pytest.mark.parametrize(
-    ("option", "value"), [("bucket", "two"), ("write-only", "yes"), ("target-file-size", "big")]
+    ("option", "value"),
+    [
+        ("bucket", "two"),
+        ("bucket", str(1 << 31)),
+        ("num-sorted-run.compaction-trigger", str(1 << 31)),
+        ("compaction.size-ratio", str(-(1 << 31) - 1)),
+        ("write-only", "yes"),
+        ("target-file-size", "big"),
+    ],
 )
 def test_a_malformed_option_is_refused(tmp_path: Path, option: str, value: str) -> None:
     with pytest.raises(InvalidRequestError, match=option):
         Table.create(tmp_path / "t", "k INT", primary_key=["k"], options={option: value})
+
+
+@covers("TBL-9")
+def test_the_greatest_integer_of_java_is_one(tmp_path: Path) -> None:
+    options = {"bucket": str((1 << 31) - 1)}
+    assert Table.create(tmp_path, "k INT", primary_key=["k"], options=options).schema.options == options
 
 
 @covers("TBL-3", "META-1")

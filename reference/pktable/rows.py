@@ -1,4 +1,4 @@
-"""The caller's rows, checked and brought to the table's types before anything is written.
+"""The caller's rows, checked and brought to the table's columns before anything is written.
 
 Clauses: TBL-2, TBL-4, TBL-8.
 """
@@ -6,7 +6,6 @@ Clauses: TBL-2, TBL-4, TBL-8.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,24 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 from pktable_spec.errors import InvalidRequestError
+from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
+from pktable.columns import conform_column, conform_key_column, empty_column, not_utf8
+from pktable.format.data_file import escaped, partition_path
 from pktable.format.schema import TableSchema
-from pktable.format.types import FLOATS, Field, to_arrow
+from pktable.format.types import STRINGS, Field, values_of
 
-# A type converts to a type of the same family if every value does; nothing is parsed or rounded.
-FAMILIES = (
-    pt.is_boolean,
-    lambda t: pt.is_integer(t) or pt.is_decimal(t),
-    lambda t: pt.is_floating(t),
-    lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t),
-    lambda t: pt.is_binary(t) or pt.is_large_binary(t) or pt.is_fixed_size_binary(t),
-    pt.is_date,
-    pt.is_timestamp,
-    pt.is_list,
-    pt.is_map,
-    pt.is_struct,
-)
+DIRECTORY_BYTES = 255  # of a name, encoded, in any file system we know
+SPELLED_BYTES = 64  # more than any value takes that is no string
+SHOWN = 64  # code points of a name that is too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +61,11 @@ def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """
     names = [field.name for field in schema.fields]
     _expect_names(rows.column_names, names)
-    keys = schema.primary_keys
-    columns = [(_key_column if f.name in keys else _column)(rows.column(f.name), f) for f in schema.fields]
-    return pa.table(columns, names=names)
+    columns = []
+    for field in schema.fields:
+        conformed = conform_key_column if field.name in schema.primary_keys else conform_column
+        columns.append(conformed(rows.column(field.name), field))
+    return _with_directories(pa.table(columns, names=names), schema)
 
 
 def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
@@ -83,10 +77,41 @@ def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
     columns = []
     for field in schema.fields:
         if field.name in schema.primary_keys:
-            columns.append(_key_column(rows.column(field.name), field))
+            columns.append(conform_key_column(rows.column(field.name), field))
         else:
-            columns.append(pa.chunked_array([_empty(field, rows.num_rows)]))
-    return pa.table(columns, names=[field.name for field in schema.fields])
+            columns.append(pa.chunked_array([empty_column(field, rows.num_rows)]))
+    table = pa.table(columns, names=[field.name for field in schema.fields])
+    return _with_directories(table, schema)
+
+
+def _with_directories(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return ``rows``. Raises InvalidRequestError if a file system can have no directory for one. Clauses: META-9."""
+    for field in schema.partition_fields:
+        for value in _long_values(rows.column(field.name), field):
+            options = parse_options(schema.options)
+            name = partition_path(
+                [value],
+                [field],
+                legacy_names=options.partition_legacy_names,
+                default_name=options.partition_default_name,
+            )
+            found = len(name.encode())
+            if found > DIRECTORY_BYTES:
+                raise InvalidRequestError(
+                    f"partition column {field.name}: expected values that make directory names of at most "
+                    f"{DIRECTORY_BYTES} bytes, found {found} bytes for {name[:SHOWN]}..."
+                )
+    return rows
+
+
+def _long_values(values: pa.ChunkedArray, field: Field) -> list[Any]:
+    """Return those partition values, each once, whose directory may have too long a name; mostly none."""
+    room = DIRECTORY_BYTES - len(f"{escaped(field.name)}=".encode())
+    if field.type.root in STRINGS:  # of which encoding makes three bytes of one at most
+        values = values.filter(pc.greater(pc.binary_length(values), room // 3))
+    elif room >= SPELLED_BYTES:
+        return []
+    return values_of(pc.unique(values), field.type)
 
 
 def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.int8]]:
@@ -101,16 +126,19 @@ def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.i
     values = rows.column(column)
     if pt.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    symbols = pt.is_string(values.type) or pt.is_large_string(values.type)
-    if not symbols and not pt.is_integer(values.type):
+    symbols = any(of_type(values.type) for of_type in (pt.is_string, pt.is_large_string, pt.is_string_view))
+    if symbols:
+        values = values.cast(pa.string())
+        wrong = next(filter(None, map(not_utf8, values.chunks)), "")
+        if wrong:
+            raise InvalidRequestError(f"row kinds in {column!r}: expected strings, found {wrong}")
+    elif not pt.is_integer(values.type):
         raise InvalidRequestError(
             f"row kinds in {column!r}: expected strings or integers, found {values.type}"
         )
     known = pa.array(ROW_KIND_SYMBOLS) if symbols else pa.array([int(kind) for kind in RowKind])
     # An integer that does not fit is no row kind either.
-    found = pc.index_in(
-        values.cast(known.type, safe=False) if symbols else values, value_set=known.cast(values.type)
-    )
+    found = pc.index_in(values, value_set=known.cast(values.type))
     if found.null_count:
         row = pc.index(pc.is_null(found), True).as_py()
         raise InvalidRequestError(
@@ -123,90 +151,3 @@ def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.i
 def _expect_names(found: list[str], expected: list[str]) -> None:
     if sorted(found) != sorted(expected):
         raise InvalidRequestError(f"columns: expected {', '.join(expected)}, found {', '.join(found)}")
-
-
-def _column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    wanted = to_arrow(field.type)
-    if values.type != wanted:
-        values = _converted(values, field, wanted)
-    if not field.type.nullable and values.null_count:
-        raise InvalidRequestError(
-            f"column {field.name}: expected {field.type}, found {values.null_count} nulls"
-        )
-    return values
-
-
-def _key_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    """Return a column of the primary key, every NaN as the one NaN: they are one key, in one bucket. Clauses: MRG-5."""
-    column = _column(values, field)
-    if field.type.root not in FLOATS:
-        return column
-    return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
-
-
-def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa.ChunkedArray:
-    found = values.type
-    if pt.is_dictionary(found):
-        return _converted(values.cast(found.value_type), field, wanted)
-    if not related(found, wanted):
-        raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}")
-    try:
-        cast = values.cast(wanted)
-        # Arrow rounds floats, also inside of lists and structs: what does not come back was not the same.
-        same = not _rounds(found) or cast.cast(found).equals(values) or _equal_but_for_nan(values, cast)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidRequestError(
-            f"column {field.name}: expected {field.type}, found {found}: {error}"
-        ) from None
-    if not same:
-        raise InvalidRequestError(
-            f"column {field.name}: expected {field.type}, found values of more precision"
-        )
-    return cast
-
-
-def related(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of ``found`` may be taken as ``wanted``: of one family, in all their parts."""
-    if pt.is_null(found):
-        return True
-    if not any(family(found) and family(wanted) for family in FAMILIES):
-        return False
-    if pt.is_map(wanted):
-        return related(found.key_type, wanted.key_type) and related(found.item_type, wanted.item_type)
-    if pt.is_list(wanted):
-        return related(found.value_type, wanted.value_type)
-    if pt.is_struct(wanted):
-        return [part.name for part in found] == [part.name for part in wanted] and all(
-            related(left.type, right.type) for left, right in zip(found, wanted, strict=True)
-        )
-    return True
-
-
-def _rounds(kind: pa.DataType) -> bool:
-    return pt.is_floating(kind) or any(_rounds(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _equal_but_for_nan(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
-    if not pt.is_floating(before.type):
-        return False
-    left: Any = before.to_numpy()
-    right: Any = after.cast(before.type).to_numpy()
-    return bool(np.array_equal(left, right, equal_nan=True))
-
-
-def _empty(field: Field, count: int) -> pa.Array:
-    """Return values for a column that a retraction does not name; they are never visible."""
-    kind = to_arrow(field.type)
-    if field.type.nullable:
-        return pa.nulls(count, kind)
-    if pt.is_list(kind) or pt.is_map(kind):
-        return pa.array([[]] * count, kind)
-    if pt.is_struct(kind):
-        children = [_empty(child, count) for child in field.type.children]
-        return pa.StructArray.from_arrays(children, fields=list(kind))
-    if pt.is_string(kind) or pt.is_binary(kind):
-        return pa.array([""] * count).cast(kind)
-    if pt.is_decimal(kind):
-        return pa.array([Decimal(0)] * count, kind)
-    whole = pa.array([0] * count, pa.int64() if pt.is_timestamp(kind) else pa.int32())
-    return whole.cast(kind)

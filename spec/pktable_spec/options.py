@@ -31,6 +31,8 @@ UNITS = {
     "gb": 1 << 30,
 }
 
+JAVA_INT: Final = 1 << 31
+
 # Options that name where a table lies or describe it; they change nothing that is written or read.
 HARMLESS = frozenset({"path", "type", "owner", "comment", "metadata.iceberg.storage"})
 
@@ -205,10 +207,16 @@ def _boolean(name: str, value: str) -> bool:
 
 
 def _integer(name: str, value: str) -> int:
+    """Return an integer that Paimon, too, can hold."""
     try:
-        return int(value)
+        number = int(value)
     except ValueError:
         raise InvalidRequestError(f"option {name}={value!r}: expected an integer") from None
+    if not -JAVA_INT <= number < JAVA_INT:
+        raise InvalidRequestError(
+            f"option {name}={value!r}: expected an integer from {-JAVA_INT} to {JAVA_INT - 1}"
+        )
+    return number
 
 
 def _positive(name: str, value: str) -> int:
