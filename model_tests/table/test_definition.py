@@ -28,6 +28,7 @@ def files_under(path: Path) -> set[str]:
         ("k INT, v INT", ["k"], ["k"], "partition keys"),
         ("k ARRAY<INT>, v INT", ["k"], [], "atomic"),
         ("_KEY_a INT, v INT", ["v"], [], "_KEY_"),
+        ("__pktable_kind INT, v INT", ["v"], [], "__pktable_"),
         ("k NOTATYPE", ["k"], [], "type"),
     ],
 )

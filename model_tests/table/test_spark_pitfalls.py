@@ -134,8 +134,8 @@ def test_damage_is_not_passed_over(tmp_path: Path) -> None:
 
 
 @covers("RD-1", "RD-7")
-@pytest.mark.parametrize("name", ["_metadata", "_Tmp_metadata_row_index", "__pktable_order"])
-def test_columns_may_be_called_as_spark_or_pktable_calls_its_own(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["_metadata", "_Tmp_metadata_row_index"])
+def test_columns_may_be_called_as_spark_calls_its_own(tmp_path: Path, name: str) -> None:
     spark = spark_session()
     columns = f"k INT, {name} ROW<file_name STRING, row_index BIGINT>"
     table = Table.create(tmp_path, columns, primary_key=["k"], options=DV, spark=spark)

@@ -85,11 +85,13 @@ def _check(schema: TableSchema) -> None:
     options = parse_options(schema.options)
     options.require_writable()
     _expect("columns", bool(names) and len(set(names)) == len(names), "unique names", names)
-    reserved = [n for n in names if n.startswith(KEY_PREFIX) or n in (SEQUENCE_NUMBER, VALUE_KIND)]
+    # The last are those of columns that rows have only while they are at work.
+    prefixes = (KEY_PREFIX, "__pktable_")
+    reserved = [n for n in names if n.startswith(prefixes) or n in (SEQUENCE_NUMBER, VALUE_KIND)]
     _expect(
         "columns",
         not reserved,
-        f"no name beginning with {KEY_PREFIX}, nor {SEQUENCE_NUMBER}, {VALUE_KIND}",
+        f"no name beginning with {' or '.join(prefixes)}, nor {SEQUENCE_NUMBER}, {VALUE_KIND}",
         reserved,
     )
     keys = schema.primary_keys
