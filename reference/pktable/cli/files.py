@@ -6,9 +6,7 @@ In CSV a field that is not there at all is null and ``""`` is the empty string. 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +15,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.cli.values import as_column, from_json, from_text
+from pktable.cli.values import as_column, from_json, from_text, load
 from pktable.format.types import DataType, Field
 
 KIND: Final = DataType("STRING")
@@ -67,7 +65,7 @@ def _jsonl(path: Path, known: Mapping[str, Field]) -> pa.Table:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, parse_float=Decimal)
+                row = load(line)
             except ValueError as error:
                 raise InvalidRequestError(f"{path}, line {number}: expected a JSON object: {error}") from None
             if not isinstance(row, dict):

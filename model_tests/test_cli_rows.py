@@ -1,0 +1,117 @@
+"""Rows that the command line reads from files: each is what its text says, or is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable import Table
+from pktable.cli import run
+from pktable.cli.files import read_rows
+from pktable.format.types import parse_columns
+from pktable_spec.errors import InvalidRequestError
+
+COLUMNS = (
+    "id BIGINT, v VARCHAR(9), y BYTES, d DATE, w TIMESTAMP(9), f DOUBLE, e FLOAT, n INT, b BOOLEAN, l ARRAY<INT>, "
+    "a ARRAY<STRING>, m MAP<STRING, STRING>, i MAP<INT, DATE>, r ROW<p STRING, q DECIMAL(3, 1)>, "
+    "k ROW<p STRING NOT NULL>, t ROW<w TIMESTAMP(9)>"
+)
+
+
+def rows_of(path: Path, body: str, row_kind: str | None = None) -> list[dict[str, Any]]:
+    path.write_text(body, "utf-8")
+    found: list[dict[str, Any]] = read_rows(path, parse_columns(COLUMNS), row_kind).to_pylist()
+    return found
+
+
+def both_forms(name: str, json_text: str) -> list[tuple[str, str]]:
+    """Return a file of JSON lines and one of CSV that hold the same nested value."""
+    quoted = json_text.replace('"', '""')
+    return [("r.jsonl", f'{{"{name}": {json_text}}}\n'), ("r.csv", f'{name},id\n"{quoted}",1\n')]
+
+
+# Shapes
+
+
+@pytest.mark.parametrize(
+    ("name", "json_text"),
+    [
+        ("m", '{"ab": ["x"]}'),
+        ("m", '"ab"'),
+        ("m", '["ab", "cd"]'),
+        ("m", '[["a", "b", "c"]]'),
+        ("m", '[["a"]]'),
+        ("m", '[[null, "b"]]'),
+        ("m", '[{"a": "b", "c": "d"}]'),
+        ("m", '{"a": "x", "a": "y"}'),
+        ("i", '{"one": "2024-01-01"}'),
+        ("a", '"abc"'),
+        ("a", '{"x": 1}'),
+        ("a", "[1]"),
+        ("r", '["x", "1.5"]'),
+        ("r", '"pq"'),
+        ("r", '{"p": "x", "q": "1.5", "z": 1}'),
+        ("k", "{}"),
+        ("k", '{"p": null}'),
+    ],
+)
+def test_a_nested_value_of_another_shape_is_refused(tmp_path: Path, name: str, json_text: str) -> None:
+    for file, body in both_forms(name, json_text):
+        with pytest.raises(InvalidRequestError, match=r"column \w: expected [A-Z]+<.*, found|line 1: "):
+            rows_of(tmp_path / file, body)
+
+
+def test_nothing_is_written_of_a_file_with_a_wrong_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = Table.create(tmp_path / "table", "id INT, m MAP<STRING, STRING>", primary_key=["id"])
+    (tmp_path / "r.jsonl").write_text('{"id": 1, "m": {}}\n{"id": 2, "m": "ab"}\n')
+    assert run(["write", str(tmp_path / "table"), str(tmp_path / "r.jsonl")]) == 2
+    error = capsys.readouterr().err
+    assert "row 2, column m: expected MAP<STRING, STRING>, found 'ab'" in error
+    assert error.count("\n") == 1
+    assert not list(table.snapshots())
+
+
+@pytest.mark.parametrize(
+    ("name", "json_text", "expected"),
+    [
+        ("m", '{"ab": "x", "cd": null}', [("ab", "x"), ("cd", None)]),
+        ("m", '[["ab", "x"], ["cd", null]]', [("ab", "x"), ("cd", None)]),
+        ("m", "{}", []),
+        ("r", '{"q": "1.5"}', {"p": None, "q": "1.5"}),
+        ("r", "{}", {"p": None, "q": None}),
+        ("a", '["abc", null]', ["abc", None]),
+    ],
+)
+def test_a_map_may_be_an_object_and_a_row_may_leave_out_nulls(
+    tmp_path: Path, name: str, json_text: str, expected: Any
+) -> None:
+    for file, body in both_forms(name, json_text):
+        found = rows_of(tmp_path / file, body)[0][name]
+        assert (found | {"q": found["q"] and str(found["q"])} if name == "r" else found) == expected
+
+
+def test_names_of_an_object_spell_the_keys_of_a_map_as_text_does(tmp_path: Path) -> None:
+    for file, body in both_forms("i", '{"-7": "2024-01-01"}'):
+        [[(key, value)]] = [row["i"] for row in rows_of(tmp_path / file, body)]
+        assert (key, value.isoformat()) == (-7, "2024-01-01")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"v": 5}',
+        '{"y": 1234}',
+        '{"d": 2024}',
+        '{"w": 2024}',
+        '{"n": true}',
+        '{"b": 1}',
+        '{"n": {}}',
+        '{"v": []}',
+    ],
+)
+def test_a_number_is_no_text_and_no_bytes_and_no_time(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InvalidRequestError, match="row 1, column"):
+        rows_of(tmp_path / "r.jsonl", line)
