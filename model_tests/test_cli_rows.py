@@ -115,3 +115,41 @@ def test_names_of_an_object_spell_the_keys_of_a_map_as_text_does(tmp_path: Path)
 def test_a_number_is_no_text_and_no_bytes_and_no_time(tmp_path: Path, line: str) -> None:
     with pytest.raises(InvalidRequestError, match="row 1, column"):
         rows_of(tmp_path / "r.jsonl", line)
+
+
+# Ranges
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("f", "1e400"),
+        ("f", "-1E+400"),
+        ("f", "1" + "0" * 400),
+        ("f", "1e-400"),
+        ("f", "-0." + "0" * 400 + "1"),
+        ("e", "1e39"),
+        ("e", "1e-60"),
+        ("e", "1e400"),
+    ],
+)
+def test_a_number_is_not_rounded_to_infinity_nor_to_zero(tmp_path: Path, name: str, text: str) -> None:
+    for body in (f'{{"{name}": {text}}}\n', f'{{"{name}": "{text}"}}\n'):
+        with pytest.raises(
+            InvalidRequestError, match=f"row 1, column {name}: expected (DOUBLE|FLOAT), found"
+        ):
+            rows_of(tmp_path / "r.jsonl", body)
+    with pytest.raises(InvalidRequestError, match=f"row 1, column {name}"):
+        rows_of(tmp_path / "r.csv", f"id,{name}\n1,{text}\n")
+
+
+def test_the_ends_of_the_range_are_numbers(tmp_path: Path) -> None:
+    numbers = {
+        "f": ["1.7976931348623157e308", "5e-324", "0.0", "-inf"],
+        "e": ["3.4028234663852886e38", "1e-45", "0", "Infinity"],
+    }
+    for name, texts in numbers.items():
+        found = rows_of(tmp_path / "r.csv", f"id,{name}\n" + "".join(f"1,{text}\n" for text in texts))
+        assert [row[name] for row in found] == pytest.approx([float(text) for text in texts], abs=1e-45)
+        assert all(row[name] for row in found[:2])
+    assert rows_of(tmp_path / "r.csv", "f,e\n0e9,-0.00E-99\n") == [dict.fromkeys(("f", "e"), 0.0)]
