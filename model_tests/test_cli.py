@@ -213,6 +213,8 @@ def test_delete_compact_count_history_and_files(filled: Path, cli: Run) -> None:
         (("read", "{table}", "--columns", "nosuch"), "nosuch"),
         (("read", "{table}", "--snapshot", "9"), "snapshot 9"),
         (("read", "{table}", "--timestamp", "soon"), "soon"),
+        (("read", "{table}", "--timestamp", "²"), "²"),
+        (("read", "{table}", "--timestamp", "9" * 5000), "999"),
         (("read", "{table}", "--tag", "nosuch"), "nosuch"),
         (("create", "{table}", "--columns", "id INT", "--primary-key", "id"), "table"),
         (("create", "{nowhere}", "--columns", "id NOSUCH", "--primary-key", "id"), "NOSUCH"),

@@ -153,3 +153,29 @@ def test_the_ends_of_the_range_are_numbers(tmp_path: Path) -> None:
         assert [row[name] for row in found] == pytest.approx([float(text) for text in texts], abs=1e-45)
         assert all(row[name] for row in found[:2])
     assert rows_of(tmp_path / "r.csv", "f,e\n0e9,-0.00E-99\n") == [dict.fromkeys(("f", "e"), 0.0)]
+
+
+# What no type can hold
+
+
+@pytest.mark.parametrize(
+    ("file", "body", "named"),
+    [
+        ("r.csv", "id,w\n1,1500-01-01\n", "row 1, column w: expected TIMESTAMP"),
+        ("r.csv", "id,w\n1,2500-01-01\n", "row 1, column w: expected TIMESTAMP"),
+        ("r.jsonl", '{"w": "1500-01-01"}\n', "row 1, column w: expected TIMESTAMP"),
+        ("r.jsonl", '{"t": {"w": "1500-01-01"}}\n', "row 1, column t: expected ROW"),
+        ("r.csv", "id,n\n1,1e99999999999999999999\n", "row 1, column n: expected INT"),
+        ("r.csv", 'id,r\n1,{"q": 1e99999999999999999999}\n', "row 1, column r: expected ROW"),
+        ("r.jsonl", '{"n": 1e99999999999999999999}\n', "line 1: expected a JSON object: an exponent"),
+        ("r.jsonl", '{"n": "1e99999999999999999999"}\n', "row 1, column n: expected INT"),
+        ("r.jsonl", '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "line 1: .*deep"),
+        ("r.csv", "id,v,v\n1,a,b\n", "expected each column once, found v twice"),
+        ("r.jsonl", '{"id": 1, "v": "\\ud800"}\n', "row 1, column v: expected VARCHAR"),
+        ("r.jsonl", '{"id": 1, "m": {"\\ud800": ""}}\n', "row 1, column m: expected MAP"),
+        ("r.jsonl", '{"\\ud800": 1}\n', "expected columns id, "),
+    ],
+)
+def test_what_no_type_can_hold_is_refused(tmp_path: Path, file: str, body: str, named: str) -> None:
+    with pytest.raises(InvalidRequestError, match=named):
+        rows_of(tmp_path / file, body)

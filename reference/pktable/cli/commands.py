@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +32,7 @@ Fresh = Annotated[
 Where = Annotated[str, typer.Option("--where", metavar="SQL", help="Condition on rows, in Spark's SQL.")]
 Names = Annotated[str, typer.Option(metavar="A,B", help="Column names, comma-separated.")]
 Output = Annotated[Format, typer.Option("--format", help="How to print rows.")]
+MILLIS = re.compile(r"[0-9]{1,18}")  # as text can be anything else, and is judged as a time
 
 
 def _version(asked: bool) -> None:
@@ -236,7 +238,7 @@ def _tell(snapshot: int | None, done: str) -> None:
 
 
 def _moment(text: str | None) -> int | str | None:
-    return int(text) if text and text.isdigit() else text
+    return int(text) if text and MILLIS.fullmatch(text) else text
 
 
 def _names(text: str) -> list[str]:

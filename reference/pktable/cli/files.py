@@ -83,4 +83,7 @@ def _expected(path: Path, names: Sequence[str], known: Mapping[str, Field]) -> S
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InvalidRequestError(f"{path}: expected columns {', '.join(known)}, found {unknown[0]}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidRequestError(f"{path}: expected each column once, found {twice} twice")
     return names

@@ -35,6 +35,7 @@ from pktable.where.values import date_text, general, parsed, time_text
 
 INFINITIES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 LONGEST_SHOWN: Final = 200  # characters of a value in an error
+MOST_TIME: Final = 1 << 63  # since the epoch, in the unit of the type: with nanoseconds, the year 2262
 NUMBERS: Final = FLOATS | INTEGER_BITS.keys() | {"DECIMAL"}
 
 
@@ -78,7 +79,12 @@ def to_text(value: Any) -> str:
 
 def load(text: str) -> Any:
     """Return the JSON that ``text`` is, exactly. Raises ValueError if it is none."""
-    return json.loads(text, parse_float=Decimal, object_pairs_hook=_object)
+    try:
+        return json.loads(text, parse_float=Decimal, object_pairs_hook=_object)
+    except ArithmeticError:
+        return _refuse("an exponent has too many digits")
+    except RecursionError:
+        return _refuse("it is nested too deeply")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -125,6 +131,7 @@ def from_text(text: str, t: DataType) -> Any:
     if kind.root in NESTED:
         return from_json(load(text), t)
     if kind.root == "STRING":
+        text.encode("utf-8")  # half a surrogate pair, which JSON can spell, is no text
         return text
     if kind.root == "BYTES":
         return base64.b64decode(text, validate=True)
@@ -133,7 +140,8 @@ def from_text(text: str, t: DataType) -> Any:
         return _refuse()
     if kind.root in TIMESTAMPS:
         assert isinstance(found.value, int)
-        return found.value // NANOS_PER[timestamp_unit(t)]
+        time = found.value // NANOS_PER[timestamp_unit(t)]
+        return time if -MOST_TIME <= time < MOST_TIME else _refuse()
     return found.value
 
 
@@ -154,7 +162,7 @@ def as_column(values: list[Any], field: Field, convert: Callable[[Any, DataType]
     for row, value in enumerate(values, 1):
         try:
             converted.append(None if value is None else convert(value, field.type))
-        except ValueError:
+        except (ValueError, ArithmeticError):  # an exponent may be too long for a Decimal
             text = value if isinstance(value, str) else json.dumps(value, default=str)
             raise InvalidRequestError(
                 f"row {row}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
