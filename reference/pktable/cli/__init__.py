@@ -18,6 +18,7 @@ from pktable_spec.errors import InvalidRequestError, PkTableError
 from pktable.cli import checks  # noqa: F401  (its commands join the others)
 from pktable.cli.commands import app
 from pktable.cli.output import ReaderGoneError
+from pktable.cli.progress import tell
 
 FINE, FAILED, MISTAKEN = 0, 1, 2
 UsageProblem: Any = typer.BadParameter.__mro__[2]  # the base of all complaints about arguments
@@ -32,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code. Raises nothing that a user can cause."""
     try:
         code = app(args=list(arguments), prog_name="pktable", standalone_mode=False)
-        sys.stdout.flush()
+        _flush()
         return int(code or FINE)
     except InvalidRequestError as error:
         return _complain(str(error), MISTAKEN)
@@ -41,8 +42,12 @@ def run(arguments: Sequence[str]) -> int:
     except UsageProblem as problem:
         return _complain(f"{problem.format_message()} (see pktable --help)", MISTAKEN)
     except (ReaderGoneError, BrokenPipeError):
-        # Python flushes once more at exit, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go()
+        return FINE
+    except SystemExit as leaving:  # what typer and rich make of a closed pipe, and nothing else raises it
+        if not isinstance(leaving.__context__, BrokenPipeError):
+            raise
+        _let_go()
         return FINE
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", 128 + signal.SIGINT)
@@ -56,6 +61,21 @@ def run(arguments: Sequence[str]) -> int:
         )
 
 
+def _flush() -> None:
+    try:
+        if sys.stdout is not None:  # as it is where the process was given none
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _let_go()
+
+
+def _let_go() -> None:
+    """Send what is left for standard output nowhere. Python flushes it once more at exit, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def _complain(message: str, code: int) -> int:
-    print("pktable:", " ".join(message.split()), file=sys.stderr)
+    tell(f"pktable: {' '.join(message.split())}")
     return code
