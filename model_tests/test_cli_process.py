@@ -19,6 +19,8 @@ from pktable.cli.progress import Reporter
 from pktable.spark import session
 from rich.console import Console
 
+from model_tests.test_cli import process
+
 Streams = Callable[..., None]
 
 
@@ -128,3 +130,43 @@ def test_a_process_without_standard_output_does_its_work(
 ) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     assert run(["count", str(table)]) == 0
+
+
+ABORTS_WHEN_TORN_DOWN = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
+"""
+ENDS_SOMETHING = """
+import atexit
+from pktable.cli import app
+@app.command()
+def end():
+    atexit.register(print, "ended")
+    print("begun")
+"""
+START = "from pktable.cli import main; main()"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no libc")
+def test_the_exit_code_is_that_of_the_command_and_of_nothing_after_it(table: Path) -> None:
+    for arguments, code in ((("count", table), 0), (("count", table / "nowhere"), 2)):
+        running = process(*arguments, program=("-c", ABORTS_WHEN_TORN_DOWN + START))
+        out, err = running.communicate()
+        assert running.returncode == code, err
+        assert out == (b"" if code else b"2\n")
+        assert bool(err) == bool(code)
+
+
+def test_what_a_command_began_is_ended_before_the_process() -> None:
+    running = process("end", program=("-c", ENDS_SOMETHING + START))
+    assert running.communicate() == (b"begun\nended\n", b"")
+    assert running.returncode == 0
+
+
+def test_a_bug_that_is_shown_fails(table: Path) -> None:
+    broken = "from pktable import Table; Table.count = lambda *_, **__: 1 / 0\n"
+    running = process("count", table, program=("-c", broken + START), PKTABLE_TRACEBACK="1")
+    out, err = running.communicate()
+    assert (running.returncode, out) == (1, b"")
+    assert b"ZeroDivisionError" in err

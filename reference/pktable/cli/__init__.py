@@ -6,10 +6,12 @@ standard error. A reader that stops reading, as ``head`` does, ends a command qu
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -25,8 +27,23 @@ UsageProblem: Any = typer.BadParameter.__mro__[2]  # the base of all complaints 
 
 
 def main() -> None:
-    """Run the command that the process was started with, and exit."""
-    sys.exit(run(sys.argv[1:]))
+    """Run the command that the process was started with, and end the process, whoever calls this.
+
+    Once Python has ended what the command began, the process is gone at once: a thread of a native library that is
+    still alive when its memory is torn down aborts the process now and then, and with it goes the exit code.
+    """
+    codes = [FAILED]  # unless the command returns one
+    atexit.register(_end, codes)  # the first to be registered is the last to run
+    codes[0] = run(sys.argv[1:])
+    sys.exit(codes[0])
+
+
+def _end(codes: Sequence[int]) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # it was tried before, and has been complained of
+            if stream is not None:
+                stream.flush()
+    os._exit(codes[0])
 
 
 def run(arguments: Sequence[str]) -> int:
