@@ -179,3 +179,17 @@ def test_the_ends_of_the_range_are_numbers(tmp_path: Path) -> None:
 def test_what_no_type_can_hold_is_refused(tmp_path: Path, file: str, body: str, named: str) -> None:
     with pytest.raises(InvalidRequestError, match=named):
         rows_of(tmp_path / file, body)
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("before", [0, 1, 3000])
+def test_a_row_may_be_longer_than_a_block(tmp_path: Path, before: int) -> None:
+    rows = [(row, f"short {row}") for row in range(before)] + [
+        (before, 'long, "\n' * 600_000),
+        (before + 1, "end"),
+    ]
+    quoted = [(row, text.replace('"', '""')) for row, text in rows]
+    body = "".join(f'{row},"{text}"\n' for row, text in quoted)
+    assert [(row["id"], row["v"]) for row in rows_of(tmp_path / "r.csv", "id,v\n" + body)] == rows

@@ -19,6 +19,9 @@ from pktable.cli.values import as_column, from_json, from_text, load
 from pktable.format.types import DataType, Field
 
 KIND: Final = DataType("STRING")
+BLOCK_BYTES: Final = 1 << 20  # that are parsed at once
+MOST_BLOCK_BYTES: Final = (1 << 31) - 1
+ROW_TOO_LONG: Final = "straddling object"  # how Arrow calls a row that ends in none of two blocks
 
 
 def read_rows(path: Path, fields: Sequence[Field], row_kind: str | None) -> pa.Table:
@@ -43,19 +46,32 @@ def _parquet(path: Path, known: Mapping[str, Field]) -> pa.Table:
 
 
 def _csv(path: Path, known: Mapping[str, Field]) -> pa.Table:
-    with path.open("rb") as file:
-        names = pc.open_csv(file).schema.names
-    convert = pc.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    # With one column an empty line is a row that holds null.
-    parse = pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1)
-    table = pc.read_csv(path, convert_options=convert, parse_options=parse)
+    table = _csv_texts(path)
     columns = {name: table.column(name).to_pylist() for name in _expected(path, table.column_names, known)}
     return pa.table({name: as_column(values, known[name], from_text) for name, values in columns.items()})
+
+
+def _csv_texts(path: Path, block_bytes: int = BLOCK_BYTES) -> pa.Table:
+    """Return the fields of a CSV file as text. A row longer than a block makes the blocks longer."""
+    blocks = pc.ReadOptions(block_size=block_bytes)
+    parse = pc.ParseOptions(newlines_in_values=True)
+    try:
+        with path.open("rb") as file:
+            names = pc.open_csv(file, read_options=blocks, parse_options=parse).schema.names
+        convert = pc.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        # With one column an empty line is a row that holds null.
+        parse.ignore_empty_lines = len(names) > 1
+        return pc.read_csv(path, read_options=blocks, convert_options=convert, parse_options=parse)
+    except pa.ArrowInvalid as error:
+        longer = min(block_bytes * 8, MOST_BLOCK_BYTES)
+        if ROW_TOO_LONG not in str(error) or block_bytes == longer or block_bytes > path.stat().st_size:
+            raise
+    return _csv_texts(path, longer)
 
 
 def _jsonl(path: Path, known: Mapping[str, Field]) -> pa.Table:
