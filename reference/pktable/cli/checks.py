@@ -149,7 +149,7 @@ def replay_git(
     """Replay a repository's history into a new table, and check the table against git by time travel."""
     if stream is not None and table is None:
         repository, table = None, repository
-    if table is None or (repository is None) == (stream is None):
+    if not table or (repository is None) == (stream is None):
         raise InvalidRequestError("replay-git: expected REPOSITORY TABLE, or --stream FILE.parquet TABLE")
     history = StoredStream(stream) if stream is not None else GitHistory(repository or ".")
     if history.shallow:

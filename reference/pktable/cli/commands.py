@@ -23,7 +23,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URI of the table.")]
+
+def _named_path(path: str) -> str:
+    if not path.strip():  # an unset variable of a script, never the directory it happens to run in
+        raise InvalidRequestError(f"PATH: expected the directory or URI of a table, found {path!r}")
+    return path
+
+
+TablePath = Annotated[
+    str, typer.Argument(metavar="PATH", help="Directory or URI of the table.", callback=_named_path)
+]
 OnSpark = Annotated[bool, typer.Option("--spark/--local", help="Work on Spark, or in this process.")]
 SnapshotId = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="As of this snapshot.")]
 Fresh = Annotated[
@@ -79,7 +88,7 @@ def write(
     path: TablePath,
     file: Annotated[Path, typer.Argument(help="Rows: .parquet, .csv or .jsonl.")],
     row_kind: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that holds +I, -U, +U or -D.")
+        str | None, typer.Option(metavar="COLUMN", help="Column that holds +I, -U, +U, -D or 0..3.")
     ] = None,
     spark: OnSpark = False,
 ) -> None:
@@ -147,6 +156,10 @@ def tag(
     output: Output = Format.TABLE,
 ) -> None:
     """Keep a snapshot under a name, drop a name, or list the names."""
+    if name is None and (delete or snapshot is not None):
+        raise InvalidRequestError(f"{'--delete' if delete else '--snapshot'}: expected a NAME, found none")
+    if delete and snapshot is not None:
+        raise InvalidRequestError(f"--delete: expected a NAME alone, found --snapshot {snapshot}")
     table = open_table(path)
     if name is None:
         rows = [{"tag": tag, "snapshot": kept.id} for tag, kept in table.tags().items()]
