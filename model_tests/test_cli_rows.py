@@ -193,3 +193,33 @@ def test_a_row_may_be_longer_than_a_block(tmp_path: Path, before: int) -> None:
     quoted = [(row, text.replace('"', '""')) for row, text in rows]
     body = "".join(f'{row},"{text}"\n' for row, text in quoted)
     assert [(row["id"], row["v"]) for row in rows_of(tmp_path / "r.csv", "id,v\n" + body)] == rows
+
+
+# Row kinds, byte order marks
+
+
+def test_row_kinds_may_be_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bodies = {
+        "r.csv": "id,op\n1,0\n2,+I\n3,2\n2,3\n1,-U\n",
+        "r.jsonl": '{"id":1,"op":0}\n{"id":2,"op":"+I"}\n{"id":3,"op":"2"}\n{"id":2,"op":3}\n{"id":1,"op":1}\n',
+    }
+    for name, body in bodies.items():
+        table = Table.create(tmp_path / f"table of {name}", "id INT", primary_key=["id"])
+        (tmp_path / name).write_text(body)
+        assert run(["write", table.path, str(tmp_path / name), "--row-kind", "op"]) == 0
+        assert table.to_arrow(fresh=True).to_pylist() == [{"id": 3}]
+
+
+@pytest.mark.parametrize("kind", ["4", "-1", '"4"', "true", "1.0", "null", "[]"])
+def test_what_is_no_row_kind_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    table = Table.create(tmp_path / "table", "id INT", primary_key=["id"])
+    (tmp_path / "r.jsonl").write_text(f'{{"id": 1, "op": {kind}}}\n')
+    assert run(["write", table.path, str(tmp_path / "r.jsonl"), "--row-kind", "op"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_the_rows(tmp_path: Path) -> None:
+    for name, body in (("r.jsonl", '{"id": 1}\n'), ("r.csv", "id\n1\n")):
+        assert rows_of(tmp_path / name, "\ufeff" + body) == [{"id": 1}]
