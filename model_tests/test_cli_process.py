@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -123,6 +124,20 @@ def test_work_goes_on_when_nobody_reads_of_its_progress(without_reader: Streams)
         show.say("begun")
         show("files", 1, 1)
         show.say("done")
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_a_broken_pipe_of_another_kind_is_a_failure(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, captured: bool
+) -> None:
+    def broken(*_: object, **__: object) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(Table, "count", broken)
+    with (tmp_path / "out").open("w") as file:
+        if not captured:
+            monkeypatch.setattr(sys, "stdout", file)
+        assert run(["count", str(table)]) == 1
 
 
 def test_a_process_without_standard_output_does_its_work(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
 import signal
 import sys
 from collections.abc import Sequence
@@ -58,12 +59,15 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(str(error), FAILED)
     except UsageProblem as problem:
         return _complain(f"{problem.format_message()} (see pktable --help)", MISTAKEN)
-    except (ReaderGoneError, BrokenPipeError):
+    except ReaderGoneError:
         _let_go()
         return FINE
-    except SystemExit as leaving:  # what typer and rich make of a closed pipe, and nothing else raises it
-        if not isinstance(leaving.__context__, BrokenPipeError):
+    except (BrokenPipeError, SystemExit) as ending:  # typer and rich exit with 1 where a pipe is broken
+        broken = ending.__context__ if isinstance(ending, SystemExit) else ending
+        if not isinstance(broken, BrokenPipeError):
             raise
+        if not _reader_is_gone(broken):
+            return _complain("a pipe to another process is broken", FAILED)
         _let_go()
         return FINE
     except (KeyboardInterrupt, typer.Abort):
@@ -84,6 +88,18 @@ def _flush() -> None:
             sys.stdout.flush()
     except BrokenPipeError:
         _let_go()
+
+
+def _reader_is_gone(broken: BrokenPipeError) -> bool:
+    """Return whether it is standard output that broke, and not a pipe of ours, as to git or to Spark."""
+    caught = broken.__traceback__
+    if caught is not None and str(caught.tb_frame.f_globals.get("__name__")).startswith("rich."):
+        return True  # it has met it by printing, and turned standard output away
+    with suppress(AttributeError, OSError):  # as where standard output is no file
+        watch = select.poll()
+        watch.register(sys.stdout.fileno(), 0)
+        return any(events & (select.POLLERR | select.POLLHUP) for _, events in watch.poll(0))
+    return False
 
 
 def _let_go() -> None:
