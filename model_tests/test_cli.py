@@ -213,27 +213,43 @@ def test_delete_compact_count_history_and_files(filled: Path, cli: Run) -> None:
         (("read", "{table}", "--columns", "nosuch"), "nosuch"),
         (("read", "{table}", "--snapshot", "9"), "snapshot 9"),
         (("read", "{table}", "--timestamp", "soon"), "soon"),
+        (("read", "{table}", "--timestamp", "²"), "²"),
+        (("read", "{table}", "--timestamp", "9" * 5000), "999"),
         (("read", "{table}", "--tag", "nosuch"), "nosuch"),
         (("create", "{table}", "--columns", "id INT", "--primary-key", "id"), "table"),
         (("create", "{nowhere}", "--columns", "id NOSUCH", "--primary-key", "id"), "NOSUCH"),
         (("create", "{nowhere}", "--columns", "id INT", "--primary-key", "id", "-o", "bucket"), "NAME=VALUE"),
         (("create", "{nowhere}", "--columns", "id INT", "--primary-key", "id", "-o", "bucket=0"), "bucket"),
+        (("create", "", "--columns", "id INT", "--primary-key", "id"), "PATH"),
+        (("count", " "), "PATH"),
+        (("tag", "{table}", "--delete"), "NAME"),
+        (("tag", "{table}", "--snapshot", "1"), "NAME"),
+        (("tag", "{table}", "name", "--delete", "--snapshot", "1"), "--snapshot 1"),
         (("write", "{table}", "{nowhere}.csv"), "No such file"),
         (("write", "{table}", "{nowhere}.xlsx"), ".parquet, .csv, .jsonl"),
         (("delete", "{table}"), "--where"),
         (("replay-git", "{nowhere}"), "REPOSITORY TABLE"),
+        (("replay-git", "{nowhere}", "", "--local"), "REPOSITORY TABLE"),
         (("replay-git", "{nowhere}", "{nowhere}", "--local"), "git repository"),
         (("verify", "--profile", "sloppy"), "quick or deep"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
-    place: Path, tmp_path: Path, cli: Run, arguments: tuple[str, ...], named: str
+    place: Path,
+    tmp_path: Path,
+    cli: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    named: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
     code, out, err = cli(*(part.format(table=place, nowhere=tmp_path / "nowhere") for part in arguments))
     assert (code, out) == (2, "")
     assert err.startswith("pktable: ")
     assert err.count("\n") == 1
     assert named in err
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -19,8 +19,8 @@ import pktable
 from pktable.check.findings import ERROR, NOTE, Finding
 from pktable.check.walk import Report
 from pktable.cli.commands import OnSpark, TablePath, app, spark_session
-from pktable.cli.output import Format, print_rows
-from pktable.cli.progress import Reporter
+from pktable.cli.output import Format, ReaderGoneError, print_rows
+from pktable.cli.progress import Reporter, tell
 from pktable.git_history import GitHistory
 from pktable.replay import BATCHES, StoredStream, Summary, create_table, replay
 from pktable.table import check as check_table
@@ -78,13 +78,14 @@ def check(
             progress=show,
         )
     findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
-    if output is Format.TABLE:
-        for finding in findings:
-            print(finding)
-        print(_counted(report, findings))
-    else:
-        rows = [asdict(finding) for finding in findings]
-        print_rows(pa.Table.from_pylist(rows, schema=FINDINGS), output)
+    with suppress(BrokenPipeError, ReaderGoneError):  # findings that nobody reads are findings
+        if output is Format.TABLE:
+            for finding in findings:
+                print(finding)
+            print(_counted(report, findings))
+        else:
+            rows = [asdict(finding) for finding in findings]
+            print_rows(pa.Table.from_pylist(rows, schema=FINDINGS), output)
     raise typer.Exit(1 if findings else 0)
 
 
@@ -112,7 +113,11 @@ def verify(
     from pktable.spark.session import require_java
 
     require_java()  # before anything has begun
-    raise typer.Exit(_checks().main(profile))
+    try:
+        code = _checks().main(profile)
+    except (BrokenPipeError, SystemExit):  # as rich leaves where nobody reads it
+        code = 1  # what did not come to its end has verified nothing
+    raise typer.Exit(code)
 
 
 def _checks() -> Any:
@@ -144,15 +149,16 @@ def replay_git(
     """Replay a repository's history into a new table, and check the table against git by time travel."""
     if stream is not None and table is None:
         repository, table = None, repository
-    if table is None or (repository is None) == (stream is None):
+    if not table or (repository is None) == (stream is None):
         raise InvalidRequestError("replay-git: expected REPOSITORY TABLE, or --stream FILE.parquet TABLE")
     history = StoredStream(stream) if stream is not None else GitHistory(repository or ".")
     if history.shallow:
-        print("the repository is shallow: its history begins where the clone was cut", file=sys.stderr)
+        tell("the repository is shallow: its history begins where the clone was cut")
     with Reporter() as show:
         target = create_table(table, spark=spark_session() if spark else None)
         summary = replay(history, target, batches=batches, progress=show)
-    print(told(summary))
+    with suppress(BrokenPipeError):
+        print(told(summary))
     raise typer.Exit(1 if summary.mismatches else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URI of the table.")]
+
+def _named_path(path: str) -> str:
+    if not path.strip():  # an unset variable of a script, never the directory it happens to run in
+        raise InvalidRequestError(f"PATH: expected the directory or URI of a table, found {path!r}")
+    return path
+
+
+TablePath = Annotated[
+    str, typer.Argument(metavar="PATH", help="Directory or URI of the table.", callback=_named_path)
+]
 OnSpark = Annotated[bool, typer.Option("--spark/--local", help="Work on Spark, or in this process.")]
 SnapshotId = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="As of this snapshot.")]
 Fresh = Annotated[
@@ -31,6 +41,7 @@ Fresh = Annotated[
 Where = Annotated[str, typer.Option("--where", metavar="SQL", help="Condition on rows, in Spark's SQL.")]
 Names = Annotated[str, typer.Option(metavar="A,B", help="Column names, comma-separated.")]
 Output = Annotated[Format, typer.Option("--format", help="How to print rows.")]
+MILLIS = re.compile(r"[0-9]{1,18}")  # as text can be anything else, and is judged as a time
 
 
 def _version(asked: bool) -> None:
@@ -77,7 +88,7 @@ def write(
     path: TablePath,
     file: Annotated[Path, typer.Argument(help="Rows: .parquet, .csv or .jsonl.")],
     row_kind: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that holds +I, -U, +U or -D.")
+        str | None, typer.Option(metavar="COLUMN", help="Column that holds +I, -U, +U, -D or 0..3.")
     ] = None,
     spark: OnSpark = False,
 ) -> None:
@@ -145,6 +156,10 @@ def tag(
     output: Output = Format.TABLE,
 ) -> None:
     """Keep a snapshot under a name, drop a name, or list the names."""
+    if name is None and (delete or snapshot is not None):
+        raise InvalidRequestError(f"{'--delete' if delete else '--snapshot'}: expected a NAME, found none")
+    if delete and snapshot is not None:
+        raise InvalidRequestError(f"--delete: expected a NAME alone, found --snapshot {snapshot}")
     table = open_table(path)
     if name is None:
         rows = [{"tag": tag, "snapshot": kept.id} for tag, kept in table.tags().items()]
@@ -236,7 +251,7 @@ def _tell(snapshot: int | None, done: str) -> None:
 
 
 def _moment(text: str | None) -> int | str | None:
-    return int(text) if text and text.isdigit() else text
+    return int(text) if text and MILLIS.fullmatch(text) else text
 
 
 def _names(text: str) -> list[str]:

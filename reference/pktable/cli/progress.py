@@ -1,9 +1,13 @@
-"""Progress of long work: bars on a terminal, a line now and then elsewhere."""
+"""Progress of long work: bars on a terminal, a line now and then elsewhere.
+
+It stands on standard error. That nobody reads it there any more does not end the work.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
@@ -13,11 +17,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 SECONDS_BETWEEN_LINES: Final = 5.0
 
 
+def tell(message: str) -> None:
+    """Print a line on standard error, if anybody reads it."""
+    with suppress(BrokenPipeError):
+        print(message, file=sys.stderr, flush=True)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 class Reporter:
     """Shows what is being done, on standard error; to be used in a ``with``."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = _Console(stderr=True)
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
         self._finished: set[str] = set()
@@ -51,7 +66,7 @@ class Reporter:
             self._told = time.monotonic()
             if done >= total:
                 self._finished.add(what)
-            print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
+            tell(f"{what}: {done} of {total}")
 
     def _line_is_due(self) -> bool:
         return time.monotonic() - self._told > SECONDS_BETWEEN_LINES

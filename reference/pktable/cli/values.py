@@ -3,6 +3,9 @@
 FLOAT and DOUBLE are JSON numbers, but NaN and the infinities are strings; DECIMAL is a string with all its
 digits; DATE and the timestamps are ISO strings, instants with a Z; bytes are base64; a MAP is a list of
 pairs. As text a nested value is its JSON. What is written is read back as the same value.
+
+Read back are two forms more, which say the same: a MAP as an object, its names spelling the keys as text does,
+and a ROW without the fields that are null. Any other shape is refused, never taken apart.
 """
 
 from __future__ import annotations
@@ -17,10 +20,23 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.types import NANOS_PER, NESTED, TIMESTAMPS, DataType, Field, timestamp_unit, to_arrow
+from pktable.format.types import (
+    FLOATS,
+    NANOS_PER,
+    NESTED,
+    TIMESTAMPS,
+    DataType,
+    Field,
+    timestamp_unit,
+    to_arrow,
+)
+from pktable.where.tree import INTEGER_BITS
 from pktable.where.values import date_text, general, parsed, time_text
 
 INFINITIES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
+LONGEST_SHOWN: Final = 200  # characters of a value in an error
+MOST_TIME: Final = 1 << 63  # since the epoch, in the unit of the type: with nanoseconds, the year 2262
+NUMBERS: Final = FLOATS | INTEGER_BITS.keys() | {"DECIMAL"}
 
 
 def to_json(value: Any, t: DataType) -> Any:
@@ -28,7 +44,7 @@ def to_json(value: Any, t: DataType) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
     if t.root in NESTED:
-        return _nested(value, t, to_json)
+        return _nested_to_json(value, t)
     if isinstance(value, float):
         return INFINITIES.get(value, "NaN" if math.isnan(value) else value)
     if isinstance(value, Decimal):
@@ -43,13 +59,13 @@ def to_json(value: Any, t: DataType) -> Any:
     return value
 
 
-def _nested(value: Any, t: DataType, convert: Callable[[Any, DataType], Any]) -> Any:
+def _nested_to_json(value: Any, t: DataType) -> Any:
     kinds = [child.type for child in t.children]
     if t.root == "ARRAY":
-        return [convert(one, kinds[0]) for one in value]
+        return [to_json(one, kinds[0]) for one in value]
     if t.root == "MAP":
-        return [tuple(map(convert, pair, kinds)) for pair in value]
-    return {child.name: convert(value[child.name], child.type) for child in t.children}
+        return [tuple(map(to_json, pair, kinds)) for pair in value]
+    return {child.name: to_json(value[child.name], child.type) for child in t.children}
 
 
 def to_text(value: Any) -> str:
@@ -61,40 +77,83 @@ def to_text(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"' if quoted else text
 
 
+def load(text: str) -> Any:
+    """Return the JSON that ``text`` is, exactly. Raises ValueError if it is none."""
+    try:
+        return json.loads(text, parse_float=Decimal, object_pairs_hook=_object)
+    except ArithmeticError:
+        return _refuse("an exponent has too many digits")
+    except RecursionError:
+        return _refuse("it is nested too deeply")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _refuse("a name stands twice in an object")
+
+
 def from_json(value: Any, t: DataType) -> Any:
     """Return a value that Arrow takes for ``t``. Raises ValueError if there is none."""
     if value is None:
-        return None
+        return None if t.nullable else _refuse()
     if t.root in NESTED:
-        return _nested(value, t, from_json)
-    if t.root == "BOOLEAN" or isinstance(value, bool):
-        if t.root == "BOOLEAN" and isinstance(value, bool):
-            return value
-    elif isinstance(value, (str, int, Decimal)):
-        return from_text(str(value), t) if t.root != "STRING" or isinstance(value, str) else _refuse()
+        return _nested_from_json(value, t)
+    if isinstance(value, bool) or t.root == "BOOLEAN":
+        return value if isinstance(value, bool) and t.root == "BOOLEAN" else _refuse()
+    if isinstance(value, str) or (isinstance(value, (int, Decimal)) and t.root in NUMBERS):
+        return from_text(str(value), t)
     return _refuse()
+
+
+def _nested_from_json(value: Any, t: DataType) -> Any:
+    """Return the parts of ``value``. What has another shape is refused: taken apart it would be another value."""
+    kinds = [child.type for child in t.children]
+    if t.root == "ARRAY" and isinstance(value, list):
+        return [from_json(one, kinds[0]) for one in value]
+    if t.root == "MAP" and isinstance(value, list):
+        return [_pair(pair, *kinds) for pair in value]
+    if t.root == "MAP" and isinstance(value, dict):
+        return [(from_text(key, kinds[0]), from_json(one, kinds[1])) for key, one in value.items()]
+    if t.root == "ROW" and isinstance(value, dict) and value.keys() <= {child.name for child in t.children}:
+        return {child.name: from_json(value.get(child.name), child.type) for child in t.children}
+    return _refuse()
+
+
+def _pair(pair: Any, key: DataType, value: DataType) -> tuple[Any, Any]:
+    if not isinstance(pair, list) or len(pair) != 2 or pair[0] is None:
+        raise ValueError
+    return from_json(pair[0], key), from_json(pair[1], value)
 
 
 def from_text(text: str, t: DataType) -> Any:
     """Return a value that Arrow takes for ``t``. Raises ValueError if there is none."""
     kind = general(t)
     if kind.root in NESTED:
-        return from_json(json.loads(text, parse_float=Decimal), t)
+        return from_json(load(text), t)
     if kind.root == "STRING":
+        text.encode("utf-8")  # half a surrogate pair, which JSON can spell, is no text
         return text
     if kind.root == "BYTES":
         return base64.b64decode(text, validate=True)
     found = parsed(text, kind)
-    if found is None:
+    if found is None or (kind.root in FLOATS and _is_out_of_range(text, found.value)):
         return _refuse()
     if kind.root in TIMESTAMPS:
         assert isinstance(found.value, int)
-        return found.value // NANOS_PER[timestamp_unit(t)]
+        time = found.value // NANOS_PER[timestamp_unit(t)]
+        return time if -MOST_TIME <= time < MOST_TIME else _refuse()
     return found.value
 
 
-def _refuse() -> Any:
-    raise ValueError
+def _is_out_of_range(text: str, found: Any) -> bool:
+    """Return whether a number that is finite, or is not zero, has become one that is not, or is."""
+    if math.isinf(found):
+        return "inf" not in text.lower()
+    return found == 0 and any(digit in "123456789" for digit in text.lower().partition("e")[0])
+
+
+def _refuse(why: str = "") -> Any:
+    raise ValueError(why)
 
 
 def as_column(values: list[Any], field: Field, convert: Callable[[Any, DataType], Any]) -> pa.Array:
@@ -103,12 +162,16 @@ def as_column(values: list[Any], field: Field, convert: Callable[[Any, DataType]
     for row, value in enumerate(values, 1):
         try:
             converted.append(None if value is None else convert(value, field.type))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, ArithmeticError):  # an exponent may be too long for a Decimal
             text = value if isinstance(value, str) else json.dumps(value, default=str)
             raise InvalidRequestError(
-                f"row {row}, column {field.name}: expected {field.type}, found {text!r}"
+                f"row {row}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
             ) from None
     try:
         return pa.array(converted, to_arrow(field.type))
     except pa.ArrowException as error:
         raise InvalidRequestError(f"column {field.name}: expected {field.type}: {error}") from None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
