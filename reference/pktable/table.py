@@ -187,7 +187,8 @@ class Table:
         """Do the data work of a write without committing it. Clauses: CMT-12."""
         self._require_writable()
         only = self._files.options.write_only if write_only is None else write_only
-        return self._changer.write(rows, change, write_only=only)
+        # Its compaction reads the latest snapshot, so that is begun anew as a read is.
+        return self._snapshots.of_latest(lambda _: self._changer.write(rows, change, write_only=only))
 
     def prepare_compaction(self, *, full: bool = False) -> PreparedCompaction:
         """Do the data work of a compaction without committing it. Clauses: CMT-12."""

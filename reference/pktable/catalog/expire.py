@@ -102,7 +102,9 @@ class Expiry:
 
     def _remove(self, candidates: set[str]) -> None:
         """Delete those of ``candidates`` that no retained snapshot and no tag needs."""
-        for path in candidates - self._needed_by_all():
+        needed = self._needed_by_all()
+        self._expect_no_branches()  # nor one that was made meanwhile
+        for path in candidates - needed:
             store, place = self._files.located(path)
             remove_quietly(store, [place])
 
