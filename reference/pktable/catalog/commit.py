@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from pktable_spec.errors import CommitConflictError
@@ -146,7 +147,7 @@ class Committer:
             writer = self._manifests.writer()
             try:
                 snapshot, after = self._next(state, delta, writer, user)
-                if self._snapshots.put(snapshot):
+                if self._snapshots.put(snapshot, partial(self._is_base_of, after)):
                     self._states.remember(after)
                     return after
             except BaseException as error:
@@ -162,6 +163,14 @@ class Committer:
                 return self.latest()
             remove_quietly(self._files.store, writer.paths)
         raise CommitConflictError(f"{ATTEMPTS} attempts to commit lost the race", self.latest().id)
+
+    def _is_base_of(self, state: TableState, following: Snapshot) -> bool:
+        """Whether ``following`` was made from ``state``. Raises SnapshotNotFoundError. Clauses: CMT-5."""
+        try:
+            base = self._manifests.read_list(following.base_manifest_list, following.base_manifest_list_size)
+            return self._manifests.fold(base).keys() == self._manifests.fold(state.manifests).keys()
+        except MissingManifestError as error:
+            raise self._snapshots.lost(following) or error from None
 
     def _is_retained(self, state: TableState) -> bool:
         """Whether ``state`` is of a snapshot that is there, not rolled back or replaced since."""

@@ -65,7 +65,7 @@ class Snapshots:
         )
 
     def retained(self) -> list[Snapshot]:
-        """Return the retained snapshots, oldest first: at some moment of this call they were all there are.
+        """Return the retained snapshots, oldest first, up to the latest of when the call began.
 
         Raises CorruptFileError. Clauses: CMT-1, CMT-16.
         """
@@ -180,16 +180,37 @@ class Snapshots:
                 return found
         raise SnapshotNotFoundError(f"a snapshot at or before {time_millis} ms", self._retained())
 
-    def put(self, snapshot: Snapshot) -> bool:
-        """Make ``snapshot`` the latest, or return False because its id is taken. Clauses: CMT-1."""
+    def put(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
+        """Make ``snapshot`` the latest, or return False because its id is taken, or was until that one expired.
+
+        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3.
+        """
         data = encode_snapshot(snapshot)
         if not self._store.put_if_absent(self.path(snapshot.id), data):
+            return False
+        if self._was_taken(snapshot, is_base_of):
+            self._store.delete(self.path(snapshot.id))
             return False
         self._decoded.put(data, snapshot)
         self._write_hint("LATEST", snapshot.id)
         if snapshot.id == 1:
             self.hint_earliest(1)
         return True
+
+    def _was_taken(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
+        """Whether ``snapshot`` was put in the place of one that others have committed and expired meanwhile.
+
+        Not so while the one before is there, which would have expired first; nor while there is none after,
+        for the latest does not expire.
+        """
+        if snapshot.id > 1 and self._store.exists(self.path(snapshot.id - 1)):
+            return False
+        if max(self._listed(), default=0) <= snapshot.id:
+            return False
+        try:
+            return not is_base_of(self.read(snapshot.id + 1))
+        except SnapshotNotFoundError:  # expired after ours, unless ours is there
+            return self._store.exists(self.path(snapshot.id))
 
     def hint_earliest(self, snapshot: int) -> None:
         """Say which retained snapshot is the oldest. Clauses: CMT-13."""
@@ -215,5 +236,5 @@ class Snapshots:
         return int(text) if text.isdigit() and len(text) <= LONGEST_ID else None
 
     def _retained(self) -> str:
-        ids = self.ids()
+        ids = self._listed()  # as they are: this is for a message about something else
         return f"{ids[0]} to {ids[-1]}" if ids else "none"
