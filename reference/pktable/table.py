@@ -6,16 +6,17 @@ and reads are Arrow tables. Both go through the same kernel and see the same row
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, NotATableError, SnapshotNotFoundError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
@@ -41,6 +42,8 @@ from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
 
 
 def now_millis() -> int:
@@ -152,7 +155,7 @@ class Table:
         found = self._snapshots.latest_id() if snapshot is None else snapshot
         if found is None:
             raise InvalidRequestError(f"tag {name!r}: expected a table with a snapshot, found none")
-        self._snapshots.put_tag(name, found)
+        self._expiry.make_tag(name, found)
 
     def delete_tag(self, name: str) -> None:
         """Drop a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
@@ -160,7 +163,11 @@ class Table:
 
     def tags(self) -> dict[str, Snapshot]:
         """Return the snapshot that each tag keeps, by name."""
-        return {name: self._snapshots.tagged(name) for name in self._snapshots.tags()}
+        found = {}
+        for name in self._snapshots.tags():
+            with contextlib.suppress(SnapshotNotFoundError):  # dropped meanwhile
+                found[name] = self._snapshots.tagged(name)
+        return found
 
     def expire_snapshots(
         self, *, retain_last: int, older_than: int | str | datetime | None = None
@@ -180,13 +187,15 @@ class Table:
         """Do the data work of a write without committing it. Clauses: CMT-12."""
         self._require_writable()
         only = self._files.options.write_only if write_only is None else write_only
-        return self._changer.write(rows, change, write_only=only)
+        # Its compaction reads the latest snapshot, so that is begun anew as a read is.
+        return self._snapshots.of_latest(lambda _: self._changer.write(rows, change, write_only=only))
 
     def prepare_compaction(self, *, full: bool = False) -> PreparedCompaction:
         """Do the data work of a compaction without committing it. Clauses: CMT-12."""
         self._require_writable()
-        state = self._committer.latest()
-        return self._changer.compact(state, list(state.files), full=full)
+        return self._reading(
+            lambda state, files: self._changer.compact(state, list(state.files), full=full), None
+        )
 
     def _require_writable(self) -> None:
         """Raise InvalidRequestError if an option stands against writing, or the schema has changed since opening."""
@@ -221,8 +230,11 @@ class Table:
         ``timestamp``: milliseconds since the epoch, a datetime, or ISO text (UTC unless it says otherwise).
         Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-14.
         """
-        state, files = self._state(snapshot, tag, timestamp)
-        return self._runner.read(files, self._query(state, files, fresh, where, columns, limit))
+
+        def work(state: TableState, files: TableFiles) -> Any:
+            return self._runner.read(files, self._query(state, files, fresh, where, columns, limit))
+
+        return self._reading(work, snapshot, tag, timestamp)
 
     def to_arrow(
         self,
@@ -236,27 +248,32 @@ class Table:
         limit: int | None = None,
     ) -> pa.Table:
         """Return the rows of `read` with the same arguments as a pyarrow.Table."""
-        state, files = self._state(snapshot, tag, timestamp)
-        found = self._runner.to_arrow(files, self._query(state, files, fresh, where, columns, limit))
-        schema = files.schema.arrow_schema
-        return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
+
+        def work(state: TableState, files: TableFiles) -> pa.Table:
+            found = self._runner.to_arrow(files, self._query(state, files, fresh, where, columns, limit))
+            schema = files.schema.arrow_schema
+            return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
+
+        return self._reading(work, snapshot, tag, timestamp)
 
     def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
         """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
-        state, files = self._state(snapshot, None, None)
-        query = self._query(state, files, fresh, None, files.schema.primary_keys[:1], None)
-        counted = sum(live_record_count(files, part.state) for part in query.parts if not part.merges)
-        merged = [part for part in query.parts if part.merges]
-        return counted + (self._runner.count(files, replace(query, parts=merged)) if merged else 0)
+
+        def work(state: TableState, files: TableFiles) -> int:
+            query = self._query(state, files, fresh, None, files.schema.primary_keys[:1], None)
+            counted = sum(live_record_count(files, part.state) for part in query.parts if not part.merges)
+            merged = [part for part in query.parts if part.merges]
+            return counted + (self._runner.count(files, replace(query, parts=merged)) if merged else 0)
+
+        return self._reading(work, snapshot)
 
     def snapshots(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first."""
-        return [self._snapshots.read(snapshot) for snapshot in self._snapshots.ids()]
+        return self._snapshots.retained()
 
     def files(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per live file: partition, bucket, level, name, counts, key and sequence ranges."""
-        state, files = self._state(snapshot, None, None)
-        return list_files(files, self._states, state)
+        return self._reading(lambda state, files: list_files(files, self._states, state), snapshot)
 
     def check(
         self,
@@ -298,10 +315,35 @@ class Table:
         parts = plan_read(files, self._states, state, fresh=fresh, predicate=predicate)
         return Query(parts, names, predicate, limit)
 
-    def _state(
+    def _reading(
+        self,
+        work: Callable[[TableState, TableFiles], Result],
+        snapshot: int | None,
+        tag: str | None = None,
+        timestamp: int | str | datetime | None = None,
+    ) -> Result:
+        """Return what ``work`` makes of the state to read, and of the files under the schema to read it with.
+
+        A file is missing because the snapshot has expired meanwhile, or it is damage: the latest snapshot is
+        read anew then, as the latest of now; another was asked for by name and is refused. Clauses: RD-10, RD-14.
+        """
+        found = self._named(snapshot, tag, timestamp)
+        if found is None:
+            return self._snapshots.of_latest(
+                lambda latest: work(self._states.at(latest) if latest else TableState(), self._files)
+            )
+        try:
+            return work(self._states.at(found), self._under(found.schema_id))
+        except CorruptFileError:
+            lost = self._snapshots.lost(found, tag)
+            if lost is None:
+                raise
+        raise lost
+
+    def _named(
         self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None
-    ) -> tuple[TableState, TableFiles]:
-        """Return the state to read and the files under the schema to read it with. Clauses: RD-10, RD-14."""
+    ) -> Snapshot | None:
+        """Return the snapshot asked for, None for the latest. Raises SnapshotNotFoundError. Clauses: RD-10."""
         given = [
             name
             for name, value in (("snapshot", snapshot), ("tag", tag), ("timestamp", timestamp))
@@ -312,14 +354,10 @@ class Table:
                 f"read: expected one of snapshot, tag, timestamp, found {' and '.join(given)}"
             )
         if snapshot is not None:
-            found = self._snapshots.read(snapshot)
-        elif tag is not None:
-            found = self._snapshots.tagged(tag)
-        elif timestamp is not None:
-            found = self._snapshots.at(_millis(timestamp))
-        else:
-            return self._committer.latest(), self._files
-        return self._states.at(found), self._under(found.schema_id)
+            return self._snapshots.read(snapshot)
+        if tag is not None:
+            return self._snapshots.tagged(tag)
+        return None if timestamp is None else self._snapshots.at(_millis(timestamp))
 
     def _under(self, schema_id: int) -> TableFiles:
         """Return the table's files as they are read under a schema of some time. Clauses: RD-14."""

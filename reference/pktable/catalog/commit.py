@@ -12,14 +12,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
-from pktable_spec.errors import CommitConflictError, SnapshotNotFoundError
+from pktable_spec.errors import CommitConflictError
 from pktable_spec.vocabulary import APPEND, COMPACT
 
 from pktable.bucket.table_files import BucketChange, TableFiles, remove_quietly
 from pktable.bucket.write import BucketAppend
-from pktable.catalog.manifests import ADD, DELETE, Manifests, ManifestWriter
+from pktable.catalog.manifests import ADD, DELETE, Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.snapshots import Snapshots
 from pktable.catalog.state import Identity, States, TableState
 from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
@@ -73,8 +74,7 @@ class Committer:
 
     def latest(self) -> TableState:
         """Return the state of the latest snapshot."""
-        latest = self._snapshots.latest_id()
-        return TableState() if latest is None else self._states.at(self._snapshots.read(latest))
+        return self._snapshots.of_latest(lambda found: self._states.at(found) if found else TableState())
 
     def append(
         self, appends: Sequence[BucketAppend], user: str, base: TableState | None = None
@@ -147,13 +147,16 @@ class Committer:
             writer = self._manifests.writer()
             try:
                 snapshot, after = self._next(state, delta, writer, user)
-                if self._snapshots.put(snapshot):
+                if self._snapshots.put(snapshot, partial(self._is_base_of, after)):
                     self._states.remember(after)
                     return after
             except BaseException as error:
                 # If the snapshot is there after all, the commit has happened, whatever failed then: its files stay.
                 if not self._is_committed(state.id + 1, writer):
                     remove_quietly(self._files.store, writer.paths)
+                    # A manifest of a snapshot that has expired: another commit was faster, and more than that.
+                    if isinstance(error, MissingManifestError) and not self._is_retained(state):
+                        continue
                     raise
                 if not isinstance(error, Exception):
                     raise CommittedError(state.id + 1) from error
@@ -161,12 +164,17 @@ class Committer:
             remove_quietly(self._files.store, writer.paths)
         raise CommitConflictError(f"{ATTEMPTS} attempts to commit lost the race", self.latest().id)
 
+    def _is_base_of(self, state: TableState, following: Snapshot) -> bool:
+        """Whether ``following`` was made from ``state``. Raises SnapshotNotFoundError. Clauses: CMT-5."""
+        try:
+            base = self._manifests.read_list(following.base_manifest_list, following.base_manifest_list_size)
+            return self._manifests.fold(base).keys() == self._manifests.fold(state.manifests).keys()
+        except MissingManifestError as error:
+            raise self._snapshots.lost(following) or error from None
+
     def _is_retained(self, state: TableState) -> bool:
         """Whether ``state`` is of a snapshot that is there, not rolled back or replaced since."""
-        try:
-            return state.snapshot is not None and self._snapshots.read(state.id) == state.snapshot
-        except SnapshotNotFoundError:
-            return False
+        return state.snapshot is not None and self._snapshots.lost(state.snapshot) is None
 
     def _is_committed(self, snapshot: int, writer: ManifestWriter) -> bool:
         try:

@@ -33,6 +33,10 @@ from pktable.store.file_io import FileIO
 ADD, DELETE = 0, 1
 
 
+class MissingManifestError(CorruptFileError):
+    """A manifest is not there: damage, unless all that named it has been let go of meanwhile."""
+
+
 class Manifests:
     """The directory ``manifest/`` of a table."""
 
@@ -60,7 +64,7 @@ class Manifests:
         try:
             return self._store.read(path), path
         except FileNotFoundError:
-            raise CorruptFileError("manifest", at=path, expected="a file", found="none") from None
+            raise MissingManifestError("manifest", at=path, expected="a file", found="none") from None
 
     def writer(self) -> ManifestWriter:
         return ManifestWriter(self)

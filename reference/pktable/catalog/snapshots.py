@@ -2,13 +2,20 @@
 
 The hints only save a listing. LATEST is believed when its snapshot exists and the next one does not.
 
-Clauses: CMT-1, CMT-13, CMT-17, RD-10.
+Others commit and expire meanwhile. The ids that exist are always an interval, of which both ends only grow:
+commits add the next id, expiries take the oldest first. A listing need not show that interval, because it
+takes time; so what a listing seems to lack is looked for by name before it counts.
+
+Clauses: CMT-1, CMT-13, CMT-16, CMT-17, RD-10.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
@@ -19,6 +26,9 @@ from pktable.store.file_io import FileIO
 PREFIX, TAG_PREFIX = "snapshot-", "tag-"
 LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
+ATTEMPTS = 20  # to win a race against expiries; each loss is a commit and an expiry of others
+
+Result = TypeVar("Result")
 
 
 class Snapshots:
@@ -31,18 +41,82 @@ class Snapshots:
 
     def ids(self) -> list[int]:
         """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1."""
-        names = self._store.list_names(f"{self._root}/snapshot")
-        found = sorted(
-            int(name[len(PREFIX) :])
-            for name in names
-            if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit()
-        )
-        if found and found[-1] - found[0] + 1 != len(found):
-            missing = next(i for i in range(found[0], found[-1]) if i not in set(found))
+        for _ in range(ATTEMPTS):
+            found = self._listed()
+            missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
+            if missing is None:
+                # None at all, where there has been one: they came and went while the listing went on.
+                if found or self._hint("LATEST") is None:
+                    break
+            elif not self._store.exists(self.path(missing)) and self._store.exists(self.path(missing - 1)):
+                break
+        if missing is not None:
             raise CorruptFileError(
                 "snapshots", at=f"{self._root}/snapshot", expected=f"{PREFIX}{missing}", found="none"
             )
         return found
+
+    def _listed(self) -> list[int]:
+        names = self._store.list_names(f"{self._root}/snapshot")
+        return sorted(
+            int(name[len(PREFIX) :])
+            for name in names
+            if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit()
+        )
+
+    def retained(self) -> list[Snapshot]:
+        """Return the retained snapshots, oldest first, up to the latest of when the call began.
+
+        Raises CorruptFileError. Clauses: CMT-1, CMT-16.
+        """
+        return self.of_latest(self.up_to)
+
+    def up_to(self, latest: Snapshot | None) -> list[Snapshot]:
+        """Return the snapshots up to ``latest``, oldest first. Raises CorruptFileError. Clauses: CMT-1."""
+        self.ids()  # a gap is damage
+        found = [latest] if latest else []
+        # The first that is missing has expired, and so have all before it.
+        with contextlib.suppress(SnapshotNotFoundError):
+            while found and found[-1].id > 1:
+                found.append(self.read(found[-1].id - 1))
+        return found[::-1]
+
+    def of_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
+        """Return what ``work`` makes of the latest snapshot, None if nothing was written.
+
+        Where ``work`` misses a file because others have committed and expired that snapshot meanwhile, it is
+        called anew with the latest of then. Raises SnapshotNotFoundError after many such losses. Clauses: RD-10.
+        """
+        lost: SnapshotNotFoundError | None = None
+        for _ in range(ATTEMPTS):
+            latest = self.latest_id()
+            try:
+                found = None if latest is None else self.read(latest)
+            except SnapshotNotFoundError as error:
+                lost = error
+                continue
+            try:
+                return work(found)
+            except CorruptFileError:
+                lost = self.lost(found) if found else None
+                if lost is None:
+                    raise
+        assert lost is not None, "each attempt ended so"
+        raise lost
+
+    def lost(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
+        """Return the error that says so if ``snapshot`` is no longer there, or no longer under ``tag``, or None.
+
+        While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-11.
+        """
+        try:
+            found = self.read(snapshot.id) if tag is None else self.tagged(tag)
+        except SnapshotNotFoundError as error:
+            return error
+        # By content: an id, or a tag's name, may be used again.
+        return (
+            None if found == snapshot else SnapshotNotFoundError(f"snapshot {snapshot.id}", self._retained())
+        )
 
     def latest_id(self) -> int | None:
         """Return the greatest snapshot id, or None for a table nothing was written to. Clauses: CMT-13."""
@@ -80,25 +154,23 @@ class Snapshots:
         names = self._store.list_names(f"{self._root}/tag")
         return sorted(name[len(TAG_PREFIX) :] for name in names if name.startswith(TAG_PREFIX))
 
-    def put_tag(self, tag: str, snapshot: int) -> None:
-        """Keep a retained snapshot under a name.
+    def put_tag(self, tag: str, snapshot: int) -> Snapshot:
+        """Copy a retained snapshot to a name and return it. It may have expired before the tag was there.
 
-        Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError if the snapshot
-        expired meanwhile. Clauses: CMT-17.
+        Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError. Clauses: CMT-17.
         """
         if not TAG_NAME.fullmatch(tag):
             raise InvalidRequestError(
                 f"tag {tag!r}: expected letters, digits and ._-, not digits alone, nor a dot first"
             )
-        self.read(snapshot)
+        found = self.read(snapshot)
         try:
             data = self._store.read(self.path(snapshot))  # as it is: it may say more than we know
-            if not self._store.put_if_absent(self.tag_path(tag), data):
-                raise InvalidRequestError(f"tag {tag!r}: expected a new name, found a tag of that name")
-            self._store.read(self.path(snapshot))
-        except FileNotFoundError:  # expired, and the expiry may not have seen the tag
-            self._store.delete(self.tag_path(tag))
+        except FileNotFoundError:
             raise SnapshotNotFoundError(f"snapshot {snapshot}", self._retained()) from None
+        if not self._store.put_if_absent(self.tag_path(tag), data):
+            raise InvalidRequestError(f"tag {tag!r}: expected a new name, found a tag of that name")
+        return found
 
     def at(self, time_millis: int) -> Snapshot:
         """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-10."""
@@ -108,16 +180,37 @@ class Snapshots:
                 return found
         raise SnapshotNotFoundError(f"a snapshot at or before {time_millis} ms", self._retained())
 
-    def put(self, snapshot: Snapshot) -> bool:
-        """Make ``snapshot`` the latest, or return False because its id is taken. Clauses: CMT-1."""
+    def put(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
+        """Make ``snapshot`` the latest, or return False because its id is taken, or was until that one expired.
+
+        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3.
+        """
         data = encode_snapshot(snapshot)
         if not self._store.put_if_absent(self.path(snapshot.id), data):
+            return False
+        if self._was_taken(snapshot, is_base_of):
+            self._store.delete(self.path(snapshot.id))
             return False
         self._decoded.put(data, snapshot)
         self._write_hint("LATEST", snapshot.id)
         if snapshot.id == 1:
             self.hint_earliest(1)
         return True
+
+    def _was_taken(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
+        """Whether ``snapshot`` was put in the place of one that others have committed and expired meanwhile.
+
+        Not so while the one before is there, which would have expired first; nor while there is none after,
+        for the latest does not expire.
+        """
+        if snapshot.id > 1 and self._store.exists(self.path(snapshot.id - 1)):
+            return False
+        if max(self._listed(), default=0) <= snapshot.id:
+            return False
+        try:
+            return not is_base_of(self.read(snapshot.id + 1))
+        except SnapshotNotFoundError:  # expired after ours, unless ours is there
+            return self._store.exists(self.path(snapshot.id))
 
     def hint_earliest(self, snapshot: int) -> None:
         """Say which retained snapshot is the oldest. Clauses: CMT-13."""
@@ -143,5 +236,5 @@ class Snapshots:
         return int(text) if text.isdigit() and len(text) <= LONGEST_ID else None
 
     def _retained(self) -> str:
-        ids = self.ids()
+        ids = self._listed()  # as they are: this is for a message about something else
         return f"{ids[0]} to {ids[-1]}" if ids else "none"

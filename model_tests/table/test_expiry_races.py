@@ -1,0 +1,319 @@
+"""Expiries, tags, writes and reads at once: nothing that is there is damaged, nothing is left, nobody fails.
+
+One does its work, and before some operation of its on the store another does all of its own: before the first
+operation, before the second, and so on until there are no more. So no race is left to chance.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
+from pktable.rows import ChangeKind
+from pktable.store.file_io import LocalFileIO
+from pktable_spec.covers import covers
+
+OPTIONS = {"deletion-vectors.enabled": "true", "manifest.merge-min-count": "3"}
+OPERATIONS = ("read", "open", "write", "put_if_absent", "list_names", "exists", "delete")
+
+Rows = dict[int, str]
+Work = Callable[[Table], Any]
+
+
+def write(table: Table) -> None:
+    """Write a value that tells the snapshot."""
+    latest = table.snapshots()[-1].id if table.snapshots() else 0
+    keys = pa.array([0, latest % 3], pa.int32())
+    table.upsert(pa.table({"k": keys, "v": [str(latest)] * 2}))
+
+
+def content(table: Table, **arguments: Any) -> Rows:
+    return {row["k"]: row["v"] for row in table.to_arrow(fresh=True, **arguments).to_pylist()}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of several snapshots and a tag of the oldest, which a first expiry has made the oldest."""
+    path = tmp_path_factory.mktemp("races") / "template"
+    table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=OPTIONS)
+    for _ in range(3):
+        write(table)
+    table.expire_snapshots(retain_last=4)
+    table.create_tag("old", snapshot=table.snapshots()[0].id)
+    return path
+
+
+class Store:
+    """The operations on the store that are counted, and what another does before one of them, or during a listing."""
+
+    def __init__(
+        self, patched: pytest.MonkeyPatch, at: int, other: Callable[[], None], *, during: bool
+    ) -> None:
+        self.at, self.other, self.during, self.count = at, other, during, 0
+        for name in ["list_names"] if during else OPERATIONS:
+            patched.setattr(LocalFileIO, name, self.counted(getattr(LocalFileIO, name), name))
+
+    def counted(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def operation(store: LocalFileIO, *arguments: Any) -> Any:
+            self.count += 1
+            if self.count != self.at:
+                return original(store, *arguments)
+            before = original(store, *arguments) if self.during else None
+            self.other()
+            found = original(store, *arguments)
+            # What came or went during a listing, it may have missed, as on stores that list in pages.
+            return found if before is None else [n for n in found if n in before]
+
+        return operation
+
+
+def races(template: Path, path: Path, one: Work, other: Work, *, during: bool = False) -> Iterator[Table]:
+    """Yield the table after ``one``, for each operation of it that ``other`` can come before."""
+    at = 0
+    while True:
+        at += 1
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(template, path)
+        mine, theirs = Table.open(path), Table.open(path)
+        with pytest.MonkeyPatch.context() as patched:
+            store = Store(patched, at, lambda theirs=theirs: other(theirs), during=during)  # type: ignore[misc]
+            one(mine)
+        if store.count < at:
+            assert at > 1
+            return
+        yield Table.open(path)
+
+
+def expect_sound(table: Table) -> None:
+    """What is there can be read, and when all but the latest is let go of, nothing else is left."""
+    for snapshot in table.snapshots():
+        assert content(table, snapshot=snapshot.id)
+    for tag in table.tags():
+        assert content(table, tag=tag)
+    for tag in table.tags():
+        table.delete_tag(tag)
+    write(table)
+    table.expire_snapshots(retain_last=1)
+    report = table.check()
+    assert not report.findings, [str(finding) for finding in report.findings]
+
+
+def expire(retain_last: int) -> Work:
+    return lambda table: table.expire_snapshots(retain_last=retain_last)
+
+
+def write_and_expire(table: Table) -> None:
+    write(table)
+    write(table)
+    table.expire_snapshots(retain_last=1)
+
+
+def tag(table: Table) -> None:
+    table.create_tag("new", snapshot=table.snapshots()[0].id)
+
+
+def tag_if_there(table: Table) -> None:
+    try:
+        tag(table)
+    except SnapshotNotFoundError:
+        assert "new" not in table.tags()
+
+
+def untag(table: Table) -> None:
+    table.delete_tag("old")
+
+
+def untag_and_expire(table: Table) -> None:
+    untag(table)
+    write_and_expire(table)
+
+
+LETTING_GO = {
+    "expire 1": expire(1),
+    "expire 3": expire(3),
+    "tag": tag_if_there,
+    "untag": untag,
+    "write": write,
+}
+OTHERS = {
+    "expire 1": expire(1),
+    "write and expire": write_and_expire,
+    "tag": tag,
+}
+
+
+@covers("CMT-16", "CMT-17")
+@pytest.mark.parametrize(
+    ("one", "other"), [(one, other) for one in LETTING_GO for other in OTHERS if not one == other == "tag"]
+)
+def test_nobody_fails_nothing_is_lost_and_nothing_is_left(
+    template: Path, tmp_path: Path, one: str, other: str
+) -> None:
+    for table in races(template, tmp_path / "t", LETTING_GO[one], OTHERS[other]):
+        expect_sound(table)
+
+
+@covers("CMT-1", "CMT-16")
+@pytest.mark.parametrize("one", ["expire 1", "expire 3", "tag", "untag"])
+def test_a_listing_that_misses_what_comes_and_goes_misleads_nobody(
+    template: Path, tmp_path: Path, one: str
+) -> None:
+    for table in races(template, tmp_path / "t", LETTING_GO[one], write_and_expire, during=True):
+        expect_sound(table)
+
+
+@covers("CMT-16", "CMT-17")
+@pytest.mark.parametrize("one", ["expire 1", "expire 3", "tag", "write"])
+def test_a_tag_that_is_dropped_meanwhile_leaves_nothing(template: Path, tmp_path: Path, one: str) -> None:
+    for other in (untag, untag_and_expire):
+        for table in races(template, tmp_path / "t", LETTING_GO[one], other):
+            expect_sound(table)
+
+
+READS: dict[str, Work] = {
+    "to_arrow": lambda table: table.to_arrow(),
+    "read": lambda table: table.read(fresh=True),
+    "count": lambda table: table.count(),
+    "fresh count": lambda table: table.count(fresh=True),
+    "files": lambda table: table.files(),
+    "tags": lambda table: table.tags(),
+}
+
+
+@covers("RD-10")
+@pytest.mark.parametrize("read", READS)
+def test_a_read_of_the_latest_snapshot_begins_anew_when_that_expires(
+    template: Path, tmp_path: Path, read: str
+) -> None:
+    before = READS[read](Table.open(template))
+    found: list[Any] = []
+
+    def one(table: Table) -> None:
+        found.append(READS[read](table))
+
+    for table in races(template, tmp_path / "t", one, untag_and_expire):
+        assert found[-1] in (before, READS[read](table), {})
+
+
+@covers("CMT-1")
+def test_snapshots_are_listed_without_a_gap_while_some_expire(template: Path, tmp_path: Path) -> None:
+    def one(table: Table) -> None:
+        ids = [snapshot.id for snapshot in table.snapshots()]
+        assert ids
+        assert ids == list(range(ids[0], ids[-1] + 1))
+
+    assert list(races(template, tmp_path / "t", one, write_and_expire))
+
+
+@covers("CMT-1", "CMT-3", "CMT-5")
+@pytest.mark.parametrize("snapshots", [1, 2, 3])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_commit_does_not_take_the_place_of_one_that_has_expired(
+    template: Path, tmp_path: Path, snapshots: int, is_first: bool
+) -> None:
+    """As many snapshots come between as are needed for a gap, and fewer, where only what they hold tells."""
+    if is_first:
+        template = tmp_path / "empty"
+        Table.create(template, "k INT, v STRING", primary_key=["k"], options=OPTIONS)
+
+    def append(table: Table, key: int) -> None:
+        rows = pa.table({"k": pa.array([key], pa.int32()), "v": ["new"]})
+        prepared = table.prepare_write(rows, ChangeKind(), write_only=True)
+        assert prepared is not None
+        prepared.commit("someone")
+
+    def other(table: Table) -> None:
+        for key in range(10, 10 + snapshots):
+            append(table, key)
+        table.expire_snapshots(retain_last=1)
+
+    for table in races(template, tmp_path / "t", lambda table: append(table, 9), other):
+        assert content(table).keys() >= {9, *range(10, 10 + snapshots)}
+        expect_sound(table)
+
+
+@covers("RD-10", "RD-11")
+@pytest.mark.parametrize("named", ["snapshot", "tag", "timestamp"])
+def test_a_read_of_a_snapshot_that_expires_meanwhile_is_refused_as_expired(
+    template: Path, tmp_path: Path, named: str
+) -> None:
+    oldest = Table.open(template).snapshots()[0]
+    given = {"snapshot": oldest.id, "tag": "old", "timestamp": oldest.time_millis}[named]
+    before = content(Table.open(template), **{named: given})
+    refused = 0
+
+    def one(table: Table) -> None:
+        nonlocal refused
+        try:
+            assert content(table, **{named: given}) == before
+        except SnapshotNotFoundError:
+            refused += 1
+
+    assert len(list(races(template, tmp_path / "t", one, untag_and_expire))) >= refused > 1
+
+
+@covers("RD-10", "RD-11")
+def test_a_missing_file_of_a_snapshot_that_is_there_is_damage(template: Path, tmp_path: Path) -> None:
+    for kind in ("manifest/manifest-list-*", "manifest/manifest-[!l]*", "bucket-0/data-*"):
+        shutil.rmtree(tmp_path / "t", ignore_errors=True)
+        shutil.copytree(template, tmp_path / "t")
+        for file in (tmp_path / "t").glob(kind):
+            file.unlink()
+        for arguments in ({}, {"snapshot": Table.open(template).snapshots()[-1].id}, {"tag": "old"}):
+            with pytest.raises(CorruptFileError, match="found none"):
+                Table.open(tmp_path / "t").to_arrow(fresh=True, **arguments)
+
+
+@covers("CMT-16", "RD-11")
+def test_damage_is_met_before_anything_is_let_go_of(template: Path, tmp_path: Path) -> None:
+    shutil.copytree(template, tmp_path / "t")
+    latest = Table.open(template).snapshots()[-1]
+    (tmp_path / "t" / "manifest" / latest.delta_manifest_list).unlink()
+    before = {file: file.stat().st_size for file in (tmp_path / "t").rglob("*")}
+    with pytest.raises(CorruptFileError, match=latest.delta_manifest_list):
+        Table.open(tmp_path / "t").expire_snapshots(retain_last=1)
+    assert {file: file.stat().st_size for file in (tmp_path / "t").rglob("*")} == before
+
+
+@covers("RD-10")
+def test_a_read_that_never_wins_ends(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(template, tmp_path / "t")
+    table, other = Table.open(tmp_path / "t"), Table.open(tmp_path / "t")
+    opened = LocalFileIO.open
+
+    def late(store: LocalFileIO, path: str) -> Any:
+        with monkeypatch.context() as inner:
+            inner.setattr(LocalFileIO, "open", opened)
+            untag(other) if other.tags() else None
+            write_and_expire(other)
+            other.compact(full=True)
+            other.expire_snapshots(retain_last=1)
+        return opened(store, path)
+
+    monkeypatch.setattr(LocalFileIO, "open", late)
+    with pytest.raises(SnapshotNotFoundError):
+        table.to_arrow(fresh=True)
+
+
+@covers("CMT-16")
+def test_a_branch_that_is_made_meanwhile_keeps_its_files(
+    template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(template, tmp_path / "t")
+    delete = LocalFileIO.delete
+
+    def branch(store: LocalFileIO, path: str) -> None:
+        (tmp_path / "t" / "branch" / "branch-b").mkdir(parents=True, exist_ok=True)
+        delete(store, path)
+
+    monkeypatch.setattr(LocalFileIO, "delete", branch)
+    with pytest.raises(InvalidRequestError, match="branch-b"):
+        Table.open(tmp_path / "t").expire_snapshots(retain_last=1)
+    for directory in ("manifest", "bucket-0"):
+        kept = {file.name for file in (template / directory).iterdir()}
+        assert {file.name for file in (tmp_path / "t" / directory).iterdir()} == kept
