@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -166,3 +167,20 @@ def test_types_that_convert_without_loss_are_taken(tmp_path: Path) -> None:
     )
     table.upsert(rows)
     assert table.to_arrow(fresh=True).select(["k", "s", "f"]).to_pylist() == [{"k": 7, "s": "x", "f": 0.5}]
+
+
+def test_what_is_asked_for_is_of_the_right_type(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"])
+    table.upsert(pa.table({"k": [1], "v": [2]}))
+    asked: list[dict[str, Any]] = [
+        {"snapshot": "1"},
+        {"snapshot": True},
+        {"where": 5},
+        {"limit": True},
+        {"limit": -1},
+    ]
+    for how in asked:
+        with pytest.raises(InvalidRequestError, match=next(iter(how))):
+            table.to_arrow(**how)
+    with pytest.raises(InvalidRequestError, match="tag None"):
+        table.create_tag(None)  # type: ignore[arg-type]

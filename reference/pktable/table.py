@@ -223,7 +223,8 @@ class Table:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Any:
-        """Return rows: a DataFrame with Spark, a pyarrow.Table without. Starts no job with Spark.
+        """Return rows: a DataFrame with Spark, a pyarrow.Table without. Starts no job with Spark,
+        but that Spark lists more than 32 files by one.
 
         With deletion vectors a plain read sees what compaction has absorbed, ``fresh`` merges level 0 in.
         A read of an older snapshot has the columns that the table had then.
@@ -354,6 +355,8 @@ class Table:
                 f"read: expected one of snapshot, tag, timestamp, found {' and '.join(given)}"
             )
         if snapshot is not None:
+            if not isinstance(snapshot, int) or isinstance(snapshot, bool):
+                raise InvalidRequestError(f"snapshot: expected an integer, found {snapshot!r}")
             return self._snapshots.read(snapshot)
         if tag is not None:
             return self._snapshots.tagged(tag)

@@ -159,7 +159,7 @@ class Snapshots:
 
         Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError. Clauses: CMT-17.
         """
-        if not TAG_NAME.fullmatch(tag):
+        if not isinstance(tag, str) or not TAG_NAME.fullmatch(tag):
             raise InvalidRequestError(
                 f"tag {tag!r}: expected letters, digits and ._-, not digits alone, nor a dot first"
             )
