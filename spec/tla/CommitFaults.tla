@@ -17,6 +17,9 @@ ComparesWhatIsLeft(b, staged) ==
 \* A job that lost the race puts what it had prepared under the next number.  C14.
 RetriesAsItWas(work) == [work EXCEPT !.base = @ + 1]
 
+\* A number is free if no snapshot has it, though one had it and has expired.  C18.
+IsThere(job) == (pending[job].base + 1) \in DOMAIN snapshots
+
 \* Expiry knows of snapshots only.  B52.
 NothingKept == {}
 
