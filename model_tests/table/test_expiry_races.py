@@ -237,6 +237,28 @@ def test_a_commit_does_not_take_the_place_of_one_that_has_expired(
         expect_sound(table)
 
 
+def overtaken_write(table: Table) -> None:
+    rows = pa.table({"k": pa.array([9], pa.int32()), "v": ["new"]})
+    prepared = table.prepare_write(rows, ChangeKind())
+    assert prepared is not None
+    write(Table.open(table.path))
+    prepared.commit("someone")
+
+
+def overtaken_compaction(table: Table) -> None:
+    prepared = table.prepare_compaction(full=True)
+    write(Table.open(table.path))
+    prepared.commit("someone")
+
+
+@covers("CMT-10", "CMT-14", "CMT-16")
+@pytest.mark.parametrize("one", [overtaken_write, overtaken_compaction])
+def test_what_is_planned_anew_is_planned_on_what_is_there(template: Path, tmp_path: Path, one: Work) -> None:
+    for table in races(template, tmp_path / "t", one, write_and_expire):
+        assert one is overtaken_compaction or content(table)[9] == "new"
+        expect_sound(table)
+
+
 @covers("RD-10", "RD-11")
 @pytest.mark.parametrize("named", ["snapshot", "tag", "timestamp"])
 def test_a_read_of_a_snapshot_that_expires_meanwhile_is_refused_as_expired(

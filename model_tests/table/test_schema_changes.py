@@ -316,6 +316,6 @@ def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_pat
         table.to_arrow(fresh=True)
     state = table._committer.latest()
     waiting = {(partition, -2): files for (partition, _), files in state.files.items()}
-    table._committer.latest = lambda: replace(state, files=waiting)  # type: ignore[method-assign]
+    table._states.at = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
     assert table.to_arrow().num_rows == 0
     assert table._files.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -171,8 +172,8 @@ class PreparedWrite:
         for _ in range(ATTEMPTS):
             try:
                 return self.changer.committer.append(self.appends, user, self.base)
-            except StaleSequenceError as stale:
-                self._renumber(stale.state)
+            except StaleSequenceError:
+                self.changer.committer.on_latest(self._renumber)
         raise CommitConflictError(
             f"{ATTEMPTS} attempts to number the rows lost the race", self.changer.committer.latest().id
         )
@@ -227,10 +228,13 @@ class PreparedCompaction:
                 return committed
             self.changes = [change for change in self.changes if change.place.identity in refused]
             self.discard()
-            self.base = self.changer.committer.latest()
-            self.changes = self.changer._changes(self.base, list(refused), full=self.full)
+            self.changer.committer.on_latest(partial(self._plan, refused))
         self.discard()
         raise CommitConflictError("; ".join(refused.values()), self.changer.committer.latest().id)
+
+    def _plan(self, identities: Iterable[Identity], state: TableState) -> None:
+        self.base = state
+        self.changes = self.changer._changes(state, identities, full=self.full)
 
     def commit_once(self, user: str) -> bool:
         """Make all of the compaction visible as it was planned, or drop it and return False. Clauses: CMT-7."""

@@ -330,9 +330,7 @@ class Table:
         """
         found = self._named(snapshot, tag, timestamp)
         if found is None:
-            return self._snapshots.of_latest(
-                lambda latest: work(self._states.at(latest) if latest else TableState(), self._files)
-            )
+            return self._committer.on_latest(lambda state: work(state, self._files))
         try:
             return work(self._states.at(found), self._under(found.schema_id))
         except CorruptFileError:

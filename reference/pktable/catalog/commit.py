@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 from pktable_spec.errors import CommitConflictError
 from pktable_spec.vocabulary import APPEND, COMPACT
@@ -31,14 +32,14 @@ ATTEMPTS = 1000
 BATCH_COMMIT = (1 << 63) - 1  # commitIdentifier of a commit that is no streaming checkpoint
 
 Indexes = Mapping[Identity, IndexManifestEntry]
+Result = TypeVar("Result")
 
 
 class StaleSequenceError(CommitConflictError):
-    """Another write took the sequence numbers of this one; ``state`` is the latest to number from."""
+    """Another write took the sequence numbers of this one."""
 
     def __init__(self, buckets: Sequence[Identity], state: TableState) -> None:
         super().__init__(f"{len(buckets)} buckets have newer sequence numbers", state.id)
-        self.buckets, self.state = buckets, state
 
 
 class CommittedError(KeyboardInterrupt):
@@ -74,7 +75,13 @@ class Committer:
 
     def latest(self) -> TableState:
         """Return the state of the latest snapshot."""
-        return self._snapshots.of_latest(lambda found: self._states.at(found) if found else TableState())
+        return self.on_latest(lambda state: state)
+
+    def on_latest(self, work: Callable[[TableState], Result]) -> Result:
+        """Return what ``work`` makes of the state of the latest snapshot; anew if that expires. Clauses: RD-10."""
+        return self._snapshots.of_latest(
+            lambda found: work(self._states.at(found) if found else TableState())
+        )
 
     def append(
         self, appends: Sequence[BucketAppend], user: str, base: TableState | None = None
