@@ -21,6 +21,7 @@ from pktable.format.roaring import (
     BITSET,
     BITSET_BYTES,
     CONTAINER_POSITIONS,
+    FEW_RUNS,
     LARGEST_ARRAY,
     RUNS,
     Bitmap,
@@ -101,14 +102,27 @@ class BitmapBuilder:
         bodies = np.insert(pairs.reshape(-1), 2 * firsts, counts).astype("<u2")
         stops = np.cumsum(1 + 2 * counts)
         keys = of[firsts].tolist()
-        are_made = _are_best_as_runs(sizes, counts) & self._are_new(keys)
-        columns = [column.tolist() for column in (sizes, stops - 1 - 2 * counts, stops, are_made)]
-        for key, size, start, stop, is_made in zip(keys, *columns, strict=True):
-            container = Container(RUNS, size, bodies[start:stop].view(np.uint8))
+        are_new = self._are_new(keys)
+        are_made = _are_best_as_runs(sizes, counts) & are_new
+        # What the library has already is added to run by run, without making bits of it.
+        are_added = ~are_new & (counts <= FEW_RUNS)
+        columns = [column.tolist() for column in (sizes, counts, firsts, stops, are_made, are_added)]
+        for key, size, count, first, stop, is_made, is_added in zip(keys, *columns, strict=True):
+            container = Container(RUNS, size, bodies[stop - 1 - 2 * count : stop].view(np.uint8))
             if is_made:
                 self._make(key, container)
+            elif is_added and key not in self._made:
+                self._add_ranges(key, heads[first : first + count], ends[first : first + count])
             else:
                 self._add_bits(key, bits_of(container))
+
+    def _add_ranges(self, key: int, heads: Integers, ends: Integers) -> None:
+        """Add the positions ``heads[i]`` to ``ends[i] - 1``, few runs, to a container that the library has."""
+        bounds = key * CONTAINER_POSITIONS, (key + 1) * CONTAINER_POSITIONS
+        before = self._others.range_cardinality(*bounds)
+        for head, end in zip(heads.tolist(), ends.tolist(), strict=True):
+            self._others.add_range(head, end)
+        self._count += self._others.range_cardinality(*bounds) - before
 
     def _add_bits(self, first: int, bits: Bits) -> None:
         """Add the bits of containers from the key ``first`` on. Keeps ``bits``."""
