@@ -5,9 +5,9 @@ the row depends on how many there are, because each way has a price of its own. 
 written into the filter as positions. A few larger ones are one array, the answer of a scalar subquery, in
 which each file has its place; that needs no job. More than would do in every task are joined, by a broadcast.
 Files without a vector are scanned and nothing else, unless they are so few that a second scan costs more.
-A condition of the caller's comes first, and reaches Parquet: `row_index` counts the rows of the file, whatever the
-scan skips. One that can fail, as a quotient can, is asked of live rows only, inside the same filter: of two filters
-Spark may move one below the other, or below the join.
+A condition of the caller's comes first, and reaches Parquet unless it is on floats: `row_index` counts the rows of
+the file, whatever the scan skips. One that can fail, as a quotient can, is asked of live rows only, inside the same
+filter: of two filters Spark may move one below the other, or below the join.
 
 Clauses: RD-1, RD-6, RD-7, RD-11.
 """

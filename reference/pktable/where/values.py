@@ -224,13 +224,10 @@ def as_spelled(literal: Literal, t: DataType) -> Literal:
     """Return text that meets a number or a timestamp as what it spells, which may be finer than ``t``."""
     if isinstance(literal.value, str):
         if t.root in TIMESTAMPS:
-            found = timestamp(literal.value) or literal
-            # Text that names no zone is in UTC.
-            return (
-                replace(found, type=replace(found.type, root=t.root))
-                if found.type.root == "TIMESTAMP"
-                else found
-            )
+            found = timestamp(literal.value)
+            if found and found.type.root == "TIMESTAMP":  # text that names no zone is in UTC
+                return replace(found, type=replace(found.type, root=t.root))
+            return found or literal
         if (t.root in INTEGER_BITS or t.root == "DECIMAL") and EXACT_NUMBER.fullmatch(literal.value.strip()):
             return decimal_literal(Decimal(literal.value.strip())) or literal
     return literal
