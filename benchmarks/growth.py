@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 from pktable import Table
 from pktable.bucket.compact import choose
-from pktable.bucket.table_files import BucketState
-from pktable.rows import ChangeKind
-from pktable.spark.session import local_session
+from pktable.context import BucketState
+from pktable.ingest.changes import ChangeKind
+from pktable.run.spark.session import local_session
 
 from benchmarks.machine import describe, hardware
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable import Table
-from pktable.format.data_file import PARQUET_WRITE_OPTIONS
-from pktable.rows import ChangeKind
-from pktable.spark.session import local_session
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
+from pktable.ingest.changes import ChangeKind
+from pktable.run.spark.session import local_session
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER
 from pyspark.sql import Window
 from pyspark.sql import functions as F

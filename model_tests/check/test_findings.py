@@ -17,15 +17,15 @@ import pytest
 from pktable import Table
 from pktable.check.findings import NOTE, Finding
 from pktable.format.binary_row import encode_row
-from pktable.format.manifest import ADD, DELETE
-from pktable.format.stats import SimpleStats
+from pktable.format.metadata.manifest import ADD, DELETE
+from pktable.format.metadata.stats import SimpleStats
 from pktable.format.types import DataType
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable.table import check
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
-from model_tests.check.surgeon import Surgeon
+from model_tests.damage.table_damage import Surgeon
 
 Damage = Callable[[Surgeon], Any]
 BIGINT = DataType("BIGINT")

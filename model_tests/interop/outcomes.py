@@ -18,11 +18,11 @@ from typing import Any
 import pyarrow as pa
 from pktable import Table
 from pktable.bucket.write import split_by_bucket
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
 
-from model_tests.history import row_kind
+from model_tests.histories.history import row_kind
 from model_tests.interop.histories import Condition, Definition, History, PlainChange, Step, numbered
 from model_tests.interop.limits import Limit, Snapshot
 from model_tests.interop.peers import Outcome, Peer, PeerError, read_with_all

@@ -15,16 +15,16 @@ SHARED = ("pktable_spec.vocabulary", "pktable_spec.options", "pktable_spec.error
 
 # The layers, lowest first: a package imports those in lines above its own, and itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("pktable.format", "pktable.store", "pktable.git_history"),
-    ("pktable.columns",),
-    ("pktable.where", "pktable.rows", "pktable.lsm"),
+    ("pktable.format", "pktable.store", "pktable.replay.git_history"),
+    ("pktable.ingest.columns",),
+    ("pktable.predicate", "pktable.ingest.changes", "pktable.lsm"),
     ("pktable.predicate",),
     ("pktable.bucket",),
     ("pktable.catalog",),
     ("pktable.check",),
-    ("pktable.local", "pktable.changing", "pktable.spark"),
+    ("pktable.run.local", "pktable.staging", "pktable.run.spark"),
     ("pktable.table",),
-    ("pktable.replay",),
+    ("pktable.replay.replay",),
     ("pktable.cli",),
 )
 
@@ -146,5 +146,5 @@ def test_an_import_is_seen_wherever_it_stands() -> None:
         "def f():\n    from a.b import c\nimport d, e.f\nfrom . import g\nif TYPE_CHECKING:\n    import h\n"
     )
     assert sorted(imports(source)) == [(2, "a.b.c"), (3, "d"), (3, "e.f"), (4, ".None.g")]
-    assert within("pktable.format.schema", ("pktable.format",))
+    assert within("pktable.format.metadata.schema", ("pktable.format",))
     assert not within("pktable.formats", ("pktable.format",))

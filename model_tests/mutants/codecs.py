@@ -7,11 +7,12 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pktable.bucket import table_files
-from pktable.bucket.table_files import BucketState, TableFiles
-from pktable.format import deletion_vector, dv_index
-from pktable.format.deletion_vector import FRAME_BYTES, DeletionVector
-from pktable.format.dv_index import VectorRange
+from pktable import context as table_files
+from pktable.context import BucketState, TableFiles
+from pktable.format.vectors import deletion_vector
+from pktable.format.vectors import index_file as dv_index
+from pktable.format.vectors.deletion_vector import FRAME_BYTES, DeletionVector
+from pktable.format.vectors.index_file import VectorRange
 from pktable_spec.errors import CorruptFileError
 
 from model_tests.mutants.registry import READ, Mutant, instead, patched

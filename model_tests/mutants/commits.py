@@ -8,12 +8,12 @@ from threading import local
 from typing import Any
 from unittest import mock
 
-from pktable import changing
-from pktable.bucket.table_files import BucketChange
+from pktable import staging as changing
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit
 from pktable.catalog.manifests import ADD, DELETE, Manifests
 from pktable.catalog.state import TableState
+from pktable.context import BucketChange
 from pktable.lsm.vectors import VectorMaintainer
 
 from model_tests.mutants.registry import NOT_ABSORBED, READ, Mutant, instead, patched

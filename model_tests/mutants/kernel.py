@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pktable import changing
-from pktable.bucket import compact, merge, read
-from pktable.bucket.table_files import BucketState
-from pktable.format.manifest import DataFileMeta
+from pktable import staging as changing
+from pktable.bucket import compact, read
+from pktable.bucket import windows as merge
+from pktable.context import BucketState
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm import universal
 from pktable.lsm.vectors import VectorMaintainer
 

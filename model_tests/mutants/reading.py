@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from pktable.bucket import read
-from pktable.bucket.data_reader import DataReader, without_marked
+from pktable.bucket.reader import DataReader, without_marked
 from pktable.bucket.row_groups import row_groups_that_may_match
-from pktable.bucket.table_files import TableFiles
-from pktable.catalog import scan
-from pktable.local import LocalRunner, Query
+from pktable.catalog import read_plan as scan
+from pktable.context import TableFiles
+from pktable.run.local import LocalRunner, Query
 
 from model_tests.mutants.registry import IN_THE_PLAN, NOT_PICKED, READ, Mutant, instead, patched
 
@@ -73,7 +73,8 @@ def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], An
     @contextmanager
     def context() -> Iterator[None]:
         try:
-            from pktable.spark import native, runner
+            from pktable.run.spark import native_scan as native
+            from pktable.run.spark import runner
         except ImportError:  # no pyspark, no Spark to put it in
             yield
             return

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
-from pktable.format.snapshot import encode_snapshot
-from pktable.rows import ChangeKind
+from pktable.format.metadata.snapshot import encode_snapshot
+from pktable.ingest.changes import ChangeKind
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
-from pktable.spark.runner import SparkRunner
+from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
 
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2", "write-buffer-size": "1 kb"}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 

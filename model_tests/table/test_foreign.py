@@ -15,18 +15,26 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 from pktable import Table
-from pktable.bucket.data_reader import DataReader
+from pktable.bucket.reader import DataReader
 from pktable.format.binary_row import EMPTY_ROW
-from pktable.format.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
-from pktable.format.schema import encode_schema
-from pktable.format.stats import collect_stats
-from pktable.spark.runner import SparkRunner
+from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
+from pktable.format.metadata.schema import encode_schema
+from pktable.format.metadata.stats import collect_stats
+from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
 
-from model_tests.foreign import Replacement, as_avro, as_orc, at, elsewhere, rewritten, without_keys
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import (
+    Replacement,
+    as_avro,
+    as_orc,
+    at,
+    elsewhere,
+    rewritten,
+    without_keys,
+)
 
 DV = {"deletion-vectors.enabled": "true"}
 COLUMNS = (

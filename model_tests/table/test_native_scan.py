@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, Table
-from pktable.spark import native
+from pktable.run.spark import native_scan as native
 from pktable_spec.covers import covers
 
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, Table
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import APPEND, RowKind
 

@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable import InvalidRequestError, Table, local
-from pktable.bucket.table_files import BucketChange
-from pktable.catalog.scan import plan_read
-from pktable.format.schema import encode_schema
+from pktable import InvalidRequestError, Table
+from pktable.catalog.read_plan import plan_read
+from pktable.context import BucketChange
+from pktable.format.metadata.schema import encode_schema
+from pktable.ingest.changes import ChangeKind
 from pktable.predicate import parse
-from pktable.rows import ChangeKind
+from pktable.run import local
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
@@ -257,7 +258,7 @@ def test_value_statistics_skip_nothing_where_a_merge_follows(tmp_path: Path) -> 
 
 @covers("CMP-15", "CMP-16", "RD-12")
 def test_the_window_of_a_merge_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pktable.bucket import merge
+    from pktable.bucket import windows as merge
 
     def history(path: Path) -> list[dict[str, Any]]:
         options = {**DV, "target-file-size": "2 kb", "parquet.block.row.count.limit": "7", "num-levels": "3"}

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import Table
-from pktable.catalog.scan import plan_read
-from pktable.format.schema import TableSchema, encode_schema
+from pktable.catalog.read_plan import plan_read
+from pktable.format.metadata.schema import TableSchema, encode_schema
 from pktable.format.types import Field, parse_type, to_arrow
 from pktable.predicate import parse
-from pktable.spark.runner import SparkRunner
+from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
-from model_tests.foreign import as_avro, as_orc, rewritten
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import as_avro, as_orc, rewritten
 
 DV = {"deletion-vectors.enabled": "true"}
 Change = Callable[[TableSchema], TableSchema]

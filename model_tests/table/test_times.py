@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import Table
-from pktable.format.manifest import DataFileMeta
-from pktable.format.parquet_times import has_nanoseconds, meanings, stored_schema
-from pktable.rows import ChangeKind
-from pktable.spark.runner import SparkRunner
-from pktable.spark.types import for_spark, spark_schema
+from pktable.datafile.parquet_times import has_nanoseconds, meanings, stored_schema
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.ingest.changes import ChangeKind
+from pktable.run.spark.runner import SparkRunner
+from pktable.run.spark.types import for_spark, spark_schema
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 
-from model_tests.foreign import as_orc, at, read_parquet, rewritten
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import as_orc, at, read_parquet, rewritten
 
 DV = {"deletion-vectors.enabled": "true"}
 DAY, JULIAN_EPOCH = 86_400 * 10**9, 2_440_588

@@ -21,23 +21,23 @@ from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
 from pktable.bucket.read import live_record_count
-from pktable.bucket.table_files import TableFiles
 from pktable.catalog.commit import Committer
-from pktable.catalog.expire import Expiry
-from pktable.catalog.listing import list_files
 from pktable.catalog.manifests import Manifests
-from pktable.catalog.scan import plan_read
+from pktable.catalog.read_plan import plan_read
+from pktable.catalog.retention import Expiry
 from pktable.catalog.schemas import create_schema, load_schemas
 from pktable.catalog.snapshots import Snapshots
 from pktable.catalog.state import States, TableState
-from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
-from pktable.format.schema import TableSchema
-from pktable.format.snapshot import Snapshot
-from pktable.local import LocalRunner, Query
+from pktable.context import TableFiles
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.ingest.changes import ChangeKind
+from pktable.inspect import list_files
 from pktable.predicate import parse
-from pktable.rows import ChangeKind
+from pktable.run.local import LocalRunner, Query
+from pktable.staging import Changer, PreparedCompaction, PreparedWrite, Runner
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
@@ -415,6 +415,6 @@ def _millis(timestamp: int | str | datetime) -> int:
 def _runner(spark: SparkSession | None) -> Runner:
     if spark is None:
         return LocalRunner()
-    from pktable.spark.runner import SparkRunner
+    from pktable.run.spark.runner import SparkRunner
 
     return SparkRunner(spark)

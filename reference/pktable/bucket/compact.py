@@ -20,11 +20,11 @@ import pyarrow as pa
 from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.bucket.locate import Locator
-from pktable.bucket.merge import Window, merge
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
-from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles
-from pktable.format.dv_index import encode_index
-from pktable.format.manifest import DataFileMeta, IndexManifestEntry
+from pktable.bucket.windows import Window, merge
+from pktable.context import BucketChange, BucketState, NewFiles, TableFiles
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
+from pktable.format.vectors.index_file import encode_index
 from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_full

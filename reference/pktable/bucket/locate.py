@@ -18,13 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
-from pktable.bucket.data_reader import BATCH_ROWS, DataReader
-from pktable.bucket.keys import Encoded, encode_keys
+from pktable.bucket.reader import BATCH_ROWS, DataReader
 from pktable.bucket.row_groups import greatest_of_row_groups
-from pktable.bucket.table_files import Place, TableFiles
-from pktable.format.manifest import DataFileMeta
+from pktable.context import Place, TableFiles
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, values_of
 from pktable.lsm.runs import Key, total_order
+from pktable.merge.key_encoding import Encoded, encode_keys
 
 Positions = npt.NDArray[np.int64]
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pktable.bucket.data_reader import DataReader, without_marked
-from pktable.bucket.merge import merge
+from pktable.bucket.reader import DataReader, without_marked
 from pktable.bucket.row_groups import row_groups_that_may_match
-from pktable.bucket.table_files import BucketState, TableFiles
-from pktable.format.deletion_vector import DeletionVector
+from pktable.bucket.windows import merge
+from pktable.context import BucketState, TableFiles
+from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.lsm.runs import sorted_runs
 from pktable.predicate import Predicate
 

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.bucket.table_files import NewFiles, Place, TableFiles
+from pktable.context import NewFiles, Place, TableFiles
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
+from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
+from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.binary_row import encode_row
-from pktable.format.data_file import PARQUET_WRITE_OPTIONS
-from pktable.format.manifest import DataFileMeta
-from pktable.format.parquet_footer import FooterSink, with_sealed_footer
-from pktable.format.parquet_times import has_nanoseconds, stored_schema, with_times
-from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE

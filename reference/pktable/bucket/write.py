@@ -17,15 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.bucket.data_reader import DataReader
-from pktable.bucket.keys import encode_keys
-from pktable.bucket.merge import taken
+from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
-from pktable.bucket.table_files import NewFiles, Place, TableFiles
+from pktable.bucket.windows import taken
+from pktable.context import NewFiles, Place, TableFiles
 from pktable.format.binary_row import EMPTY_ROW, encode_row
-from pktable.format.bucket import bucket_of
-from pktable.format.manifest import DataFileMeta
+from pktable.format.bucket_hash import bucket_of
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
+from pktable.merge.key_encoding import encode_keys
 
 ROWS_AT_HAND_BYTES = 1 << 20
 

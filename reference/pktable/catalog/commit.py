@@ -19,13 +19,13 @@ from typing import TypeVar
 from pktable_spec.errors import CommitConflictError
 from pktable_spec.vocabulary import APPEND, COMPACT
 
-from pktable.bucket.table_files import BucketChange, TableFiles, remove_quietly
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.manifests import ADD, DELETE, Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.snapshots import Snapshots
 from pktable.catalog.state import Identity, States, TableState
-from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from pktable.format.snapshot import Snapshot
+from pktable.context import BucketChange, TableFiles, remove_quietly
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.runs import KeyOrder, level_run
 
 ATTEMPTS = 1000

@@ -14,7 +14,7 @@ from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import TableOptions
 
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.manifest import (
+from pktable.format.metadata.manifest import (
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
@@ -25,8 +25,8 @@ from pktable.format.manifest import (
     encode_manifest,
     encode_manifest_list,
 )
-from pktable.format.schema import TableSchema
-from pktable.format.stats import SimpleStats
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.metadata.stats import SimpleStats
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 

@@ -13,7 +13,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.format.schema import TableSchema, decode_schema, encode_schema
+from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.types import (
     BINARIES,
     FLOATS,

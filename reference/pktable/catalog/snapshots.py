@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
-from pktable.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import DELETION_VECTORS
 
-from pktable.bucket.table_files import BucketState, TableFiles
 from pktable.catalog.manifests import ADD, Manifests
-from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from pktable.format.snapshot import Snapshot
+from pktable.context import BucketState, TableFiles
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.metadata.snapshot import Snapshot
 from pktable.store.cache import Cache
 
 Identity = tuple[bytes, int]

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Finding, Findings
 from pktable.check.history import BucketHistory
 from pktable.check.keys import check_keys
 from pktable.check.layout import check_layouts
 from pktable.check.rows import check_rows
 from pktable.check.vectors import check_vectors
-from pktable.format.manifest import ManifestEntry
+from pktable.context import TableFiles
+from pktable.format.metadata.manifest import ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)

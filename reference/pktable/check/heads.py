@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 from pktable_spec.errors import CorruptFileError, NotATableError, SnapshotNotFoundError
 
 from pktable.check.findings import Findings
-from pktable.format.schema import TableSchema, decode_schema
-from pktable.format.snapshot import Snapshot, decode_snapshot
+from pktable.format.metadata.schema import TableSchema, decode_schema
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
 from pktable.store.file_io import FileIO
 
 SCHEMA: Final = "schema-"

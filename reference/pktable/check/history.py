@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from pktable_spec.options import TableOptions
 from pktable_spec.vocabulary import APPEND, DELETION_VECTORS
 
-from pktable.bucket.table_files import Place, TableFiles
 from pktable.check.findings import Findings
 from pktable.check.heads import Head
 from pktable.check.manifests import CheckedManifests, Entries
-from pktable.format.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.context import Place, TableFiles
+from pktable.format.metadata.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
 
 Identity = tuple[bytes, int]
 

@@ -25,16 +25,16 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
-from pktable.bucket.data_reader import DataReader
-from pktable.bucket.merge import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
-from pktable.bucket.table_files import TableFiles
+from pktable.bucket.reader import DataReader
+from pktable.bucket.windows import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
 from pktable.check.findings import Findings
 from pktable.check.history import BucketHistory, Version
 from pktable.check.layout import Range
 from pktable.check.vectors import Vectors
-from pktable.format.deletion_vector import DeletionVector
-from pktable.format.manifest import DataFileMeta
+from pktable.context import TableFiles
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
+from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.lsm.plan import sections
 from pktable.lsm.runs import Run, sorted_runs
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Findings
 from pktable.check.history import BucketHistory, Version
-from pktable.format.manifest import DataFileMeta, ManifestEntry
+from pktable.context import TableFiles
+from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
 from pktable.lsm.runs import Key
 
 Range = tuple[Key, Key]

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Findings
+from pktable.context import TableFiles
 from pktable.format.binary_row import decode_row
-from pktable.format.manifest import (
+from pktable.format.metadata.manifest import (
     ADD,
     DELETE,
     IndexManifestEntry,
@@ -27,8 +27,8 @@ from pktable.format.manifest import (
     decode_manifest,
     decode_manifest_list,
 )
-from pktable.format.snapshot import Snapshot
-from pktable.format.stats import decode_stats
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.metadata.stats import decode_stats
 from pktable.store.cache import Cache
 
 Entries = dict[tuple[object, ...], ManifestEntry]

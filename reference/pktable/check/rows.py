@@ -19,15 +19,15 @@ import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
-from pktable.bucket.data_reader import DataReader
-from pktable.bucket.keys import encode_keys
-from pktable.bucket.table_files import Place, TableFiles
+from pktable.bucket.reader import DataReader
 from pktable.check.findings import Findings
+from pktable.context import Place, TableFiles
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.bucket import bucket_of
-from pktable.format.manifest import ManifestEntry
-from pktable.format.stats import SimpleStats, decode_stats
+from pktable.format.bucket_hash import bucket_of
+from pktable.format.metadata.manifest import ManifestEntry
+from pktable.format.metadata.stats import SimpleStats, decode_stats
 from pktable.format.types import BINARIES, FLOATS, DataType, Field, is_atomic, values_of
+from pktable.merge.key_encoding import encode_keys
 
 BATCH_ROWS = 1 << 16
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import NOTE, Findings
 from pktable.check.heads import Heads
 from pktable.check.history import BucketHistory
 from pktable.check.manifests import CheckedManifests
-from pktable.format.data_file import escaped
-from pktable.format.manifest import ManifestEntry
-from pktable.format.snapshot import Snapshot
+from pktable.context import TableFiles
+from pktable.datafile.columns import escaped
+from pktable.format.metadata.manifest import ManifestEntry
+from pktable.format.metadata.snapshot import Snapshot
 from pktable.store.file_io import FileIO
 
 BUCKET: Final = "bucket-"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Findings
 from pktable.check.history import BucketHistory, Version
-from pktable.format.deletion_vector import DeletionVector
+from pktable.context import TableFiles
+from pktable.format.vectors.deletion_vector import DeletionVector
 
 Vectors = Mapping[str, DeletionVector]
 """By data file."""

@@ -11,13 +11,13 @@ from typing import Protocol
 
 from pktable_spec.options import parse_options
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import ERROR, Finding, Findings, Progress
 from pktable.check.heads import read_heads, read_schemas
 from pktable.check.history import History
 from pktable.check.manifests import CheckedManifests
 from pktable.check.unreferenced import report_unreferenced
+from pktable.context import TableFiles
 from pktable.store.file_io import FileIO
 
 

@@ -241,7 +241,7 @@ def open_table(path: str, on_spark: bool = False) -> Table:
 
 def spark_session() -> Any:
     """Connect to the server that SPARK_REMOTE names, or start Spark here. Raises InvalidRequestError without Java."""
-    from pktable.spark import session  # takes a second to import, and Java to start
+    from pktable.run.spark import session  # takes a second to import, and Java to start
 
     return session.spark_session()
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pktable_spec.options import TableOptions
 
-from pktable.format.manifest import DataFileMeta
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.runs import KeyOrder
 from pktable.lsm.universal import Pick
 

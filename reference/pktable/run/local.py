@@ -1,0 +1,159 @@
+"""The local runner: the bucket work done by this process, without Spark.
+
+Clauses: RD-9, RD-12, CMT-12.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pktable.bucket.compact import compact_bucket
+from pktable.bucket.read import BucketRead, by_file, read_bucket
+from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
+from pktable.check.walk import check_here
+from pktable.context import BucketChange, BucketState, NewFiles, TableFiles, remove_created
+from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.lsm.universal import Pick
+from pktable.predicate import Predicate
+
+KIND_COLUMN = "__pktable_kind"
+TINY_BYTES = 4 << 20  # of data files that one thread has read before others have started
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTask:
+    """One bucket to compact: its state, what to compact, and the token that names its new files.
+
+    ``at_hand``: the rows of some of its files, by name.
+    """
+
+    state: BucketState
+    chosen: Pick
+    token: str
+    now_millis: int
+    at_hand: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to read: the parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave."""
+
+    parts: Sequence[BucketRead]
+    columns: Sequence[str]
+    predicate: Predicate | None = None
+    limit: int | None = None
+
+
+class LocalRunner:
+    """Does the work here: writes and compactions one bucket after the other, large reads several files at once."""
+
+    def write(
+        self,
+        files: TableFiles,
+        rows: pa.Table,
+        change: ChangeKind,
+        next_sequence: Mapping[tuple[bytes, int], int],
+        new: NewFiles,
+        now_millis: int,
+    ) -> list[BucketAppend]:
+        """Write ``rows``, in order, as level-0 runs. What was made is named in ``new``.
+
+        Raises InvalidRequestError before anything is written. Clauses: TBL-8.
+        """
+        conformed, kinds = as_changes(rows, files.schema, change)
+        table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
+        appends = []
+        for partition, bucket, part in split_by_bucket(files, table) if table.num_rows else ():
+            place = files.place(partition, bucket)
+            append = write_rows(
+                files,
+                place,
+                part.drop_columns([KIND_COLUMN]),
+                part.column(KIND_COLUMN).to_numpy(),
+                next_sequence.get(place.identity, 0),
+                new,
+                now_millis=now_millis,
+            )
+            appends.append(append)
+        return appends
+
+    def compact(self, files: TableFiles, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+        """Carry out ``tasks``; nothing becomes visible. On failure what was made is removed."""
+        changes: list[BucketChange] = []
+        try:
+            for task in tasks:
+                changes.append(run_task(files, task))
+        except BaseException:
+            remove_created(files.store, changes)
+            raise
+        return changes
+
+    def read(self, files: TableFiles, query: Query) -> pa.Table:
+        """Return the rows of ``query``. Stops reading when it has as many as its limit. Clauses: RD-9."""
+        schema = files.schema.arrow_schema
+        empty = pa.schema([schema.field(name) for name in query.columns]).empty_table()
+        if query.limit is None:
+            tables = [table for found in _in_parts(files, query, list) for table in found]
+        else:
+            tables = list(_first(_tables(files, query), query.limit))
+        return pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)])
+
+    def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
+        return self.read(files, query)
+
+    def count(self, files: TableFiles, query: Query) -> int:
+        return sum(_in_parts(files, query, lambda tables: sum(table.num_rows for table in tables)))
+
+    def check(
+        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Check buckets one after the other."""
+        return check_here(files, tasks, progress)
+
+
+def run_task(files: TableFiles, task: CompactionTask) -> BucketChange:
+    """Carry out one task wherever it was sent; on failure remove what it made. Clauses: CMT-12."""
+    new = NewFiles(token=task.token)
+    try:
+        return compact_bucket(
+            files, task.state, task.chosen, new, now_millis=task.now_millis, at_hand=task.at_hand
+        )
+    except BaseException:
+        new.remove(files.store)
+        raise
+
+
+def _tables(files: TableFiles, query: Query) -> Iterator[pa.Table]:
+    for part in query.parts:
+        yield from read_bucket(files, part, query.columns, query.predicate)
+
+
+def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
+    """Yield the first ``missing`` rows, and take no more tables than that needs."""
+    while missing and (table := next(tables, None)) is not None:
+        yield table.slice(0, missing)
+        missing -= min(missing, table.num_rows)
+
+
+def _in_parts(
+    files: TableFiles, query: Query, work: Callable[[Iterator[pa.Table]], Result]
+) -> Iterable[Result]:
+    """Return what ``work`` makes of the tables of each part of a query, in order; large ones are read at once."""
+
+    def one(part: BucketRead) -> Result:
+        return work(read_bucket(files, part, query.columns, query.predicate))
+
+    if sum(file.file_size for part in query.parts for file in part.state.files) <= TINY_BYTES:
+        return map(one, query.parts)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(one, (piece for part in query.parts for piece in by_file(part))))
