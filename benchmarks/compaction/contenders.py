@@ -76,7 +76,7 @@ class Ground:
             made.compact(full=True)
         pending = Table.open(self.copy("on"))
         before = data_files(Path(pending.path))
-        prepared = pending.prepare_write(new, ChangeKind(), write_only=True)
+        prepared = pending.stage_write(new, ChangeKind(), write_only=True)
         assert prepared is not None
         prepared.commit("benchmark")
         shutil.move(pending.path, folder / "pending")
@@ -128,7 +128,7 @@ def _outcome(
     assert after.count(fresh=True) == ground.rows, contender
     anew = pc.sum(pc.equal(after.to_arrow(columns=["l_linestatus"], fresh=True)["l_linestatus"], "X")).as_py()
     assert anew == ground.upserts, f"{contender}: {anew} new rows of {ground.upserts}"
-    marked = sum(after.files().column("marked_count").to_pylist())
+    marked = sum(after.files().column("deleted_row_count").to_pylist())
     shutil.rmtree(path)
     return Outcome(contender, work, seconds, processor, written, marked)
 

@@ -132,7 +132,7 @@ class PaimonTable:
     def damage_vectors(self, number: int) -> bool:
         from pktable import CorruptFileError, Table
 
-        files = self._table._files
+        files = self._table._context
         paths = [files.index_path(index) for index in self._table._committer.latest().indexes.values()]
         path = Path(paths[number % len(paths)])
         good = path.read_bytes()
@@ -165,7 +165,7 @@ class PaimonTable:
         return self._stage(self._prepare(changes, write_only=write_only))
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
-        prepared = self._table.prepare_compaction(full=full)
+        prepared = self._table.stage_compaction(full=full)
         return self._stage(prepared) if prepared.changes else None
 
     def commit(self, ticket: int) -> bool:
@@ -188,7 +188,7 @@ class PaimonTable:
         from pktable.ingest.changes import ChangeKind
 
         frame = self._frame(self._rows_with_kinds(changes))
-        return self._table.prepare_write(frame, ChangeKind(column=ROW_KIND), write_only=write_only)
+        return self._table.stage_write(frame, ChangeKind(column=ROW_KIND), write_only=write_only)
 
     def _user(self) -> str:
         return f"test-{next(self._tickets)}"
@@ -226,7 +226,7 @@ class PaimonTable:
         ]
 
     def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
-        path = self._table._files.index_path(bucket.index)
+        path = self._table._context.index_path(bucket.index)
         if path not in self._vectors:
             self._vectors[path] = stored_vectors(Path(path).read_bytes(), bucket.index.ranges or ())
         return self._vectors[path]
@@ -236,8 +236,8 @@ class PaimonTable:
 
         state = dict(self._buckets(snapshot))[file.bucket]
         stored = next(one for one in state.files if one.file_name == file.name)
-        assert Path(self._table._files.data_path(state.place, stored)).stat().st_size == file.size, file
-        data = pq.ParquetFile(self._table._files.data_path(state.place, stored)).read()
+        assert Path(self._table._context.data_path(state.place, stored)).stat().st_size == file.size, file
+        data = pq.ParquetFile(self._table._context.data_path(state.place, stored)).read()
         return [
             StoredRecord(
                 tuple(record[KEY_PREFIX + name] for name in self._shape.trimmed_key),

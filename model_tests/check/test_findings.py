@@ -55,7 +55,7 @@ def make_table(path: Path, options: dict[str, str] | None = None) -> Table:
     table.upsert(rows(list(range(10)), "x" * 30))
     table.upsert(rows([2, 12], "second "))
     table.delete(rows([5], "").select(["p", "k"]))
-    prepared = table.prepare_write(rows([7], "fresh "), ChangeKind(RowKind.INSERT), write_only=True)
+    prepared = table.stage_write(rows([7], "fresh "), ChangeKind(RowKind.INSERT), write_only=True)
     assert prepared is not None
     prepared.commit("test")
     return table

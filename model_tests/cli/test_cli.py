@@ -191,7 +191,7 @@ def test_delete_compact_count_history_and_files(filled: Path, cli: Run) -> None:
     assert cli("compact", filled, "--full")[1] == "compacted, snapshot 5\n"
     files = [json.loads(line) for line in cli("files", filled, "--format", "jsonl")[1].splitlines()]
     assert sum(row["row_count"] for row in files) == 2
-    assert all(row["marked_count"] == 0 for row in files)
+    assert all(row["deleted_row_count"] == 0 for row in files)
     assert "data-" in cli("files", filled)[1]
 
 

@@ -91,7 +91,7 @@ def make_table(path: Path) -> None:
 
     table.upsert(rows(range(14), "long enough to be kept apart"))
     table.upsert(rows([3, 9], "newer"))
-    prepared = table.prepare_write(rows([1], "fresh"), ChangeKind(RowKind.INSERT), write_only=True)
+    prepared = table.stage_write(rows([1], "fresh"), ChangeKind(RowKind.INSERT), write_only=True)
     assert prepared is not None
     prepared.commit("test")
     (path / "tag").mkdir()

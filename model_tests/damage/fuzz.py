@@ -35,9 +35,9 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
     from pktable.bucket.reader import DataReader
     from pktable.catalog.manifests import Manifests
     from pktable.catalog.schemas import load_schemas
-    from pktable.catalog.snapshots import Snapshots
-    from pktable.catalog.state import States, TableState
-    from pktable.context import TableFiles
+    from pktable.catalog.snapshots import SnapshotLog
+    from pktable.catalog.state import StateLoader, TableState
+    from pktable.context import TableContext
     from pktable.format import avro
     from pktable.format.binary_row import decode_row, encode_row
     from pktable.format.metadata.manifest import (
@@ -110,7 +110,7 @@ def _options(data: bytes) -> None:
 
 def _store(data: bytes) -> None:
     store: Any = OneFile(data)
-    assert Snapshots(store, "x").latest_id() == 7
+    assert SnapshotLog(store, "x").latest_id() == 7
     with contextlib.suppress(InvalidRequestError, CorruptFileError):
         load_schemas(store, "x")
 
@@ -135,8 +135,8 @@ def _partition(data: bytes) -> None:
     schema = TableSchema(0, fields, 1, ("p",), ("p", "k"), {}, "", 0)
     legacy = {"partition.legacy-name": "true" if len(data) % 2 else "false"}
     store: Any = OneFile(b"")
-    files = TableFiles(store, "x", schema, parse_options(legacy), {0: schema})
-    states = States(files, Manifests(store, "x", schema, files.options))
+    context = TableContext(store, "x", schema, parse_options(legacy), {0: schema})
+    states = StateLoader(context, Manifests(store, "x", schema, context.options))
     states.bucket(TableState(), (struct.pack(">i", 1) + data[1:], 0))
 
 
@@ -175,14 +175,14 @@ def _data_file(kind: str) -> Target:
     def target(data: bytes) -> None:
         store: Any = OneFile(data)
         schema = TableSchema(0, parse_columns(COLUMNS), 9, (), ("k",), {}, "", 0)
-        files = TableFiles(store, "x", schema, parse_options({}), {0: schema})
+        context = TableContext(store, "x", schema, parse_options({}), {0: schema})
         none = SimpleStats(b"", b"", None)
         # The row count is told by a manifest; of the seeds it is one of these.
         for rows in (1, 5):
             meta = DataFileMeta(f"x.{kind}", len(data), rows, b"", b"", none, none, 0, 0, 0, 0)
-            columns = [*files.key_columns, *(field.name for field in schema.fields)]
+            columns = [*context.key_columns, *(field.name for field in schema.fields)]
             with contextlib.suppress(InvalidRequestError, CorruptFileError):
-                list(DataReader(files, files.place(encode_row((), ()), 0), meta).read(columns))
+                list(DataReader(context, context.place(encode_row((), ()), 0), meta).read(columns))
 
     return target
 

@@ -247,7 +247,7 @@ class Watched:
             runs = sorted_runs(
                 [pick_file(file, bool(base.vectors.get((bucket, file.name)))) for file in files], base
             )
-            choose = picks.full_pick if full or self.may_hide_unmarked(files) else picks.universal_pick
+            choose = picks.full_pick if full or self.may_shadow_rows_without_vector(files) else picks.universal_pick
             pick = choose(runs, self.options)
             if pick is None:
                 continue
@@ -262,7 +262,7 @@ class Watched:
                 )
         return found
 
-    def may_hide_unmarked(self, files: Sequence[FileInfo]) -> bool:
+    def may_shadow_rows_without_vector(self, files: Sequence[FileInfo]) -> bool:
         """Whether one of a bucket's files may replace rows that no vector marks. Clauses: DV-15."""
         deepest = max(file.level for file in files)
         return any((file.bucket, file.name) in self.unmarked for file in files if 0 < file.level < deepest)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pktable import context as table_files
-from pktable.context import BucketState, TableFiles
+from pktable.context import BucketState, TableContext
 from pktable.format.vectors import deletion_vector
 from pktable.format.vectors import index_file as dv_index
 from pktable.format.vectors.deletion_vector import FRAME_BYTES, DeletionVector
@@ -36,7 +36,7 @@ def _read_on(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict[str
 def _positions_unchecked(vectors: Any) -> Any:
     """Without the check that positions are those of rows, which would refuse some of the faults (DV-2)."""
 
-    def unchecked(self: TableFiles, state: BucketState) -> Vectors:
+    def unchecked(self: TableContext, state: BucketState) -> Vectors:
         found: Vectors = vectors(self, BucketState(state.place, (), state.index))
         return found
 
@@ -44,7 +44,7 @@ def _positions_unchecked(vectors: Any) -> Any:
 
 
 def _remembered_by_data_file(vectors: Any) -> Any:
-    def remembered(self: TableFiles, state: BucketState) -> Vectors:
+    def remembered(self: TableContext, state: BucketState) -> Vectors:
         known = self.__dict__.setdefault("vectors_by_data_file", {})
         return {name: known.setdefault(name, vector) for name, vector in vectors(self, state).items()}
 
@@ -52,7 +52,7 @@ def _remembered_by_data_file(vectors: Any) -> Any:
 
 
 def _remembered_by_index_file(vectors: Any) -> Any:
-    def remembered(self: TableFiles, state: BucketState) -> Vectors:
+    def remembered(self: TableContext, state: BucketState) -> Vectors:
         found = _positions_unchecked(vectors)(self, state)
         return {name: next(iter(found.values())) for name in found}
 
@@ -76,7 +76,7 @@ MUTANTS = (
         "M13",
         "an index is read on from vector to vector, not from where its ranges say",
         patched(
-            (table_files, "decode_index", instead(_read_on)), (TableFiles, "vectors", _positions_unchecked)
+            (table_files, "decode_index", instead(_read_on)), (TableContext, "vectors", _positions_unchecked)
         ),
         READ,
         ("DVF-1",),
@@ -85,7 +85,7 @@ MUTANTS = (
     Mutant(
         "M14a",
         "vectors are remembered by data file: an older one is served",
-        patched((TableFiles, "vectors", _remembered_by_data_file)),
+        patched((TableContext, "vectors", _remembered_by_data_file)),
         rf"{READ}|vectors_only_grow: .* lost marks",
         ("DV-9", "CMT-15"),
         bugs=("delta#1899", "paimon#4966"),
@@ -93,7 +93,7 @@ MUTANTS = (
     Mutant(
         "M14b",
         "vectors are remembered by index file: that of another data file is served",
-        patched((TableFiles, "vectors", _remembered_by_index_file)),
+        patched((TableContext, "vectors", _remembered_by_index_file)),
         rf"{READ}|vectors_only_grow: .* lost marks|vectors_are_well_formed: VectorInfo",
         ("DV-1", "DVF-1"),
         bugs=("iceberg#17497",),

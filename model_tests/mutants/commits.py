@@ -24,7 +24,7 @@ _committing = local()
 def _vectors_with_the_append(append: Any) -> Any:
     """Commit a write while it says which compaction follows, and plan that on what the write commits."""
 
-    def appended(self: changing.PreparedWrite, user: str) -> TableState:
+    def appended(self: changing.StagedWrite, user: str) -> TableState:
         _committing.write = self
         try:
             state: TableState = append(self, user)
@@ -142,7 +142,7 @@ MUTANTS = (
         "M03",
         "marks become visible with the write, a snapshot before the rows that replace what they hide",
         patched(
-            (changing.PreparedWrite, "_append", _vectors_with_the_append),
+            (changing.StagedWrite, "_append", _vectors_with_the_append),
             (commit.Committer, "_next", _index_of_what_follows),
         ),
         "appended: a write changes no vector",
@@ -188,7 +188,7 @@ MUTANTS = (
         "M18",
         "sequence numbers restart with a write-only writer",
         patched(
-            (changing.Changer, "write", _restarts_when_write_only),
+            (changing.Stager, "write", _restarts_when_write_only),
             (commit, "_newer", instead(lambda appended, live: True)),
         ),
         "appended: sequence numbers start above",

@@ -159,7 +159,7 @@ MUTANTS = (
     Mutant(
         "C9",
         "a deleted key is not looked up",
-        patched((compact._Compaction, "_mark_replaced", _adds_looked_up_only)),
+        patched((compact._Compaction, "_delete_replaced", _adds_looked_up_only)),
         READ,
         ("DV-6", "CMP-13"),
     ),

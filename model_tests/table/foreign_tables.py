@@ -65,8 +65,8 @@ def rewritten(
         for file in files:
             other = change(file, directory / file.file_name)
             names[file.file_name] = other.file_name
-            entries += twice(ManifestEntry(ADD, partition, bucket, table._files.options.bucket, other))
-        vectors = table._files.vectors(table._states.bucket(state, (partition, bucket)))
+            entries += twice(ManifestEntry(ADD, partition, bucket, table._context.options.bucket, other))
+        vectors = table._context.vectors(table._states.bucket(state, (partition, bucket)))
         if vectors:
             renamed = {
                 names[name]: DeletionVector.from_positions(vector.positions(), bits(i))

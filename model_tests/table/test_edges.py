@@ -182,7 +182,7 @@ def test_a_bucket_directory_that_went_away_is_made_again(tmp_path: Path) -> None
     for path in (tmp_path / "bucket-0").iterdir():
         path.unlink()
     (tmp_path / "bucket-0").rmdir()
-    assert table.prepare_write(pa.table({"k": [2]}), change=_insert(), write_only=True) is not None
+    assert table.stage_write(pa.table({"k": [2]}), change=_insert(), write_only=True) is not None
 
 
 def _insert() -> Any:

@@ -61,7 +61,7 @@ def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table)
     table.delete(where="k < 10")
     expected = {key: value for key, value in expected.items() if key[1] >= 10}
     assert content(table) == content(table, fresh=True) == expected
-    assert sum(table.files().column("marked_count").to_pylist()) > 0
+    assert sum(table.files().column("deleted_row_count").to_pylist()) > 0
     table.compact(full=True)
     assert content(table, where="v LIKE '2-%'") == {k: v for k, v in expected.items() if v.startswith("2-")}
     assert table.count() == len(expected)
@@ -80,7 +80,7 @@ def test_what_fails_on_an_executor_is_raised_as_what_it_was(table: Table) -> Non
         table.upsert(rows.to_pylist())
     assert {str(path) for path in root.rglob("data-*")} == before
     table.upsert(rows.slice(0, 1))
-    marked = next(file["file_name"] for file in table.files().to_pylist() if file["marked_count"])
+    marked = next(file["file_name"] for file in table.files().to_pylist() if file["deleted_row_count"])
     (victim,) = root.rglob(marked)
     good = bytearray(victim.read_bytes())
     good[len(good) // 4] ^= 0xFF

@@ -34,7 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=OPTIONS)
     for keys, value in ((range(3000), "old"), (MARKED, "new")):
         table.upsert(pa.table({"k": pa.array(keys, pa.int32()), "v": [f"{value} {key}" for key in keys]}))
-    assert sum(table.files()["marked_count"].to_pylist()) == len(MARKED)
+    assert sum(table.files()["deleted_row_count"].to_pylist()) == len(MARKED)
     return path
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 from pktable import Table, UnsupportedOptionError
-from pktable.context import BucketState, TableFiles
+from pktable.context import BucketState, TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.universal import Pick
 from pktable.run.local import CompactionTask
-from pktable.staging import PreparedCompaction, PreparedWrite
+from pktable.staging import StagedCompaction, StagedWrite
 from pktable_spec.model import invariants, picks
 from pktable_spec.model.mechanism import State
 from pktable_spec.model.options import ModelOptions
@@ -48,7 +48,7 @@ class Replay:
         self.table = Table.create(path, "k INT, v INT", primary_key=["k"], options=self.options, spark=spark)
         self.refinement = Refinement(path, ModelOptions.parse(self.options))
         self.names: dict[str, str] = {}
-        self.work: dict[str, PreparedWrite | PreparedCompaction] = {}
+        self.work: dict[str, StagedWrite | StagedCompaction] = {}
         self.commits = 0
 
     def run(self) -> str:
@@ -91,14 +91,14 @@ class Replay:
             self.work[job] = self._planned(step)
         elif action == "CommitWrite":
             write = self.work.pop(job)
-            assert isinstance(write, PreparedWrite)
+            assert isinstance(write, StagedWrite)
             state = write._append("test")
-            if write.changes:  # what `PreparedWrite.commit` does at once: others may come between
-                self.work[job] = PreparedCompaction(write.changer, write.changes, full=False, base=state)
+            if write.changes:  # what `StagedWrite.commit` does at once: others may come between
+                self.work[job] = StagedCompaction(write.changer, write.changes, full=False, base=state)
             self.commits += 1
         elif action == "CommitCompaction":
             prepared = self.work.pop(job)
-            assert isinstance(prepared, PreparedCompaction)
+            assert isinstance(prepared, StagedCompaction)
             if not prepared.commit_once("test"):
                 raise DifferenceError("the commit is refused")
             self.commits += 1
@@ -114,7 +114,7 @@ class Replay:
         self.check()
         self._expect(step)
 
-    def _write(self, changes: list[list[Any]], *, write_only: bool = True) -> PreparedWrite:
+    def _write(self, changes: list[list[Any]], *, write_only: bool = True) -> StagedWrite:
         rows = pa.table(
             {
                 "k": pa.array([key for _, key, _ in changes], pa.int32()),
@@ -122,11 +122,11 @@ class Replay:
                 "op": [kind for kind, _, _ in changes],
             }
         )
-        prepared = self.table.prepare_write(rows, ChangeKind(column="op"), write_only=write_only)
+        prepared = self.table.stage_write(rows, ChangeKind(column="op"), write_only=write_only)
         assert prepared is not None
         return prepared
 
-    def _begun(self, changes: list[list[Any]], plans: list[Mapping[str, Any]]) -> PreparedWrite:
+    def _begun(self, changes: list[list[Any]], plans: list[Mapping[str, Any]]) -> StagedWrite:
         """Prepare a write, and its compaction if one is told. Raises DifferenceError if it is another."""
         prepared = self._write(changes, write_only=not plans)
         told = [(sorted(plan["inputs"].values()), [plan["level"]] * len(plan["upgrades"])) for plan in plans]
@@ -139,7 +139,7 @@ class Replay:
             raise DifferenceError(f"the plans are not {plans}")
         return prepared
 
-    def _planned(self, step: Mapping[str, Any]) -> PreparedCompaction:
+    def _planned(self, step: Mapping[str, Any]) -> StagedCompaction:
         """Do the work of the compaction that a step tells. Raises DifferenceError if it would never be picked."""
         if step["inputs"] is None:
             raise DifferenceError("what would be put on top goes below")
@@ -156,10 +156,10 @@ class Replay:
         upgrades = {self.names[name] for name in step["upgrades"]}
         for size in (SMALLEST, GREATEST):
             changes = self.table._runner.compact(
-                _with_target(self.table._files, size),
+                _with_target(self.table._context, size),
                 [CompactionTask(bucket, Pick(step["level"], files), f"{len(self.names)}-{size[0]}", 0)],
             )
-            prepared = PreparedCompaction(self.table._changer, changes, full=False, base=latest)
+            prepared = StagedCompaction(self.table._changer, changes, full=False, base=latest)
             if {f.file_name for f in changes[0].removed} & {
                 f.file_name for f in changes[0].added
             } == upgrades:
@@ -254,9 +254,9 @@ def _named(step: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**step, "action": "Write" if "changes" in step else "CommitCompaction"}
 
 
-def _with_target(files: TableFiles, size: str) -> TableFiles:
-    options = parse_options({**files.schema.options, "target-file-size": size})
-    return TableFiles(files.store, files.root, files.schema, options, files.schemas)
+def _with_target(context: TableContext, size: str) -> TableContext:
+    options = parse_options({**context.schema.options, "target-file-size": size})
+    return TableContext(context.store, context.root, context.schema, options, context.schemas)
 
 
 def refuses_sequence_fields(path: Path, spark: Any = None) -> bool:

@@ -12,9 +12,9 @@ import pytest
 from pktable.cli.progress import Reporter
 from rich.console import Console
 
-from model_tests.verify import suite as verification
 from model_tests.replay.test_replay import STREAM
 from model_tests.tlc import suite
+from model_tests.verify import suite as verification
 from model_tests.verify.suite import Result, main, stored_stream, summary
 
 GOOD = Result("good", histories=1, steps=2, snapshots=3, reads=4, real_rows=5)

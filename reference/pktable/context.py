@@ -1,85 +1,42 @@
-"""A table's files, as the work on one bucket sees them: where they lie and how to name new ones.
+"""One table without any snapshot of it: its store, paths, schemas and options.
 
-Everything here pickles, so that the same work can be sent to an executor.
+Every piece of work on a bucket gets a `TableContext`. It pickles, so that the same work can be sent to an
+executor; caches stay behind.
 
-Clauses: META-7, META-9, META-15, META-18, CMT-12.
+Clauses: META-1, META-9, META-15, META-18, DV-2, DVF-5, RD-14.
 """
 
 from __future__ import annotations
 
 import re
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.options import TableOptions, parse_options
+from pktable_spec.options import TableOptions
 from pktable_spec.vocabulary import KEY_PREFIX
 
-from pktable.datafile.columns import file_schema, partition_path
+from pktable.datafile.columns import file_schema
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.metadata.schema import TableSchema, decode_schema
+from pktable.format.partition_path import partition_path
+from pktable.format.paths import TablePaths
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.format.vectors.index_file import decode_index
+from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO, locate
 
-REMEMBERED_INDEXES = 64
+CACHED_INDEX_FILES = 64
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-BUCKET_NAMES = {-2: "postpone"}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One bucket: its partition as a BinaryRow, its number, its directory."""
-
-    partition: bytes
-    bucket: int
-    directory: str
-
-    @property
-    def identity(self) -> tuple[bytes, int]:
-        return self.partition, self.bucket
-
-
-@dataclass(frozen=True, slots=True)
-class BucketState:
-    """A bucket at one snapshot: live files, and the index of their vectors. `TableFiles.vectors` loads those."""
-
-    place: Place
-    files: tuple[DataFileMeta, ...]
-    index: IndexManifestEntry | None
-
-
-@dataclass(frozen=True, slots=True)
-class BucketChange:
-    """What a compaction does to a bucket: files removed and added, and its new index of vectors.
-
-    ``base_index`` is the index it was planned on; ``index`` the one it wants: the same where no vector
-    changed, None where none is left. ``marked``: positions this compaction marked. ``created``: paths of
-    the files it made, to be removed if it is not committed.
-    """
-
-    place: Place
-    removed: tuple[DataFileMeta, ...]
-    added: tuple[DataFileMeta, ...]
-    base_index: IndexManifestEntry | None
-    index: IndexManifestEntry | None
-    marked: int = 0
-    created: tuple[str, ...] = ()
-
-    @property
-    def empty(self) -> bool:
-        return not self.removed and not self.added and self.index == self.base_index
-
-
-class TableFiles:
+class TableContext:
     """A table's store, root, schemas and options, without any snapshot of it."""
 
     def __init__(
@@ -92,7 +49,8 @@ class TableFiles:
     ) -> None:
         self.store, self.root, self.schema, self.options = store, root, schema, options
         self.schemas = schemas
-        self._vectors = Cache(REMEMBERED_INDEXES)
+        self.paths = TablePaths(root)
+        self._vectors = Cache(CACHED_INDEX_FILES)
         self._same_keys = {schema.id}
 
     def schema_of(self, schema_id: int) -> TableSchema:
@@ -102,7 +60,7 @@ class TableFiles:
         """
         known = self.schemas.get(schema_id)
         if known is None:
-            path = f"{self.root}/schema/schema-{schema_id}"
+            path = self.paths.schema(schema_id)
             try:
                 data = self.store.read(path)
             except FileNotFoundError:
@@ -111,21 +69,9 @@ class TableFiles:
             self.schemas = {**self.schemas, schema_id: known}
         return known
 
-    def may_hide_unmarked(self, live: Sequence[DataFileMeta]) -> bool:
-        """Whether a file of ``live`` may replace rows that no vector marks.
-
-        So may one above others that was written before the table had deletion vectors. Clauses: DV-15.
-        """
-        if not self.options.deletion_vectors_enabled:
-            return False
-        deepest = max((file.level for file in live), default=0)
-        schemas = {file.schema_id for file in live if 0 < file.level < deepest}
-        # The schema of an old snapshot, which `under` reads it by, had no vectors if its options say so.
-        return any(not parse_options(self.schema_of(one).options).deletion_vectors_enabled for one in schemas)
-
-    def under(self, schema: TableSchema) -> TableFiles:
+    def under(self, schema: TableSchema) -> TableContext:
         """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14."""
-        other = TableFiles(self.store, self.root, schema, self.options, self.schemas)
+        other = TableContext(self.store, self.root, schema, self.options, self.schemas)
         other._vectors = self._vectors
         return other
 
@@ -178,34 +124,35 @@ class TableFiles:
     def vector_bits(self) -> int:
         return 64 if self.options.deletion_vectors_bitmap64 else 32
 
-    def place(self, partition: bytes, bucket: int) -> Place:
+    def place(self, partition: bytes, bucket: int) -> BucketPath:
         """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
 
         Raises InvalidRequestError if it spells no directory. Clauses: META-9.
         """
-        fields, options = self.schema.partition_fields, self.options
-        parts = [self.root]
-        if options.data_directory:
-            parts.append(options.data_directory)
-        if fields:
-            values = decode_row(partition, [f.type for f in fields], at=self.root)
-            parts.append(
-                partition_path(
-                    values,
-                    fields,
-                    legacy_names=options.partition_legacy_names,
-                    default_name=options.partition_default_name,
-                )
-            )
-        return Place(partition, bucket, "/".join([*parts, f"bucket-{BUCKET_NAMES.get(bucket, bucket)}"]))
+        options = self.options
+        directory = self.paths.bucket(options.data_directory or "", self.partition_path(partition), bucket)
+        return BucketPath(partition, bucket, directory)
 
-    def data_path(self, place: Place, file: DataFileMeta) -> str:
+    def partition_path(self, partition: bytes) -> str:
+        """Return the directory of a partition, relative to the table; empty for a table without partitions.
+
+        Raises as `place` does. Clauses: META-9.
+        """
+        fields = self.schema.partition_fields
+        return partition_path(
+            decode_row(partition, [field.type for field in fields], at=self.root),
+            fields,
+            legacy_names=self.options.partition_legacy_names,
+            default_name=self.options.partition_default_name,
+        )
+
+    def data_path(self, place: BucketPath, file: DataFileMeta) -> str:
         """Return the path of a data file, or its URI if it lies elsewhere. Clauses: META-9, META-18."""
         return file.external_path or f"{place.directory}/{file.file_name}"
 
-    def index_directory(self, place: Place) -> str:
+    def index_directory(self, place: BucketPath) -> str:
         """Return where the bucket's vectors are written. Clauses: META-18."""
-        return place.directory if self.options.index_in_data_directory else f"{self.root}/index"
+        return place.directory if self.options.index_in_data_directory else self.paths.indexes
 
     def index_path(self, entry: IndexManifestEntry) -> str:
         """Return the path of an index of vectors, or its URI if it lies elsewhere. Clauses: META-18."""
@@ -249,46 +196,7 @@ class TableFiles:
             store, place = self.located(path)
             data = store.read(place)
         except FileNotFoundError:
-            raise CorruptFileError("vector index", at=path, expected="a file", found="none") from None
+            raise CorruptFileError("DV index file", at=path, expected="a file", found="none") from None
         if len(data) != entry.file_size:
-            raise CorruptFileError("vector index size", at=path, expected=entry.file_size, found=len(data))
+            raise CorruptFileError("size of the DV index file", at=path, expected=entry.file_size, found=len(data))
         return decode_index(data, entry.ranges or (), at=path)
-
-
-@dataclass(slots=True)
-class NewFiles:
-    """Names for the files of one piece of work, and the paths made so far, to be removed if it fails."""
-
-    token: str = field(default_factory=lambda: str(uuid.uuid4()))
-    paths: list[str] = field(default_factory=list)
-    _counter: Iterator[int] = field(default_factory=lambda: iter(range(1 << 31)))
-
-    def data_path(self, place: Place) -> str:
-        return self._made(f"{place.directory}/data-{self.token}-{next(self._counter)}.parquet")
-
-    def index_path(self, directory: str) -> str:
-        return self._made(f"{directory}/index-{self.token}-{next(self._counter)}")
-
-    def _made(self, path: str) -> str:
-        self.paths.append(path)
-        return path
-
-    def remove(self, store: FileIO) -> None:
-        """Delete everything made, as far as the store lets us. Clauses: CMT-12."""
-        remove_quietly(store, self.paths)
-        self.paths.clear()
-
-
-def remove_created(store: FileIO, changes: Iterable[BucketChange]) -> None:
-    """Delete the files made for changes that are not committed. Clauses: CMT-12."""
-    for change in changes:
-        remove_quietly(store, change.created)
-
-
-def remove_quietly(store: FileIO, paths: list[str] | tuple[str, ...]) -> None:
-    """Delete files that nothing refers to; what cannot be deleted stays as an orphan, which harms no read."""
-    for path in paths:
-        try:
-            store.delete(path)
-        except OSError:
-            continue

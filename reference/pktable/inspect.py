@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pktable.catalog.state import States, TableState
-from pktable.context import TableFiles
+from pktable.catalog.state import StateLoader, TableState
+from pktable.context import TableContext
 from pktable.datafile.columns import partition_path
 from pktable.format.binary_row import decode_row
 
@@ -21,7 +21,7 @@ LISTING = pa.schema(
         ("file_size", pa.int64()),
         ("row_count", pa.int64()),
         ("delete_row_count", pa.int64()),
-        ("marked_count", pa.int64()),
+        ("deleted_row_count", pa.int64()),
         ("min_key", pa.string()),
         ("max_key", pa.string()),
         ("min_sequence_number", pa.int64()),
@@ -31,20 +31,20 @@ LISTING = pa.schema(
 )
 
 
-def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table:
+def list_files(context: TableContext, states: StateLoader, state: TableState) -> pa.Table:
     """Return one row per live file, by partition, bucket, level and smallest key.
 
-    ``marked_count``: positions that its deletion vector marks. Raises CorruptFileError, InvalidRequestError
+    ``deleted_row_count``: positions that its deletion vector marks. Raises CorruptFileError, InvalidRequestError
     if key types have changed.
     """
     rows = []
-    files.expect_keys(file for live in state.files.values() for file in live)
-    fields = files.schema.partition_fields
+    context.expect_keys(file for live in state.files.values() for file in live)
+    fields = context.schema.partition_fields
     for identity in sorted(state.files):
         bucket = states.bucket(state, identity)
-        vectors = files.vectors(bucket)
-        values = decode_row(identity[0], [field.type for field in fields], at=files.root)
-        order = files.order
+        vectors = context.vectors(bucket)
+        values = decode_row(identity[0], [field.type for field in fields], at=context.root)
+        order = context.order
         for file in sorted(bucket.files, key=lambda f: (f.level, order.smallest(f))):
             vector = vectors.get(file.file_name)
             rows.append(
@@ -52,8 +52,8 @@ def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table
                     "partition": partition_path(
                         values,
                         fields,
-                        legacy_names=files.options.partition_legacy_names,
-                        default_name=files.options.partition_default_name,
+                        legacy_names=context.options.partition_legacy_names,
+                        default_name=context.options.partition_default_name,
                     ),
                     "bucket": identity[1],
                     "level": file.level,
@@ -61,9 +61,9 @@ def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table
                     "file_size": file.file_size,
                     "row_count": file.row_count,
                     "delete_row_count": file.delete_row_count,
-                    "marked_count": vector.cardinality if vector else 0,
-                    "min_key": _text(file.min_key, files),
-                    "max_key": _text(file.max_key, files),
+                    "deleted_row_count": vector.cardinality if vector else 0,
+                    "min_key": _text(file.min_key, context),
+                    "max_key": _text(file.max_key, context),
                     "min_sequence_number": file.min_sequence_number,
                     "max_sequence_number": file.max_sequence_number,
                     "schema_id": file.schema_id,
@@ -72,5 +72,5 @@ def list_files(files: TableFiles, states: States, state: TableState) -> pa.Table
     return pa.Table.from_pylist(rows, schema=LISTING)
 
 
-def _text(row: bytes, files: TableFiles) -> str:
-    return ", ".join(str(value) for value in decode_row(row, files.key_types, at=files.root))
+def _text(row: bytes, context: TableContext) -> str:
+    return ", ".join(str(value) for value in decode_row(row, context.key_types, at=context.root))

@@ -24,10 +24,10 @@ from pktable_spec.errors import CommitConflictError, InvalidRequestError
 from pktable.bucket.compact import choose
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog.commit import CommittedError, Committer, StaleSequenceError
-from pktable.catalog.state import Identity, States, TableState
+from pktable.catalog.state import Identity, StateLoader, TableState
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
-from pktable.context import BucketChange, NewFiles, TableFiles, remove_created, remove_quietly
+from pktable.context import BucketChange, NewFiles, TableContext, remove_created, remove_quietly
 from pktable.ingest.changes import ChangeKind
 from pktable.run.local import CompactionTask, Query
 
@@ -39,7 +39,7 @@ class Runner(Protocol):
 
     def write(
         self,
-        files: TableFiles,
+        context: TableContext,
         rows: Any,
         change: ChangeKind,
         next_sequence: Mapping[Identity, int],
@@ -47,48 +47,48 @@ class Runner(Protocol):
         now_millis: int,
     ) -> list[BucketAppend]: ...
 
-    def compact(self, files: TableFiles, tasks: Sequence[CompactionTask]) -> list[BucketChange]: ...
+    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]: ...
 
-    def read(self, files: TableFiles, query: Query) -> Any: ...
+    def read(self, context: TableContext, query: Query) -> Any: ...
 
-    def to_arrow(self, files: TableFiles, query: Query) -> pa.Table: ...
+    def to_arrow(self, context: TableContext, query: Query) -> pa.Table: ...
 
-    def count(self, files: TableFiles, query: Query) -> int: ...
+    def count(self, context: TableContext, query: Query) -> int: ...
 
     def check(
-        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
     ) -> Iterator[BucketReport]: ...
 
 
 @dataclass(slots=True)
-class Changer:
+class Stager:
     """Plans, lets the runner work, commits. ``clock``: milliseconds since the epoch."""
 
-    files: TableFiles
-    states: States
+    context: TableContext
+    states: StateLoader
     committer: Committer
     runner: Runner
     clock: Callable[[], int]
 
-    def write(self, rows: Any, change: ChangeKind, *, write_only: bool) -> PreparedWrite | None:
+    def write(self, rows: Any, change: ChangeKind, *, write_only: bool) -> StagedWrite | None:
         """Do the data work of a write on the latest snapshot; None if ``rows`` is empty. Clauses: CMT-2."""
         state = self.committer.latest()
         self._expect_same_keys(state)
         new = NewFiles()
         try:
-            appends = self.runner.write(self.files, rows, change, next_sequences(state), new, self.clock())
+            appends = self.runner.write(self.context, rows, change, next_sequences(state), new, self.clock())
             if not appends:
                 return None
-            prepared = PreparedWrite(self, appends, new, write_only, state)
+            prepared = StagedWrite(self, appends, new, write_only, state)
             prepared.plan(state)
             return prepared
         except BaseException:
-            new.remove(self.files.store)
+            new.remove(self.context.store)
             raise
 
-    def compact(self, state: TableState, identities: Iterable[Identity], *, full: bool) -> PreparedCompaction:
+    def compact(self, state: TableState, identities: Iterable[Identity], *, full: bool) -> StagedCompaction:
         """Do the data work of compacting some buckets of ``state``."""
-        return PreparedCompaction(self, self._changes(state, identities, full=full), full, state)
+        return StagedCompaction(self, self._changes(state, identities, full=full), full, state)
 
     def _changes(
         self,
@@ -96,36 +96,36 @@ class Changer:
         identities: Iterable[Identity],
         *,
         full: bool,
-        at_hand: Mapping[str, pa.Table] = MappingProxyType({}),
+        cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> list[BucketChange]:
         self._expect_same_keys(state)
         tasks = []
         for identity in identities:
             bucket = self.states.bucket(state, identity)
-            chosen = choose(self.files, bucket, full=full)
+            chosen = choose(self.context, bucket, full=full)
             if chosen is not None:
-                names = at_hand.keys() & {file.file_name for file in chosen.files}
-                rows = {name: at_hand[name] for name in names}
+                names = cached_rows.keys() & {file.file_name for file in chosen.files}
+                rows = {name: cached_rows[name] for name in names}
                 tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
         return (
-            [change for change in self.runner.compact(self.files, tasks) if not change.empty] if tasks else []
+            [change for change in self.runner.compact(self.context, tasks) if not change.empty] if tasks else []
         )
 
     def _expect_same_keys(self, state: TableState) -> None:
         """Raise InvalidRequestError unless live files have the table's keys, in the buckets that the table has."""
-        self.files.expect_keys(file for live in state.files.values() for file in live)
-        if state.bucket_counts - {self.files.options.bucket}:
+        self.context.expect_keys(file for live in state.files.values() for file in live)
+        if state.bucket_counts - {self.context.options.bucket}:
             raise InvalidRequestError(
-                f"{self.files.root}: option bucket is {self.files.options.bucket}, but live files were written under "
+                f"{self.context.root}: option bucket is {self.context.options.bucket}, but live files were written under "
                 f"{', '.join(str(count) for count in sorted(state.bucket_counts))} buckets; rescaling is not supported"
             )
 
 
 @dataclass(slots=True)
-class PreparedWrite:
+class StagedWrite:
     """Data work that is done and not visible. Commit it or discard it, once."""
 
-    changer: Changer
+    changer: Stager
     appends: list[BucketAppend]
     new: NewFiles
     write_only: bool
@@ -140,7 +140,7 @@ class PreparedWrite:
                 _with_appends(state, self.appends),
                 [append.place.identity for append in self.appends],
                 full=False,
-                at_hand={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
+                cached_rows={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
             )
 
     def commit(self, user: str) -> TableState:
@@ -155,7 +155,7 @@ class PreparedWrite:
             raise
         if not self.changes:
             return state
-        compaction = PreparedCompaction(self.changer, self.changes, full=False, base=state)
+        compaction = StagedCompaction(self.changer, self.changes, full=False, base=state)
         try:
             return compaction.commit(user) or state
         except CommitConflictError as error:
@@ -166,21 +166,21 @@ class PreparedWrite:
     def discard(self) -> None:
         """Remove the files; nothing of the write is left. Clauses: CMT-12."""
         self._discard_changes()
-        self.new.remove(self.changer.files.store)
+        self.new.remove(self.changer.context.store)
 
     def _append(self, user: str) -> TableState:
         for _ in range(ATTEMPTS):
             try:
                 return self.changer.committer.append(self.appends, user, self.base)
             except StaleSequenceError:
-                self.changer.committer.on_latest(self._renumber)
+                self.changer.committer.retry_on_latest_state(self._renumber)
         raise CommitConflictError(
             f"{ATTEMPTS} attempts to number the rows lost the race", self.changer.committer.latest().id
         )
 
     def _renumber(self, state: TableState) -> None:
         """Give the rows sequence numbers above those of ``state``, and plan the compaction on it. Clauses: CMT-10."""
-        files, again = self.changer.files, next_sequences(state)
+        files, again = self.changer.context, next_sequences(state)
         self._discard_changes()
         old = list(self.new.paths)
         now = self.changer.clock()
@@ -193,15 +193,15 @@ class PreparedWrite:
         self.plan(state)
 
     def _discard_changes(self) -> None:
-        remove_created(self.changer.files.store, self.changes)
+        remove_created(self.changer.context.store, self.changes)
         self.changes = []
 
 
 @dataclass(slots=True)
-class PreparedCompaction:
+class StagedCompaction:
     """A compaction that is done and not visible. Commit it or discard it, once."""
 
-    changer: Changer
+    changer: Stager
     changes: list[BucketChange]
     full: bool
     base: TableState
@@ -228,7 +228,7 @@ class PreparedCompaction:
                 return committed
             self.changes = [change for change in self.changes if change.place.identity in refused]
             self.discard()
-            self.changer.committer.on_latest(partial(self._plan, refused))
+            self.changer.committer.retry_on_latest_state(partial(self._plan, refused))
         self.discard()
         raise CommitConflictError("; ".join(refused.values()), self.changer.committer.latest().id)
 
@@ -245,7 +245,7 @@ class PreparedCompaction:
 
     def discard(self) -> None:
         """Remove the files made. Clauses: CMT-12."""
-        remove_created(self.changer.files.store, self.changes)
+        remove_created(self.changer.context.store, self.changes)
         self.changes = []
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.context import Place, TableFiles
+from pktable.context import BucketPath, TableContext
 from pktable.datafile.evolution import conformed, require_conversion
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, StoredRows
 from pktable.format.metadata.manifest import DataFileMeta
@@ -36,17 +36,17 @@ Result = TypeVar("Result")
 class DataReader:
     """An opened data file of a bucket. Raises CorruptFileError for whatever is not as its metadata says."""
 
-    def __init__(self, files: TableFiles, place: Place, meta: DataFileMeta) -> None:
+    def __init__(self, context: TableContext, place: BucketPath, meta: DataFileMeta) -> None:
         self.meta = meta
-        self.path = files.data_path(place, meta)
-        self._files = files
+        self.path = context.data_path(place, meta)
+        self._context = context
         self._format = self.path.rpartition(".")[2]
         if self._format not in FORMATS:
             raise InvalidRequestError(
                 f"{self.path}: expected a file of {', '.join(FORMATS)}, found .{self._format}"
             )
         try:
-            source = files.open(self.path)
+            source = context.open(self.path)
         except FileNotFoundError:
             raise CorruptFileError("data file", at=self.path, expected="a file", found="none") from None
         try:
@@ -100,7 +100,7 @@ class DataReader:
     ) -> Iterator[pa.Table]:
         """Yield the rows that ``vector`` does not mark. Clauses: DV-1, CMP-12."""
         for position, table in self.read(columns, batch_rows=batch_rows):
-            yield without_marked(table, position, vector)
+            yield without_deleted(table, position, vector)
 
     def _expect_rows(self, found: int) -> None:
         if found != self.meta.row_count:
@@ -114,7 +114,7 @@ class DataReader:
         name, kind = column, SYSTEM_TYPES.get(column)
         if kind is None:
             field, is_key = self._field(column)
-            before = self._files.schema_of(self.meta.schema_id).by_id.get(field.id)
+            before = self._context.schema_of(self.meta.schema_id).by_id.get(field.id)
             if before is None:
                 return None
             require_conversion(before.type, field.type, f"{self.path}: column {field.name}")
@@ -127,8 +127,8 @@ class DataReader:
 
     def _field(self, column: str) -> tuple[Field, bool]:
         """Return the field of the table that ``column`` holds, and whether it is a ``_KEY_`` column."""
-        is_key = column.startswith(KEY_PREFIX) and column in self._files.key_columns
-        return self._files.schema.field(column[len(KEY_PREFIX) :] if is_key else column), is_key
+        is_key = column.startswith(KEY_PREFIX) and column in self._context.key_columns
+        return self._context.schema.field(column[len(KEY_PREFIX) :] if is_key else column), is_key
 
     def _column(self, table: pa.Table, source: tuple[str, DataType] | None, column: str) -> pa.ChunkedArray:
         after = SYSTEM_TYPES.get(column) or self._field(column)[0].type
@@ -149,7 +149,7 @@ class DataReader:
             ) from error
 
 
-def without_marked(table: pa.Table, position: int, vector: DeletionVector | None) -> pa.Table:
+def without_deleted(table: pa.Table, position: int, vector: DeletionVector | None) -> pa.Table:
     """Return the rows of ``table`` that ``vector`` does not mark; ``position`` is that of its first row.
 
     Clauses: DV-1, RD-7.

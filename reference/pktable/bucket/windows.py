@@ -24,7 +24,7 @@ from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.reader import DataReader
-from pktable.context import Place, TableFiles
+from pktable.context import BucketPath, TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.lsm.runs import Run
@@ -79,38 +79,38 @@ def taken(table: pa.Table, rows: Indices) -> pa.Table:
 
 
 def merge(
-    files: TableFiles,
-    place: Place,
+    context: TableContext,
+    place: BucketPath,
     runs: Sequence[Run],
     vectors: Mapping[str, DeletionVector],
     columns: Sequence[str],
     keep: Callable[[DataFileMeta], bool] = lambda file: True,
-    at_hand: Mapping[str, pa.Table] = MappingProxyType({}),
+    cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[Window]:
     """Yield the windows of ``runs`` (newest first), in key order.
 
     ``columns`` are read besides keys, sequence numbers and row kinds. Inputs are read through ``vectors``.
     ``keep``: files to read at all; leave one out only if none of its keys is wanted.
-    ``at_hand``: all rows of some files without a vector, by name; those are not read.
+    ``cached_rows``: all rows of some files without a vector, by name; those are not read.
     Raises CorruptFileError, also where the rows of a file are not in key order.
     """
-    names = (*files.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
+    names = (*context.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
     wanted = (*names, *(column for column in columns if column not in names))
     oldest_first = [run for run in reversed(runs) if any(keep(file) for file in run.files)]
     share = rows_to_hold(oldest_first, window_bytes)
 
     def live(run: Run) -> Tables:
         for file in run.files:
-            if file.file_name in at_hand:
-                yield files.data_path(place, file), at_hand[file.file_name].select(wanted)
+            if file.file_name in cached_rows:
+                yield context.data_path(place, file), cached_rows[file.file_name].select(wanted)
             elif keep(file):
-                reader = DataReader(files, place, file)
+                reader = DataReader(context, place, file)
                 vector = vectors.get(file.file_name)
                 for table in reader.live(wanted, vector, batch_rows=min(share, 1 << 17)):
                     yield reader.path, table
 
-    for parts in aligned(files, [RunBuffer(live(run), share, run.level) for run in oldest_first]):
+    for parts in aligned(context, [RunBuffer(live(run), share, run.level) for run in oldest_first]):
         cuts = [len(keys) for _, _, keys in parts]
         levels = np.repeat(np.array([buffer.level for buffer, _, _ in parts], dtype=np.int32), cuts)
         records = pa.concat_tables([rows for _, rows, _ in parts])
@@ -127,7 +127,7 @@ def rows_to_hold(runs: Sequence[Run], window_bytes: int) -> int:
 
 
 def aligned(
-    files: TableFiles, buffers: Sequence[RunBuffer]
+    context: TableContext, buffers: Sequence[RunBuffer]
 ) -> Iterator[list[tuple[RunBuffer, pa.Table, Encoded]]]:
     """Yield windows of keys: for each buffer that has rows left its part of the window, which may be none of it.
 
@@ -141,7 +141,7 @@ def aligned(
         if not live:
             return
         keys = encode_keys(
-            [[b.table.column(name) for name in files.key_columns] for b in live], files.key_types
+            [[b.table.column(name) for name in context.key_columns] for b in live], context.key_types
         )
         for buffer, encoded in zip(live, keys, strict=True):
             buffer.expect_ascending(encoded)

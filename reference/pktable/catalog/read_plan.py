@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pktable.bucket.read import BucketRead
-from pktable.catalog.state import Identity, States, TableState
-from pktable.context import TableFiles
+from pktable.catalog.state import Identity, StateLoader, TableState
+from pktable.context import TableContext
 from pktable.datafile.evolution import converted_bounds, keeps_order, same_values
 from pktable.format.binary_row import decode_row
 from pktable.format.bucket_hash import bucket_of
@@ -23,32 +23,32 @@ Ranges = dict[str, ColumnRange]
 
 
 def plan_read(
-    files: TableFiles, states: States, state: TableState, *, fresh: bool, predicate: Predicate | None
+    context: TableContext, states: StateLoader, state: TableState, *, fresh: bool, predicate: Predicate | None
 ) -> list[BucketRead]:
     """Return the parts of a read of ``state``; together they hold every row it must return, and may hold more.
 
     Raises UnsupportedOptionError if a part needs a merge that is not implemented, or an option asks for other
     rows, InvalidRequestError if key types have changed, CorruptFileError. Clauses: RD-1, RD-3, RD-4, RD-5, RD-8, RD-13.
     """
-    files.options.require_readable()
-    files.expect_keys(file for live in state.files.values() for file in live)
+    context.options.require_readable()
+    context.expect_keys(file for live in state.files.values() for file in live)
     parts = []
-    buckets = _buckets(files, state, predicate)
+    buckets = _buckets(context, state, predicate)
     for identity in state.files:
         # What waits in bucket -2 for a bucket of its own is no row of the table yet.
         if identity[1] < 0 or (buckets is not None and identity[1] not in buckets):
             continue
-        partition = _partition_ranges(files, identity)
+        partition = _partition_ranges(context, identity)
         if predicate is not None and not may_match(predicate, partition):
             continue
         live = state.files[identity]
-        wanted = live if fresh or not files.options.one_record_per_key else [f for f in live if f.level > 0]
-        merges = needs_merge(files, wanted)
+        wanted = live if fresh or not context.options.one_record_per_key else [f for f in live if f.level > 0]
+        merges = needs_merge(context, wanted)
         if merges:
-            files.options.require_mergeable()
+            context.options.require_mergeable()
         if predicate is not None:
             wanted = [
-                f for f in wanted if may_match(predicate, partition | _ranges(files, f, values=not merges))
+                f for f in wanted if may_match(predicate, partition | _ranges(context, f, values=not merges))
             ]
         if wanted:
             bucket = states.bucket(state, identity)
@@ -56,7 +56,7 @@ def plan_read(
     return parts
 
 
-def needs_merge(files: TableFiles, wanted: Sequence[DataFileMeta]) -> bool:
+def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:
     """Whether some record of ``wanted`` may have to give way to another, or be dropped.
 
     Not so above level 0 where no file holds retractions: with vectors there is one live record per key
@@ -65,64 +65,64 @@ def needs_merge(files: TableFiles, wanted: Sequence[DataFileMeta]) -> bool:
     if any(file.delete_row_count != 0 for file in wanted):
         return True
     levels = {file.level for file in wanted}
-    if files.options.one_record_per_key:
-        return 0 in levels or files.may_hide_unmarked(wanted)
+    if context.options.one_record_per_key:
+        return 0 in levels or context.may_shadow_rows_without_vector(wanted)
     return len(levels) > 1 or (0 in levels and len(wanted) > 1)
 
 
-def _buckets(files: TableFiles, state: TableState, predicate: Predicate | None) -> set[int] | None:
+def _buckets(context: TableContext, state: TableState, predicate: Predicate | None) -> set[int] | None:
     """Return the buckets that can hold rows of ``predicate``, or None for all. Clauses: TBL-5."""
     # Files of a rescaled table are in the buckets of their own time.
-    if predicate is None or not files.options.hashes_buckets or state.bucket_counts != {files.options.bucket}:
+    if predicate is None or not context.options.hashes_buckets or state.bucket_counts != {context.options.bucket}:
         return None
-    fields = files.schema.bucket_key_fields
+    fields = context.schema.bucket_key_fields
     tuples = key_equalities(predicate, [field.name for field in fields])
     if tuples is None:
         return None
     if not tuples:
         return set()
     columns = [array_of([row[i] for row in tuples], field.type) for i, field in enumerate(fields)]
-    return {int(b) for b in bucket_of(columns, [field.type for field in fields], files.options.bucket)}
+    return {int(b) for b in bucket_of(columns, [field.type for field in fields], context.options.bucket)}
 
 
-def _partition_ranges(files: TableFiles, identity: Identity) -> Ranges:
-    fields = files.schema.partition_fields
-    values = decode_row(identity[0], [field.type for field in fields], at=files.root)
+def _partition_ranges(context: TableContext, identity: Identity) -> Ranges:
+    fields = context.schema.partition_fields
+    values = decode_row(identity[0], [field.type for field in fields], at=context.root)
     return {
         field.name: ColumnRange(value, value, 0 if value is not None else 1, 1)
         for field, value in zip(fields, values, strict=True)
     }
 
 
-def _ranges(files: TableFiles, file: DataFileMeta, *, values: bool) -> Ranges:
+def _ranges(context: TableContext, file: DataFileMeta, *, values: bool) -> Ranges:
     """Return what metadata says of the columns of ``file``; of its value columns only if ``values``. Clauses: RD-8."""
-    ranges = _value_ranges(files, file) if values else {}
-    first, last = files.order.smallest(file), files.order.greatest(file)
-    smallest = decode_row(file.min_key, files.key_types, at=file.file_name)
-    greatest = decode_row(file.max_key, files.key_types, at=file.file_name)
+    ranges = _value_ranges(context, file) if values else {}
+    first, last = context.order.smallest(file), context.order.greatest(file)
+    smallest = decode_row(file.min_key, context.key_types, at=file.file_name)
+    greatest = decode_row(file.max_key, context.key_types, at=file.file_name)
     # Only the first key column is ordered over the whole file; the others are while those before are equal. Equal
     # as keys are: the two zeros are not.
-    for i, field in enumerate(files.schema.key_fields):
+    for i, field in enumerate(context.schema.key_fields):
         ranges[field.name] = ColumnRange(smallest[i], greatest[i], 0, file.row_count)
         if first[i] != last[i]:
             break
     return ranges
 
 
-def _value_ranges(files: TableFiles, file: DataFileMeta) -> Ranges:
+def _value_ranges(context: TableContext, file: DataFileMeta) -> Ranges:
     """Return the value statistics of ``file`` for the columns as they are today, where these can be told.
 
     A column that was not there is null in every row; one of another type has bounds if its conversion keeps
     the order. Clauses: RD-8, META-16.
     """
-    before = files.schema_of(file.schema_id)
+    before = context.schema_of(file.schema_id)
     known = {}
     fields = file.value_stats_fields(before)
     if fields is not None:
         stats = decode_stats(file.value_stats, [field.type for field in fields], at=file.file_name)
         known = dict(zip((field.id for field in fields), stats, strict=True))
     ranges: Ranges = {}
-    for field in files.schema.fields:
+    for field in context.schema.fields:
         old = before.by_id.get(field.id)
         if old is None:
             ranges[field.name] = ColumnRange(None, None, file.row_count, file.row_count)

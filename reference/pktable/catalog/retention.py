@@ -28,9 +28,9 @@ from typing import TypeVar
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.manifests import Manifests, MissingManifestError
-from pktable.catalog.snapshots import Snapshots
-from pktable.catalog.state import Identity, States
-from pktable.context import TableFiles, remove_quietly
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.catalog.state import Identity, StateLoader
+from pktable.context import TableContext, remove_quietly
 from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
 
@@ -40,8 +40,8 @@ Entry = TypeVar("Entry")
 class Expiry:
     """Expires snapshots of one table, and makes and drops tags."""
 
-    def __init__(self, files: TableFiles, snapshots: Snapshots, manifests: Manifests, states: States) -> None:
-        self._files, self._snapshots, self._manifests, self._states = files, snapshots, manifests, states
+    def __init__(self, context: TableContext, snapshots: SnapshotLog, manifests: Manifests, states: StateLoader) -> None:
+        self._context, self._snapshots, self._manifests, self._states = context, snapshots, manifests, states
 
     def expire(self, *, retain_last: int, older_than: int | None) -> list[int]:
         """Expire all but the ``retain_last`` newest snapshots; return the ids of those expired, ascending.
@@ -57,7 +57,7 @@ class Expiry:
             candidates = {path for snapshot in old for path in self._named(snapshot)}
             self._needed_by_all()  # damage is met before anything is let go of, not after
             for snapshot in old:
-                self._files.store.delete(self._snapshots.path(snapshot.id))
+                self._context.store.delete(self._snapshots.path(snapshot.id))
             self._snapshots.hint_earliest(old[-1].id + 1)
             self._remove(candidates)
         return [snapshot.id for snapshot in old]
@@ -85,7 +85,7 @@ class Expiry:
         expired meanwhile. Clauses: CMT-17.
         """
         kept = self._snapshots.put_tag(tag, snapshot)
-        lost = self._snapshots.lost(kept)
+        lost = self._snapshots.expired_error(kept)
         if lost:  # The expiry may have seen the tag and kept its files, or not and deleted them.
             self._let_go(tag, kept)
             raise lost
@@ -93,11 +93,11 @@ class Expiry:
     def drop_tag(self, tag: str) -> None:
         """Remove a tag, and what only it referred to. Raises SnapshotNotFoundError. Clauses: CMT-17."""
         self._expect_no_branches()
-        self._let_go(tag, self._snapshots.tagged(tag))
+        self._let_go(tag, self._snapshots.by_tag(tag))
 
     def _let_go(self, tag: str, kept: Snapshot) -> None:
         candidates = set(self._named(kept, tag))
-        self._files.store.delete(self._snapshots.tag_path(tag))
+        self._context.store.delete(self._snapshots.tag_path(tag))
         self._remove(candidates)
 
     def _remove(self, candidates: set[str]) -> None:
@@ -105,12 +105,12 @@ class Expiry:
         needed = self._needed_by_all()
         self._expect_no_branches()  # nor one that was made meanwhile
         for path in candidates - needed:
-            store, place = self._files.located(path)
+            store, place = self._context.located(path)
             remove_quietly(store, [place])
 
     def _needed_by_all(self) -> set[str]:
         """Return the paths of the files that some retained snapshot or tag needs."""
-        needed = self._snapshots.of_latest(self._needed_by_retained)
+        needed = self._snapshots.retry_on_latest(self._needed_by_retained)
         for tag in self._snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # dropped meanwhile
                 needed.update(self._needed_by_tag(tag))
@@ -123,12 +123,12 @@ class Expiry:
             try:
                 needed.update(self._needed(snapshot))
             except MissingManifestError:
-                if self._snapshots.lost(snapshot) is None:
+                if self._snapshots.expired_error(snapshot) is None:
                     raise
         return needed
 
     def _needed_by_tag(self, tag: str) -> set[str]:
-        kept = self._snapshots.tagged(tag)
+        kept = self._snapshots.by_tag(tag)
         try:
             return set(self._needed(kept))
         except MissingManifestError:
@@ -148,7 +148,7 @@ class Expiry:
         What a missing manifest named is left out: whoever deleted that has all it named in hand. It is damage
         while the snapshot is there; of a tag that is not told apart from one made too late.
         """
-        directory = f"{self._files.root}/manifest"
+        directory = f"{self._context.root}/manifest"
         for name in _lists(snapshot):
             yield f"{directory}/{name}"
             for manifest in self._there(snapshot, tag, partial(self._manifests.read_list, name)):
@@ -160,7 +160,7 @@ class Expiry:
             for index in self._there(
                 snapshot, tag, partial(self._manifests.read_index, snapshot.index_manifest)
             ):
-                yield self._files.index_path(index)
+                yield self._context.index_path(index)
 
     def _there(
         self, snapshot: Snapshot, tag: str | None, read: Callable[[], Sequence[Entry]]
@@ -169,35 +169,35 @@ class Expiry:
         try:
             return read()
         except MissingManifestError:
-            if tag is None and self._snapshots.lost(snapshot) is None:
+            if tag is None and self._snapshots.expired_error(snapshot) is None:
                 raise
             return ()
 
     def _metadata(self, snapshot: Snapshot) -> Iterator[str]:
-        directory = f"{self._files.root}/manifest"
+        directory = f"{self._context.root}/manifest"
         yield from (f"{directory}/{name}" for name in _lists(snapshot))
         yield from (f"{directory}/{manifest.file_name}" for manifest in self._manifests_of(snapshot))
         if snapshot.index_manifest:
             yield f"{directory}/{snapshot.index_manifest}"
             for index in self._manifests.read_index(snapshot.index_manifest):
-                yield self._files.index_path(index)
+                yield self._context.index_path(index)
 
     def _manifests_of(self, snapshot: Snapshot) -> Iterator[ManifestFileMeta]:
         for name in _lists(snapshot):
             yield from self._manifests.read_list(name)
 
     def _data(self, identity: Identity, live: Iterable[DataFileMeta]) -> Iterator[str]:
-        place = self._files.place(*identity)
+        place = self._context.place(*identity)
         for file in live:
-            yield self._files.data_path(place, file)
+            yield self._context.data_path(place, file)
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
 
     def _expect_no_branches(self) -> None:
         # A branch has snapshots of its own, elsewhere, that name files of this table.
-        branches = self._files.store.list_names(f"{self._files.root}/branch")
+        branches = self._context.store.list_names(f"{self._context.root}/branch")
         if branches:
             raise InvalidRequestError(
-                f"{self._files.root}: expected a table without branches, which share its files, "
+                f"{self._context.root}: expected a table without branches, which share its files, "
                 f"found {', '.join(sorted(branches))}"
             )
 

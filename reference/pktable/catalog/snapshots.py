@@ -31,7 +31,7 @@ ATTEMPTS = 20  # to win a race against expiries; each loss is a commit and an ex
 Result = TypeVar("Result")
 
 
-class Snapshots:
+class SnapshotLog:
     """The directory ``snapshot/`` of a table, and ``tag/``."""
 
     def __init__(self, store: FileIO, root: str) -> None:
@@ -69,7 +69,7 @@ class Snapshots:
 
         Raises CorruptFileError. Clauses: CMT-1, CMT-16.
         """
-        return self.of_latest(self.up_to)
+        return self.retry_on_latest(self.up_to)
 
     def up_to(self, latest: Snapshot | None) -> list[Snapshot]:
         """Return the snapshots up to ``latest``, oldest first. Raises CorruptFileError. Clauses: CMT-1."""
@@ -81,7 +81,7 @@ class Snapshots:
                 found.append(self.read(found[-1].id - 1))
         return found[::-1]
 
-    def of_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
+    def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
         """Return what ``work`` makes of the latest snapshot, None if nothing was written.
 
         Where ``work`` misses a file because others have committed and expired that snapshot meanwhile, it is
@@ -98,19 +98,19 @@ class Snapshots:
             try:
                 return work(found)
             except CorruptFileError:
-                lost = self.lost(found) if found else None
+                lost = self.expired_error(found) if found else None
                 if lost is None:
                     raise
         assert lost is not None, "each attempt ended so"
         raise lost
 
-    def lost(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
+    def expired_error(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
         """Return the error that says so if ``snapshot`` is no longer there, or no longer under ``tag``, or None.
 
         While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-11.
         """
         try:
-            found = self.read(snapshot.id) if tag is None else self.tagged(tag)
+            found = self.read(snapshot.id) if tag is None else self.by_tag(tag)
         except SnapshotNotFoundError as error:
             return error
         # By content: an id, or a tag's name, may be used again.
@@ -141,7 +141,7 @@ class Snapshots:
             raise CorruptFileError("snapshot id", at=path, expected=snapshot, found=found.id)
         return found
 
-    def tagged(self, tag: str) -> Snapshot:
+    def by_tag(self, tag: str) -> Snapshot:
         """Return the snapshot that a tag keeps. Raises SnapshotNotFoundError."""
         path = self.tag_path(tag)
         try:
@@ -172,7 +172,7 @@ class Snapshots:
             raise InvalidRequestError(f"tag {tag!r}: expected a new name, found a tag of that name")
         return found
 
-    def at(self, time_millis: int) -> Snapshot:
+    def as_of(self, time_millis: int) -> Snapshot:
         """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-10."""
         for snapshot in reversed(self.ids()):
             found = self.read(snapshot)

@@ -12,7 +12,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.catalog.manifests import ADD, Manifests
-from pktable.context import BucketState, TableFiles
+from pktable.context import BucketState, TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.store.cache import Cache
@@ -41,11 +41,11 @@ class TableState:
         return self.snapshot.id if self.snapshot else 0
 
 
-class States:
+class StateLoader:
     """Finds the state of a snapshot, from the one before it where that is at hand."""
 
-    def __init__(self, files: TableFiles, manifests: Manifests) -> None:
-        self._files, self._manifests = files, manifests
+    def __init__(self, context: TableContext, manifests: Manifests) -> None:
+        self._context, self._manifests = context, manifests
         # A snapshot id alone names no state: after a rollback it may be used again. Its delta list is unique.
         self._known = Cache(256)
 
@@ -67,20 +67,20 @@ class States:
             if entry.kind != ADD:
                 raise CorruptFileError(
                     "manifest entry",
-                    at=f"{self._files.root}/snapshot/snapshot-{snapshot.id}",
+                    at=f"{self._context.root}/snapshot/snapshot-{snapshot.id}",
                     expected="an ADD before each DELETE",
                     found=f"DELETE of {entry.file.file_name} alone",
                 )
         indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
-        return make_state(snapshot, metas, entries, indexes, at=self._files.root)
+        return make_state(snapshot, metas, entries, indexes, at=self._context.root)
 
     def bucket(self, state: TableState, identity: Identity) -> BucketState:
         """Return one bucket of ``state``. Raises CorruptFileError."""
         try:
-            place = self._files.place(*identity)
+            place = self._context.place(*identity)
         except InvalidRequestError as error:
             raise CorruptFileError(
-                "partition", at=self._files.root, expected="the name of a directory", found=error
+                "partition", at=self._context.root, expected="the name of a directory", found=error
             ) from None
         return BucketState(place, state.files.get(identity, ()), state.indexes.get(identity))
 

@@ -18,7 +18,7 @@ from pktable_spec.vocabulary import APPEND, DELETION_VECTORS
 from pktable.check.findings import Findings
 from pktable.check.heads import Head
 from pktable.check.manifests import CheckedManifests, Entries
-from pktable.context import Place, TableFiles
+from pktable.context import BucketPath, TableContext
 from pktable.format.metadata.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
 
 Identity = tuple[bytes, int]
@@ -43,7 +43,7 @@ class Version:
 class BucketHistory:
     """A bucket and all its versions, oldest first."""
 
-    place: Place
+    place: BucketPath
     partition: str
     versions: tuple[Version, ...]
 
@@ -66,7 +66,7 @@ class History:
     ``options``: by schema id. ``index_files``: paths of all index files met, of whatever type.
     """
 
-    files: TableFiles
+    context: TableContext
     options: Mapping[int, TableOptions]
     manifests: CheckedManifests
     found: Findings
@@ -101,7 +101,7 @@ class History:
         self._previous = (head.id, (*base, *delta))
         self._expect_count(head, "total record count", snapshot.total_record_count, self._rows)
         touched |= self._follow_indexes(head, carried_on=carried_on)
-        enabled = self.options.get(snapshot.schema_id, self.files.options).deletion_vectors_enabled
+        enabled = self.options.get(snapshot.schema_id, self.context.options).deletion_vectors_enabled
         if enabled != self._vectors_enabled:
             self._vectors_enabled = enabled
             touched |= self._live.keys()
@@ -114,9 +114,9 @@ class History:
             self._close(identity)
         found = []
         for (partition, number), versions in sorted(self._closed.items()):
-            with self.found.guard("META-4", file=f"{self.files.root}/manifest"):
-                place = self.files.place(partition, number)
-                directory = place.directory.removeprefix(self.files.root + "/").rpartition("bucket-")[0]
+            with self.found.guard("META-4", file=f"{self.context.root}/manifest"):
+                place = self.context.place(partition, number)
+                directory = place.directory.removeprefix(self.context.root + "/").rpartition("bucket-")[0]
                 found.append(BucketHistory(place, directory.rstrip("/"), tuple(versions)))
         return found
 
@@ -236,7 +236,7 @@ class History:
             return set(self._live)
         self._indexes = {}
         for entry in entries:
-            self.index_files.add(self.files.index_path(entry))
+            self.index_files.add(self.context.index_path(entry))
             if entry.index_type != DELETION_VECTORS:
                 continue
             identity = entry.partition, entry.bucket
@@ -294,7 +294,7 @@ class History:
             self.found.add(
                 "META-1",
                 "schema",
-                f"{self.files.root}/schema/schema-{head.snapshot.schema_id}",
+                f"{self.context.root}/schema/schema-{head.snapshot.schema_id}",
                 expected="a file that decodes",
                 found="none",
                 snapshots=[head.id],

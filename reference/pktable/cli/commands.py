@@ -222,7 +222,7 @@ HISTORY = pa.schema(
 
 def _history_row(table: Table, snapshot: Any) -> Mapping[str, Any]:
     """Return a row of `HISTORY`; ``marked``: records that vectors mark as deleted."""
-    marked = [count for count in table.files(snapshot.id).column("marked_count").to_pylist() if count]
+    marked = [count for count in table.files(snapshot.id).column("deleted_row_count").to_pylist() if count]
     return {
         "snapshot": snapshot.id,
         "kind": snapshot.commit_kind,

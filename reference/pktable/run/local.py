@@ -19,7 +19,7 @@ from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
-from pktable.context import BucketChange, BucketState, NewFiles, TableFiles, remove_created
+from pktable.context import BucketChange, BucketState, NewFiles, TableContext, remove_created
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
@@ -34,14 +34,14 @@ Result = TypeVar("Result")
 class CompactionTask:
     """One bucket to compact: its state, what to compact, and the token that names its new files.
 
-    ``at_hand``: the rows of some of its files, by name.
+    ``cached_rows``: the rows of some of its files, by name.
     """
 
     state: BucketState
     chosen: Pick
     token: str
     now_millis: int
-    at_hand: Mapping[str, pa.Table] = field(default_factory=dict)
+    cached_rows: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class LocalRunner:
 
     def write(
         self,
-        files: TableFiles,
+        context: TableContext,
         rows: pa.Table,
         change: ChangeKind,
         next_sequence: Mapping[tuple[bytes, int], int],
@@ -70,13 +70,13 @@ class LocalRunner:
 
         Raises InvalidRequestError before anything is written. Clauses: TBL-8.
         """
-        conformed, kinds = as_changes(rows, files.schema, change)
+        conformed, kinds = as_changes(rows, context.schema, change)
         table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
         appends = []
-        for partition, bucket, part in split_by_bucket(files, table) if table.num_rows else ():
-            place = files.place(partition, bucket)
+        for partition, bucket, part in split_by_bucket(context, table) if table.num_rows else ():
+            place = context.place(partition, bucket)
             append = write_rows(
-                files,
+                context,
                 place,
                 part.drop_columns([KIND_COLUMN]),
                 part.column(KIND_COLUMN).to_numpy(),
@@ -87,55 +87,55 @@ class LocalRunner:
             appends.append(append)
         return appends
 
-    def compact(self, files: TableFiles, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         """Carry out ``tasks``; nothing becomes visible. On failure what was made is removed."""
         changes: list[BucketChange] = []
         try:
             for task in tasks:
-                changes.append(run_task(files, task))
+                changes.append(run_task(context, task))
         except BaseException:
-            remove_created(files.store, changes)
+            remove_created(context.store, changes)
             raise
         return changes
 
-    def read(self, files: TableFiles, query: Query) -> pa.Table:
+    def read(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query``. Stops reading when it has as many as its limit. Clauses: RD-9."""
-        schema = files.schema.arrow_schema
+        schema = context.schema.arrow_schema
         empty = pa.schema([schema.field(name) for name in query.columns]).empty_table()
         if query.limit is None:
-            tables = [table for found in _in_parts(files, query, list) for table in found]
+            tables = [table for found in _in_parts(context, query, list) for table in found]
         else:
-            tables = list(_first(_tables(files, query), query.limit))
+            tables = list(_first(_tables(context, query), query.limit))
         return pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)])
 
-    def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
-        return self.read(files, query)
+    def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
+        return self.read(context, query)
 
-    def count(self, files: TableFiles, query: Query) -> int:
-        return sum(_in_parts(files, query, lambda tables: sum(table.num_rows for table in tables)))
+    def count(self, context: TableContext, query: Query) -> int:
+        return sum(_in_parts(context, query, lambda tables: sum(table.num_rows for table in tables)))
 
     def check(
-        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
     ) -> Iterator[BucketReport]:
         """Check buckets one after the other."""
-        return check_here(files, tasks, progress)
+        return check_here(context, tasks, progress)
 
 
-def run_task(files: TableFiles, task: CompactionTask) -> BucketChange:
+def run_task(context: TableContext, task: CompactionTask) -> BucketChange:
     """Carry out one task wherever it was sent; on failure remove what it made. Clauses: CMT-12."""
     new = NewFiles(token=task.token)
     try:
         return compact_bucket(
-            files, task.state, task.chosen, new, now_millis=task.now_millis, at_hand=task.at_hand
+            context, task.state, task.chosen, new, now_millis=task.now_millis, cached_rows=task.cached_rows
         )
     except BaseException:
-        new.remove(files.store)
+        new.remove(context.store)
         raise
 
 
-def _tables(files: TableFiles, query: Query) -> Iterator[pa.Table]:
+def _tables(context: TableContext, query: Query) -> Iterator[pa.Table]:
     for part in query.parts:
-        yield from read_bucket(files, part, query.columns, query.predicate)
+        yield from read_bucket(context, part, query.columns, query.predicate)
 
 
 def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
@@ -146,12 +146,12 @@ def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
 
 
 def _in_parts(
-    files: TableFiles, query: Query, work: Callable[[Iterator[pa.Table]], Result]
+    context: TableContext, query: Query, work: Callable[[Iterator[pa.Table]], Result]
 ) -> Iterable[Result]:
     """Return what ``work`` makes of the tables of each part of a query, in order; large ones are read at once."""
 
     def one(part: BucketRead) -> Result:
-        return work(read_bucket(files, part, query.columns, query.predicate))
+        return work(read_bucket(context, part, query.columns, query.predicate))
 
     if sum(file.file_size for part in query.parts for file in part.state.files) <= TINY_BYTES:
         return map(one, query.parts)

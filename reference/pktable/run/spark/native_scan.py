@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FractionalType, StructField, StructType
 
 from pktable.bucket.read import BucketRead
-from pktable.context import TableFiles
+from pktable.context import TableContext
 from pktable.datafile.evolution import same_values
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
@@ -74,7 +74,7 @@ WORD = "cast(shiftright({}, 6) AS INT)"
 BIT = "cast({} & 63 AS INT)"
 
 
-def is_native(files: TableFiles, part: BucketRead, columns: Sequence[str]) -> bool:
+def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -> bool:
     """Whether Spark's scan reads ``columns`` of ``part`` as they are.
 
     So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
@@ -82,14 +82,14 @@ def is_native(files: TableFiles, part: BucketRead, columns: Sequence[str]) -> bo
     Clauses: RD-12, META-15.
     """
     return not part.merges and all(
-        file.file_name.endswith(".parquet") and _unchanged(files, file.schema_id, columns)
+        file.file_name.endswith(".parquet") and _unchanged(context, file.schema_id, columns)
         for file in part.state.files
     )
 
 
-def _unchanged(files: TableFiles, schema_id: int, columns: Sequence[str]) -> bool:
-    before = files.schema_of(schema_id).by_id
-    fields = [files.schema.field(name) for name in columns]
+def _unchanged(context: TableContext, schema_id: int, columns: Sequence[str]) -> bool:
+    before = context.schema_of(schema_id).by_id
+    fields = [context.schema.field(name) for name in columns]
     if any(is_finer(field.type) for field in fields) or any(
         field.name.casefold() in SPARKS_OWN for field in before.values()
     ):
@@ -104,7 +104,7 @@ def _unchanged(files: TableFiles, schema_id: int, columns: Sequence[str]) -> boo
 
 def native_scan(
     session: SparkSession,
-    files: TableFiles,
+    context: TableContext,
     parts: Sequence[BucketRead],
     columns: Sequence[str],
     predicate: Predicate | None,
@@ -116,15 +116,15 @@ def native_scan(
     plain: dict[str, DataFileMeta] = {}
     marked: dict[str, Marked] = {}
     for part in parts:
-        vectors = files.vectors(part.state)
+        vectors = context.vectors(part.state)
         for file in part.state.files:
-            path = files.data_path(part.state.place, file)
+            path = context.data_path(part.state.place, file)
             vector = vectors.get(file.file_name)
             if vector is None or not vector.cardinality:
                 plain[path] = file
             else:
                 marked[path] = Marked(file.file_size, file.row_count, vector)
-    schema = spark_schema([files.schema.field(name) for name in columns])
+    schema = spark_schema([context.schema.field(name) for name in columns])
 
     asked = predicate.text if predicate else None
     first, then = (asked, None) if not predicate or predicate.never_fails else (None, asked)

@@ -29,7 +29,7 @@ from pktable.catalog.state import Identity
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
-from pktable.context import BucketChange, NewFiles, TableFiles, remove_created
+from pktable.context import BucketChange, NewFiles, TableContext, remove_created
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.run.local import CompactionTask, LocalRunner, Query, run_task
 from pktable.run.spark.errors import raised_here
@@ -58,7 +58,7 @@ class SparkRunner:
 
     def write(
         self,
-        files: TableFiles,
+        context: TableContext,
         rows: Any,
         change: ChangeKind,
         next_sequence: Mapping[Identity, int],
@@ -71,23 +71,23 @@ class SparkRunner:
                 raise InvalidRequestError(
                     "rows: expected a DataFrame of a batch, found a stream: use foreachBatch"
                 )
-            rows = with_times_of(rows, files.schema.fields)
+            rows = with_times_of(rows, context.schema.fields)
         elif not isinstance(rows, pa.Table):
-            as_changes(rows, files.schema, change)  # which refuses them
+            as_changes(rows, context.schema, change)  # which refuses them
         small = self._small(rows)
         if small is not None:
-            return LocalRunner().write(files, small, change, next_sequence, new, now_millis)
+            return LocalRunner().write(context, small, change, next_sequence, new, now_millis)
         if isinstance(rows, pa.Table):
             # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
-            rows, kinds = as_changes(rows, files.schema, change)
+            rows, kinds = as_changes(rows, context.schema, change)
             rows = for_spark(rows).append_column(KIND_GIVEN, pa.array(kinds))
-            schema = spark_schema(files.schema.fields).add(KIND_GIVEN, ByteType())
+            schema = spark_schema(context.schema.fields).add(KIND_GIVEN, ByteType())
             frame, change = self.session.createDataFrame(rows, schema), ChangeKind(column=KIND_GIVEN)
         else:
             frame = rows
             # What the schema alone tells is told before the job starts.
-            as_changes(_arrow(frame.limit(0)), files.schema, change)
-        results = write_frame(frame, files, change, next_sequence, now_millis)
+            as_changes(_arrow(frame.limit(0)), context.schema, change)
+        results = write_frame(frame, context, change, next_sequence, now_millis)
         appends: list[BucketAppend] = []
         failed: PkTableError | None = None
         for result in results:
@@ -101,70 +101,70 @@ class SparkRunner:
             raise failed
         return merged_by_bucket(appends)
 
-    def compact(self, files: TableFiles, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
         if sum(map(_input_bytes, tasks)) <= self.driver_bytes:
-            return LocalRunner().compact(files, tasks)
+            return LocalRunner().compact(context, tasks)
         bins = self.session.createDataFrame(blob_table(_bins(tasks, _input_bytes)))
-        outcomes = collected(bins.mapInArrow(_compactor(files), BLOBS))
+        outcomes = collected(bins.mapInArrow(_compactor(context), BLOBS))
         changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
         if failed:
-            remove_created(files.store, changes)
+            remove_created(context.store, changes)
             raise failed[0]
         return changes
 
-    def read(self, files: TableFiles, query: Query) -> DataFrame:
+    def read(self, context: TableContext, query: Query) -> DataFrame:
         """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
         columns, predicate = query.columns, query.predicate
         tested = predicate.columns() if predicate else ()
         needed = [*columns, *(name for name in tested if name not in columns)]
         pieces = [piece for part in query.parts for piece in by_file(part)]
-        native = [piece for piece in pieces if is_native(files, piece, needed)]
-        others = [piece for piece in pieces if not is_native(files, piece, needed)]
+        native = [piece for piece in pieces if is_native(context, piece, needed)]
+        others = [piece for piece in pieces if not is_native(context, piece, needed)]
         frames = []
         if native:
             with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
-                frames.append(native_scan(self.session, files, native, needed, predicate))
+                frames.append(native_scan(self.session, context, native, needed, predicate))
         if others:
-            merged = self._by_kernel(files, others, needed)
+            merged = self._by_kernel(context, others, needed)
             frames.append(merged.where(predicate.text) if predicate else merged)
-        schema = spark_schema([files.schema.field(name) for name in needed])
+        schema = spark_schema([context.schema.field(name) for name in needed])
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
         frame = frame.select(*map(quoted, columns))
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
 
-    def to_arrow(self, files: TableFiles, query: Query) -> pa.Table:
+    def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query``; what is tiny and not for Spark's own scan never leaves the driver."""
-        if not any(is_native(files, part, query.columns) for part in query.parts) and self._is_tiny(
+        if not any(is_native(context, part, query.columns) for part in query.parts) and self._is_tiny(
             query.parts
         ):
-            return LocalRunner().read(files, query)
-        frame = self.read(files, query)
+            return LocalRunner().read(context, query)
+        frame = self.read(context, query)
         with raised_here():
             return frame.toArrow()
 
-    def count(self, files: TableFiles, query: Query) -> int:
-        frame = self.read(files, query)
+    def count(self, context: TableContext, query: Query) -> int:
+        frame = self.read(context, query)
         with raised_here():
             return int(frame.count())
 
     def check(
-        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
     ) -> Iterator[BucketReport]:
         """Check buckets on executors, small ones several to a task; yield each report as it comes.
 
         The work is several jobs, a few of them at once, so that progress can be told. Clauses: CMP-16.
         """
         if sum(task.input_bytes for task in tasks) <= self.driver_bytes:
-            yield from check_here(files, tasks, progress)
+            yield from check_here(context, tasks, progress)
             return
         bins = _bins(tasks, lambda task: task.input_bytes)
         total, done = sum(task.file_count for task in tasks), 0
 
         def job(part: list[list[BucketTask]]) -> list[BucketReport]:
             frame = self.session.createDataFrame(blob_table(list(part)))
-            return collected(frame.mapInArrow(_checker(files), BLOBS))
+            return collected(frame.mapInArrow(_checker(context), BLOBS))
 
         # Every so many bins to one job: each job has large ones and small ones.
         parts = [part for start in range(CHECK_JOBS) if (part := bins[start::CHECK_JOBS])]
@@ -191,42 +191,42 @@ class SparkRunner:
     def _is_tiny(self, parts: Sequence[BucketRead]) -> bool:
         return sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes
 
-    def _by_kernel(self, files: TableFiles, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
+    def _by_kernel(self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
         """Read with the kernel on the executors, one bucket after the other in a task; what is tiny, here and now."""
-        schema = spark_schema([files.schema.field(name) for name in columns])
+        schema = spark_schema([context.schema.field(name) for name in columns])
         if self._is_tiny(parts):
-            rows = for_spark(LocalRunner().read(files, Query(parts, columns)))
+            rows = for_spark(LocalRunner().read(context, Query(parts, columns)))
             return self.session.createDataFrame(rows, schema)
 
         def read(batches: Batches) -> Batches:
             for part in unpickled(batches):
-                for table in read_bucket(files, part, columns, None):
+                for table in read_bucket(context, part, columns, None):
                     yield from for_spark(table).to_batches()
 
         return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(read, schema)
 
 
-def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:
+def _compactor(context: TableContext) -> Callable[[Batches], Batches]:
     def compact(batches: Batches) -> Batches:
         for tasks in unpickled(batches):
             for task in tasks:
-                yield result_batch(_outcome(files, task))
+                yield result_batch(_outcome(context, task))
 
     return compact
 
 
-def _checker(files: TableFiles) -> Callable[[Batches], Batches]:
+def _checker(context: TableContext) -> Callable[[Batches], Batches]:
     def check(batches: Batches) -> Batches:
         for tasks in unpickled(batches):
             for task in tasks:
-                yield result_batch(check_bucket(files, task))
+                yield result_batch(check_bucket(context, task))
 
     return check
 
 
-def _outcome(files: TableFiles, task: CompactionTask) -> BucketChange | PkTableError:
+def _outcome(context: TableContext, task: CompactionTask) -> BucketChange | PkTableError:
     try:
-        return run_task(files, task)
+        return run_task(context, task)
     except PkTableError as error:
         return error
 

@@ -24,7 +24,7 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, StructField
 
 from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
 from pktable.catalog.state import Identity
-from pktable.context import NewFiles, TableFiles
+from pktable.context import NewFiles, TableContext
 from pktable.format.bucket_hash import bucket_of
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.run.spark.types import for_spark, spark_schema
@@ -38,14 +38,14 @@ ORDER, KIND, BUCKET = "__pktable_order", "__pktable_kind", "__pktable_bucket"
 
 def write_frame(
     frame: DataFrame,
-    files: TableFiles,
+    context: TableContext,
     change: ChangeKind,
     next_sequence: Mapping[Identity, int],
     now_millis: int,
 ) -> list[Any]:
     """Write ``frame`` on the executors; return per flush (BucketAppend, paths made) or an error of ours."""
-    given, names = frame.columns, [field.name for field in files.schema.fields]
-    numbered = [replace(field, name=f"c{i}") for i, field in enumerate(files.schema.fields)]
+    given, names = frame.columns, [field.name for field in context.schema.fields]
+    numbered = [replace(field, name=f"c{i}") for i, field in enumerate(context.schema.fields)]
     prepared = spark_schema(numbered).add(StructField(KIND, ByteType())).add(StructField(ORDER, LongType()))
     prepared = prepared.add(StructField(BUCKET, IntegerType()))
 
@@ -53,14 +53,14 @@ def write_frame(
         for batch in batches:
             table = pa.Table.from_batches([batch])
             rows = table.drop_columns([ORDER]).rename_columns(given)
-            found = _prepared(rows, table.column(ORDER), files, change)
+            found = _prepared(rows, table.column(ORDER), context, change)
             yield from found.rename_columns(prepared.names).to_batches()
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for result in _written(batches, files, next_sequence, now_millis):
+        for result in _written(batches, context, next_sequence, now_millis):
             yield result_batch(result)
 
-    group = [*(f"c{names.index(key)}" for key in files.schema.partition_keys), BUCKET]
+    group = [*(f"c{names.index(key)}" for key in context.schema.partition_keys), BUCKET]
     return collected(
         frame.toDF(*(f"c{i}" for i in range(len(given))))
         .withColumn(ORDER, F.monotonically_increasing_id())
@@ -71,11 +71,11 @@ def write_frame(
     )
 
 
-def _prepared(rows: pa.Table, order: pa.ChunkedArray, files: TableFiles, change: ChangeKind) -> pa.Table:
+def _prepared(rows: pa.Table, order: pa.ChunkedArray, context: TableContext, change: ChangeKind) -> pa.Table:
     """Return ``rows`` in the table's types with row kind, ordinal and bucket. Clauses: TBL-5, TBL-8."""
-    table, kinds = as_changes(rows, files.schema, change)
-    keys = files.schema.bucket_key_fields
-    buckets = bucket_of([table.column(f.name) for f in keys], [f.type for f in keys], files.options.bucket)
+    table, kinds = as_changes(rows, context.schema, change)
+    keys = context.schema.bucket_key_fields
+    buckets = bucket_of([table.column(f.name) for f in keys], [f.type for f in keys], context.options.bucket)
     return (
         for_spark(table)
         .append_column(KIND, pa.array(kinds))
@@ -86,7 +86,7 @@ def _prepared(rows: pa.Table, order: pa.ChunkedArray, files: TableFiles, change:
 
 def _written(
     batches: Iterator[pa.RecordBatch],
-    files: TableFiles,
+    context: TableContext,
     next_sequence: Mapping[Identity, int],
     now_millis: int,
 ) -> Iterator[tuple[BucketAppend, list[str]] | PkTableError]:
@@ -98,32 +98,32 @@ def _written(
 
     def flush() -> Iterator[tuple[BucketAppend, list[str]]]:
         for identity, tables in gathered.items():
-            place = files.place(*identity)
+            place = context.place(*identity)
             table = pa.concat_tables(tables)
             first = numbers.get(identity, 0)
             numbers[identity] = first + table.num_rows
             kinds = table.column(KIND).to_numpy().astype(np.int8)
             made = len(new.paths)
             rows = table.drop_columns([KIND])
-            append = write_rows(files, place, rows, kinds, first, new, now_millis=now_millis)
+            append = write_rows(context, place, rows, kinds, first, new, now_millis=now_millis)
             yield BucketAppend(place, append.files, first), new.paths[made:]
         gathered.clear()
 
-    schema = files.schema.arrow_schema.append(pa.field(KIND, pa.int8()))
+    schema = context.schema.arrow_schema.append(pa.field(KIND, pa.int8()))
     try:
         for batch in batches:
             table = pa.Table.from_batches([batch]).drop_columns([ORDER, BUCKET])
             table = table.rename_columns(schema.names).cast(schema)
-            for partition, bucket, part in split_by_bucket(files, table):
+            for partition, bucket, part in split_by_bucket(context, table):
                 gathered.setdefault((partition, bucket), []).append(part)
                 size += part.nbytes
-            if size >= files.options.write_buffer_bytes:
+            if size >= context.options.write_buffer_bytes:
                 yield from flush()
                 size = 0
         yield from flush()
     except PkTableError as error:
-        new.remove(files.store)
+        new.remove(context.store)
         yield error
     except BaseException:
-        new.remove(files.store)
+        new.remove(context.store)
         raise
