@@ -1,12 +1,11 @@
-"""The one interface that the oracle, the local runner and the Spark runner all satisfy.
+"""The interface by which an implementation is tested: the oracle, the local runner, the Spark runner, and yours.
 
-A `TableUnderTest` does what users do (write, compact, read, reopen), shows what it made of it
-(snapshots, files, vectors, records), and lets a test hold a write or a compaction between the moment
-its files exist and the moment its snapshot does. Everything is plain values, so that an answer of one
-implementation can be compared with that of another by ``==``.
+A `TableUnderTest` does what users do (write, compact, read, reopen) and shows the result (snapshots, files, vectors).
+Everything is plain values, so that the answers of two implementations can be compared by ``==``.
 
-The subtle case is the staged work: `begin_write` and `begin_compaction` do all the work and make nothing
-visible; `commit` makes it visible or refuses, `abandon` is the crash in between.
+The rest are capabilities, each a protocol of its own. `StagesWork` holds a write or a compaction between the moment
+its files exist and the moment its snapshot does; `SuffersFaults` damages what is stored. A test draws only operations
+that the table under test is capable of.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from pktable_spec.vocabulary import RowKind
 
@@ -61,7 +60,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One condition on a column, as SQL has it: a comparison with null is not true."""
+    """One condition on a column, with SQL's meaning: a comparison with null is not true."""
 
     column: str
     operator: str  # one of = <> < <= > >=
@@ -90,7 +89,7 @@ _OPERATORS: Mapping[str, Callable[..., bool]] = {
 
 @dataclass(frozen=True)
 class Query:
-    """What a read asks for: conditions that must all hold, columns (None: all), a limit (None: none)."""
+    """The query of a read: conditions that must all hold, columns (None: all), a limit (None: none)."""
 
     where: tuple[Comparison, ...] = ()
     columns: tuple[str, ...] | None = None
@@ -117,14 +116,14 @@ class Wanted(NamedTuple):
 
 
 class SnapshotInfo(NamedTuple):
-    """A retained snapshot: its id, from 1, and what made it, APPEND or COMPACT."""
+    """A retained snapshot: its id, from 1, and its kind, APPEND or COMPACT."""
 
     id: int
     kind: str
 
 
 class FileInfo(NamedTuple):
-    """A live data file, as the metadata of a snapshot gives it. Keys are trimmed keys. Clauses: LSM-7."""
+    """A live data file, as a snapshot's metadata describes it. Keys are trimmed keys. Clauses: LSM-7."""
 
     name: str
     bucket: BucketId
@@ -136,7 +135,7 @@ class FileInfo(NamedTuple):
     max_sequence: int
     retraction_count: int
     size: int  # bytes
-    created: int  # when, in any unit: it orders runs of equal sequence numbers (LSM-4)
+    created: int  # the time, in any unit: it orders runs of equal sequence numbers (LSM-4)
 
 
 class VectorInfo(NamedTuple):
@@ -158,24 +157,17 @@ class StoredRecord(NamedTuple):
 
 
 class TableUnderTest(Protocol):
-    """A primary-key table that can be written, compacted, read at every snapshot, and looked into."""
+    """A primary-key table that can be written, compacted, read at every snapshot, and looked into.
 
-    @property
-    def directory(self) -> Path | None:
-        """Where the table is stored; None for one that is held in memory."""
-        ...
-
-    @property
-    def can_stage_writes(self) -> bool:
-        """Whether `begin_write` works; `begin_compaction` always does."""
-        ...
+    These eight methods, and a way to create a table (`OpenTable`), are all that an implementation needs.
+    """
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
         """Commit ``changes`` in order; unless ``write_only``, compact the buckets they touch."""
         ...
 
     def compact(self, *, full: bool = False) -> None:
-        """Do what the strategy picks in every bucket, or all of it with ``full``."""
+        """Do what the strategy picks in every bucket, or compact all of it with ``full``."""
         ...
 
     def read(
@@ -183,12 +175,9 @@ class TableUnderTest(Protocol):
     ) -> list[Row]:
         """Return the rows of a snapshot (None: the latest) in any order.
 
-        Without deletion vectors both kinds of read merge every run.
+        With deletion vectors a default read leaves out level 0 and a fresh read merges it in; without them both
+        merge every run. `Query.over` answers a query from all rows.
         """
-        ...
-
-    def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        """Return the answers of several reads, in order; they may be done side by side."""
         ...
 
     def snapshots(self) -> Sequence[SnapshotInfo]:
@@ -200,41 +189,46 @@ class TableUnderTest(Protocol):
         ...
 
     def vectors(self, snapshot: int) -> Sequence[VectorInfo]:
-        """Return what the index of deletion vectors holds, dangling entries included."""
-        ...
-
-    def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
-        """Return every record of a data file by position, deletion vectors not applied."""
+        """Return what the DV index files hold, entries for files that are not live included."""
         ...
 
     def reopen(self) -> None:
         """Forget everything held in memory and read the table from what is stored."""
         ...
 
-    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
-        """Commit two write-only writes begun on one snapshot, as writers that know nothing of each other.
-
-        They may number their records alike (LSM-4); they have no key in common.
-        """
+    def close(self) -> None:
+        """Release what the table holds; its files may be removed."""
         ...
 
-    def enable_vectors(self) -> None:
-        """Switch deletion vectors on by a new schema and nothing else, and open the table again.
 
-        This and the next two act on files; a table held in memory does nothing.
-        """
+# Capabilities: what an implementation may offer beyond that. A harness asks with isinstance, and tests what is there.
+
+
+@runtime_checkable
+class ReadsTogether(Protocol):
+    """Several reads at once, where that is faster than one after the other."""
+
+    def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        """Return the answers of several reads, in order."""
         ...
 
-    def damage_vectors(self, number: int) -> bool:
-        """Flip one bit of the latest snapshot's index files, read, put it back; return whether the read refused.
 
-        ``number``: which bit, counted from the end, modulo all bits there are.
-        """
+@runtime_checkable
+class ShowsRecords(Protocol):
+    """Data files whose records can be seen."""
+
+    def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
+        """Return every record of a data file by position, deletion vectors not applied."""
         ...
 
-    def reorder_vectors(self) -> None:
-        """Write the latest snapshot's index manifest as another writer may: the same ranges in reverse order."""
-        ...
+
+@runtime_checkable
+class StagesWork(ShowsRecords, Protocol):
+    """Writes and compactions that can be held between the moment their files exist and their commit.
+
+    `begin_write` and `begin_compaction` do all the work and make nothing visible; `commit` makes it visible or refuses,
+    `abandon` is the crash in between. Whether a refusal is right depends on records, so those must be shown.
+    """
 
     def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
         """Do a write and, unless ``write_only``, its compaction, and commit nothing; return a ticket."""
@@ -244,10 +238,11 @@ class TableUnderTest(Protocol):
         """Plan and do a compaction, and commit nothing; return a ticket, None if there is nothing to do."""
         ...
 
-    def commit(self, ticket: int) -> bool:
-        """Make staged work visible; False if another commit came between and the work was dropped.
+    def commit(self, ticket: int) -> str | None:
+        """Make staged work visible. Return None, or the clause that forbids it; then the work is dropped.
 
-        A write is never dropped: where another came between, its compaction is planned anew.
+        A compaction of several buckets is committed whole or refused. A write is never refused: if another commit
+        came between, its compaction is planned again. Clauses: CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14.
         """
         ...
 
@@ -255,10 +250,46 @@ class TableUnderTest(Protocol):
         """Drop staged work as a crash would."""
         ...
 
-    def close(self) -> None:
-        """Release what the table holds; its files may go."""
+
+@runtime_checkable
+class HasConcurrentWriters(Protocol):
+    """A table that writers can commit to which do not know of each other."""
+
+    def write_concurrently(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        """Commit two write-only writes begun on one snapshot; neither looks at the other's sequence numbers.
+
+        They may number their records alike (LSM-4); they have no key in common.
+        """
+        ...
+
+
+@runtime_checkable
+class StoredOnDisk(Protocol):
+    """A table in Paimon's format in a directory of its own, where every snapshot can be read by other means."""
+
+    @property
+    def directory(self) -> Path: ...
+
+
+@runtime_checkable
+class SuffersFaults(Protocol):
+    """A stored table whose files a test may change, as another program or a failing disk would."""
+
+    def enable_vectors(self) -> None:
+        """Switch deletion vectors on by a new schema and nothing else, and open the table again."""
+        ...
+
+    def damage_vectors(self, number: int) -> bool:
+        """Flip one bit of the latest DV index files, read, put it back; return whether the read refused.
+
+        ``number``: which bit, counted from the end, modulo the number of bits.
+        """
+        ...
+
+    def reorder_vectors(self) -> None:
+        """Write the latest index manifest as another writer may: the same ranges in reverse order."""
         ...
 
 
 OpenTable: TypeAlias = Callable[[Shape, Mapping[str, str]], TableUnderTest]
-"""Create a table of this shape with these options (Paimon's names) in a place of its own."""
+"""Create a table of this shape with these options (Paimon's names), in a place of its own."""
