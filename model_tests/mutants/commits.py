@@ -12,8 +12,9 @@ from unittest import mock
 from pktable import staging
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit, rules
-from pktable.catalog.changes import Append, CommitId
+from pktable.catalog.changes import Append, CommitId, Conflicts
 from pktable.catalog.manifests import ADD, DELETE, Manifests
+from pktable.catalog.rules import Conflict
 from pktable.catalog.state import Delta, TableState
 from pktable.lsm.vectors import VectorMaintainer
 
@@ -131,6 +132,22 @@ def _only_what_is_left(checked: Any) -> Any:
     return ((clause, compared),)
 
 
+def _refused_unless_latest(commit_as_planned: Any) -> Any:
+    """Compare nothing but the snapshot: a compaction is refused if any other was committed since it was planned."""
+
+    def committed(self: staging.StagedCompaction, commit_id: CommitId) -> Conflicts:
+        latest = self.stager.committer.latest().id
+        if latest == self.base.id:
+            found: Conflicts = commit_as_planned(self, commit_id)
+            return found
+        what = f"snapshot {latest} is newer than {self.base.id}, on which this was planned"
+        refused = {change.place.id: Conflict("CMT-7", what) for change in self.changes}
+        self.discard()
+        return refused
+
+    return committed
+
+
 MUTANTS = (
     Mutant(
         "M03",
@@ -206,5 +223,12 @@ MUTANTS = (
         patched((rules, "APPEND_RULES", _only_what_is_left)),
         f"{LEVEL_ZERO_LEFT}|{READ}|newer_runs_hold_newer_records: ",
         ("CMT-18", "CMT-10"),
+    ),
+    Mutant(
+        "O1",
+        "a compaction is refused whenever another snapshot came between",
+        patched((staging.StagedCompaction, "commit_as_planned", _refused_unless_latest)),
+        "refusal_agrees: refused by CMT-7, though it breaks no clause",
+        ("CMT-7", "CMT-14"),
     ),
 )
