@@ -198,7 +198,7 @@ def _require_unique_names(fields: Sequence[Field]) -> None:
     seen: set[str] = set()
     for field in fields:
         if field.name in seen:
-            raise InvalidRequestError(f"column {field.name!r}: expected once, found twice")
+            raise InvalidRequestError(f"column {field.name!r} is defined twice")
         seen.add(field.name)
 
 
