@@ -163,13 +163,6 @@ def test_keys_are_deleted_whatever_columns_must_not_be_null(tmp_path: Path, kind
     assert table.count() == table.count(fresh=True) == 0
 
 
-@pytest.mark.parametrize("rows", [{"k": [1]}, None, [1]])
-def test_what_is_no_table_of_rows_is_refused(tmp_path: Path, rows: Any) -> None:
-    table = Table.create(tmp_path, "k INT", primary_key=["k"])
-    with pytest.raises(InvalidRequestError, match="rows"):
-        table.upsert(rows)
-
-
 def test_a_creation_that_was_interrupted_can_be_done_again(tmp_path: Path) -> None:
     (tmp_path / "schema").mkdir()
     (tmp_path / "schema" / ".schema-0.x.tmp").write_text("")

@@ -237,6 +237,19 @@ def test_a_commit_does_not_take_the_place_of_one_that_has_expired(
         expect_sound(table)
 
 
+@covers("CMT-2", "RD-10")
+def test_a_write_that_begins_again_writes_rows_that_can_be_read_only_once(
+    template: Path, tmp_path: Path
+) -> None:
+    rows = pa.table({"k": pa.array([9], pa.int32()), "v": ["new"]})
+
+    def one(table: Table) -> None:
+        assert table.upsert(rows.to_reader()) is not None
+
+    for table in races(template, tmp_path / "t", one, write_and_expire):
+        assert content(table)[9] == "new"
+
+
 def overtaken_write(table: Table) -> None:
     rows = pa.table({"k": pa.array([9], pa.int32()), "v": ["new"]})
     prepared = table.stage_write(rows, ChangeKind())

@@ -35,6 +35,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
+from pktable.ingest.sources import accept_rows
 from pktable.inspect import list_files
 from pktable.predicate import parse
 from pktable.run.local import LocalRunner, Query
@@ -72,17 +73,18 @@ class Table:
     def create(
         cls,
         path: str | os.PathLike[str],
-        columns: str | pa.Schema,
+        columns: Any,
         *,
-        primary_key: Sequence[str],
-        partition_by: Sequence[str] = (),
+        primary_key: str | Sequence[str],
+        partition_by: str | Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str = "",
         spark: SparkSession | None = None,
     ) -> Table:
         """Create an empty table and open it.
 
-        ``columns``: ``"id BIGINT, city STRING"`` or an Arrow schema; key columns become NOT NULL. ``options``:
+        ``columns``: ``"id BIGINT, city STRING"``, a dict of names and such types, an Arrow schema or what exports
+        one, or a Spark StructType; key columns become NOT NULL. ``options``:
         Paimon's names; ``deletion-vectors.enabled`` is off unless given, as in Paimon; ``bucket`` is 1.
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, META-1.
@@ -119,7 +121,10 @@ class Table:
     # Writing
 
     def upsert(self, rows: Any) -> int | None:
-        """Write ``rows`` (DataFrame or pyarrow.Table); return the id of the snapshot after it, None if none.
+        """Write ``rows``; return the id of the snapshot after it, None if none.
+
+        ``rows``: a pyarrow.Table, a DataFrame of pandas, polars or Spark, a DuckDB relation, a list of dicts, a dict of
+        lists, one dict, or anything else with ``__arrow_c_stream__``.
 
         Of rows with equal keys the last decides. Raises InvalidRequestError, and then nothing is written.
         Clauses: TBL-6, TBL-8, TBL-11, CMT-2.
@@ -194,6 +199,7 @@ class Table:
     ) -> StagedWrite | None:
         """Do the data work of a write without committing it. Clauses: CMT-12."""
         self._require_writable()
+        rows = accept_rows(rows, self.schema, change)
         only = self._context.options.write_only if write_only is None else write_only
         # Its compaction reads the latest snapshot, so that is begun anew as a read is.
         return self._snapshots.retry_on_latest(lambda _: self._changer.write(rows, change, write_only=only))

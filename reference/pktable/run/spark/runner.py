@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, PkTableError
@@ -60,21 +60,19 @@ class SparkRunner:
     def write(
         self,
         context: TableContext,
-        rows: Any,
+        rows: DataFrame | pa.Table,
         change: ChangeKind,
         next_sequence: Mapping[BucketId, int],
         new: NewFiles,
         now_millis: int,
     ) -> list[BucketAppend]:
-        """Write ``rows``, a DataFrame or a pyarrow.Table, as level-0 runs. Clauses: TBL-6, TBL-11."""
+        """Write ``rows`` as level-0 runs. Clauses: TBL-6, TBL-11."""
         if isinstance(rows, DataFrame):
             if rows.isStreaming:
                 raise InvalidRequestError(
-                    "rows: expected a DataFrame of a batch, found a stream: use foreachBatch"
+                    "rows: a streaming DataFrame cannot be written at once; write its batches by foreachBatch"
                 )
             rows = with_times_of(rows, context.schema.fields)
-        elif not isinstance(rows, pa.Table):
-            as_changes(rows, context.schema, change)  # which refuses them
         small = self._small(rows)
         if small is not None:
             return LocalRunner().write(context, small, change, next_sequence, new, now_millis)
@@ -86,7 +84,7 @@ class SparkRunner:
             frame, change = self.session.createDataFrame(rows, schema), ChangeKind(column=KIND_GIVEN)
         else:
             frame = rows
-            # What the schema alone tells is told before the job starts.
+            # A schema that does not fit is refused before the job starts.
             as_changes(_arrow(frame.limit(0)), context.schema, change)
         results = write_frame(frame, context, change, next_sequence, now_millis)
         appends: list[BucketAppend] = []
@@ -176,7 +174,7 @@ class SparkRunner:
                     progress("data files", done, total)
                     yield report
 
-    def _small(self, rows: Any) -> pa.Table | None:
+    def _small(self, rows: DataFrame | pa.Table) -> pa.Table | None:
         """Return ``rows`` as Arrow, in order, if the driver may do the work; None otherwise."""
         if isinstance(rows, pa.Table):
             return rows if rows.nbytes <= self.driver_bytes else None
@@ -253,12 +251,14 @@ def _bins(tasks: Sequence[Task], input_bytes: Callable[[Task], int]) -> list[lis
 
 
 def _arrow(frame: DataFrame) -> pa.Table:
-    """Return the caller's rows. Raises InvalidRequestError for what Arrow has no type of."""
+    """Return the rows of ``frame``. Raises InvalidRequestError for a column type that Arrow does not have."""
     try:
         with raised_here():
             return frame.toArrow()
     except (PySparkTypeError, ValueError) as error:
-        raise InvalidRequestError(f"rows: expected columns that Arrow can hold, found {error}") from None
+        raise InvalidRequestError(
+            f"rows: Arrow has no type for a column of this DataFrame: {error}"
+        ) from None
 
 
 def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
