@@ -171,7 +171,9 @@ class Scan:
 
     def count(self) -> int:
         """Return the number of rows: from metadata alone where nothing is merged or filtered. Clauses: RD-1, DV-2."""
-        if self.where is not None or self.limit is not None:
+        if self.limit is not None:
+            return min(self.limit, replace(self, limit=None).count())
+        if self.where is not None:
             return self._planned(lambda context, query: self.runner.count(context, query))
 
         def work(context: TableContext, query: Query) -> int:
