@@ -192,7 +192,7 @@ MUTANTS = (
             (commit, "_newer", instead(lambda appended, live: True)),
         ),
         "appended: sequence numbers start above",
-        ("LSM-5", "CMT-10"),
+        ("LSM-10", "CMT-10"),
         bugs=("paimon#3327",),
     ),
     Mutant(

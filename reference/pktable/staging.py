@@ -3,10 +3,10 @@
 A write does all its data work first: the new level-0 files, and the compaction of the buckets they go to,
 as if they were there already. Then it commits twice, APPEND and COMPACT. So a failure before the commits
 leaves the table as it was. Two races are possible, and each has its answer. Another write took our sequence
-numbers: ours are given anew (CMT-10). Another compaction changed what ours was planned on: ours is thrown
+numbers: ours are given anew (CMT-24). Another compaction changed what ours was planned on: ours is thrown
 away and planned anew from the latest snapshot (CMT-14).
 
-Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMP-17.
+Clauses: CMT-2, CMT-12, CMT-14, CMT-20, CMT-24, CMT-25, CMT-33, CMP-17.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class StagedWrite:
             )
 
     def commit(self, user: str) -> TableState:
-        """Make the write visible; return the state after it. Clauses: CMT-2, CMT-10."""
+        """Make the write visible; return the state after it. Clauses: CMT-2, CMT-24, CMT-33."""
         try:
             state = self._append(user)
         except CommittedError:
@@ -179,7 +179,10 @@ class StagedWrite:
         )
 
     def _renumber(self, state: TableState) -> None:
-        """Give the rows sequence numbers above those of ``state``, and plan the compaction on it. Clauses: CMT-10."""
+        """Give the rows sequence numbers above those of ``state``, and plan the compaction on it.
+
+        Clauses: CMT-24, CMT-33.
+        """
         files, again = self.changer.context, next_sequences(state)
         self._discard_changes()
         old = list(self.new.paths)
@@ -250,7 +253,7 @@ class StagedCompaction:
 
 
 def next_sequences(state: TableState) -> dict[Identity, int]:
-    """Return per bucket the first sequence number above all of its live files. Clauses: LSM-5."""
+    """Return per bucket the first sequence number above all of its live files. Clauses: LSM-10."""
     return {
         identity: max(file.max_sequence_number for file in files) + 1
         for identity, files in state.files.items()

@@ -84,7 +84,7 @@ class Table:
         ``columns``: ``"id BIGINT, city STRING"`` or an Arrow schema; key columns become NOT NULL. ``options``:
         Paimon's names; ``deletion-vectors.enabled`` is off unless given, as in Paimon; ``bucket`` is 1.
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
-        Clauses: TBL-1, TBL-9, META-1.
+        Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
         store, root = open_store(path)
         create_schema(
@@ -114,7 +114,7 @@ class Table:
         """Write ``rows`` (DataFrame or pyarrow.Table); return the id of the snapshot after it, None if none.
 
         Of rows with equal keys the last decides. Raises InvalidRequestError, and then nothing is written.
-        Clauses: TBL-6, TBL-8, TBL-11, CMT-2.
+        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2.
         """
         return self._write(rows, ChangeKind(RowKind.INSERT))
 
@@ -139,7 +139,7 @@ class Table:
     def compact(self, *, full: bool = False) -> int | None:
         """Compact what the strategy picks, in every bucket, or everything; return the new snapshot's id or None.
 
-        Clauses: CMP-1 to CMP-8.
+        Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
         """
         state = self.stage_compaction(full=full).commit(str(uuid.uuid4()))
         return state.id if state else None
@@ -150,7 +150,7 @@ class Table:
         """Keep ``snapshot`` (None: the latest) under ``name``, also when it expires.
 
         Raises InvalidRequestError if there is such a tag or nothing to tag, SnapshotNotFoundError.
-        Clauses: CMT-17.
+        Clauses: CMT-17, CMT-32.
         """
         found = self._snapshots.latest_id() if snapshot is None else snapshot
         if found is None:
@@ -158,7 +158,7 @@ class Table:
         self._expiry.make_tag(name, found)
 
     def delete_tag(self, name: str) -> None:
-        """Drop a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        """Drop a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17, CMT-31."""
         self._expiry.drop_tag(name)
 
     def tags(self) -> dict[str, Snapshot]:
@@ -176,7 +176,7 @@ class Table:
 
         The ``retain_last`` newest stay, and with ``older_than`` (as ``timestamp`` of `read`) all from the
         first one on that is not older. What a tag keeps can still be read by the tag.
-        Raises InvalidRequestError. Clauses: CMT-16, CMT-17.
+        Raises InvalidRequestError. Clauses: CMT-16, CMT-26 to CMT-31.
         """
         limit = None if older_than is None else _millis(older_than)
         return self._expiry.expire(retain_last=retain_last, older_than=limit)
@@ -184,14 +184,14 @@ class Table:
     def stage_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
     ) -> StagedWrite | None:
-        """Do the data work of a write without committing it. Clauses: CMT-12."""
+        """Do the data work of a write without committing it. Clauses: CMT-12, CMT-20."""
         self._require_writable()
         only = self._context.options.write_only if write_only is None else write_only
         # Its compaction reads the latest snapshot, so that is begun anew as a read is.
         return self._snapshots.retry_on_latest(lambda _: self._changer.write(rows, change, write_only=only))
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
-        """Do the data work of a compaction without committing it. Clauses: CMT-12."""
+        """Do the data work of a compaction without committing it. Clauses: CMT-12, CMT-20."""
         self._require_writable()
         return self._reading(
             lambda state, files: self._changer.compact(state, list(state.files), full=full), None
@@ -229,7 +229,7 @@ class Table:
         With deletion vectors a plain read sees what compaction has absorbed, ``fresh`` merges level 0 in.
         A read of an older snapshot has the columns that the table had then.
         ``timestamp``: milliseconds since the epoch, a datetime, or ISO text (UTC unless it says otherwise).
-        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-14.
+        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-22.
         """
 
         def work(state: TableState, context: TableContext) -> Any:
@@ -258,7 +258,7 @@ class Table:
         return self._reading(work, snapshot, tag, timestamp)
 
     def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
-        """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
+        """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1, RD-15."""
 
         def work(state: TableState, context: TableContext) -> int:
             query = self._query(state, context, fresh, None, context.schema.primary_keys[:1], None)
@@ -326,7 +326,8 @@ class Table:
         """Return what ``work`` makes of the state to read, and of the files under the schema to read it with.
 
         A file is missing because the snapshot has expired meanwhile, or it is damage: the latest snapshot is
-        read anew then, as the latest of now; another was asked for by name and is refused. Clauses: RD-10, RD-14.
+        read anew then, as the latest of now; another was asked for by name and is refused.
+        Clauses: RD-10, RD-14, RD-18, RD-19, RD-22.
         """
         found = self._named(snapshot, tag, timestamp)
         if found is None:
@@ -342,7 +343,7 @@ class Table:
     def _named(
         self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None
     ) -> Snapshot | None:
-        """Return the snapshot asked for, None for the latest. Raises SnapshotNotFoundError. Clauses: RD-10."""
+        """Return the snapshot asked for, None for the latest. Raises SnapshotNotFoundError. Clauses: RD-10, RD-17."""
         given = [
             name
             for name, value in (("snapshot", snapshot), ("tag", tag), ("timestamp", timestamp))
@@ -361,7 +362,7 @@ class Table:
         return None if timestamp is None else self._snapshots.as_of(_millis(timestamp))
 
     def _under(self, schema_id: int) -> TableContext:
-        """Return the table's files as they are read under a schema of some time. Clauses: RD-14."""
+        """Return the table's files as they are read under a schema of some time. Clauses: RD-14, RD-22."""
         if schema_id == self.schema.id:
             return self._context
         if schema_id not in self._former:

@@ -8,7 +8,7 @@ The subtle case: sequence numbers decide, not the age of runs (MRG-4). Runs are 
 and sorted by key, stably; only where the sequence numbers of a key are then not ascending, which no table
 of ours shows but a damaged or foreign one may, are they sorted too.
 
-Clauses: MRG-1 to MRG-5, LSM-1, CMP-12, CMP-16.
+Clauses: MRG-1 to MRG-6, LSM-1, CMP-12, CMP-16.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Every attempt looks at the latest snapshot, checks the change against it, writes
 snapshot file if it is absent. When another commit was faster, the metadata of the attempt is removed and
 everything is checked again: what was right for the old snapshot may be wrong for the new one.
 
-Clauses: CMT-1 to CMT-12, CMT-14, DV-14, META-11.
+Clauses: CMT-1 to CMT-12, CMT-14, CMT-18 to CMT-23, CMT-25, DV-14, META-11.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Committer:
         return self.retry_on_latest_state(lambda state: state)
 
     def retry_on_latest_state(self, work: Callable[[TableState], Result]) -> Result:
-        """Return what ``work`` makes of the state of the latest snapshot; anew if that expires. Clauses: RD-10."""
+        """Return what ``work`` makes of the state of the latest snapshot; anew if that expires. Clauses: RD-18."""
         return self._snapshots.retry_on_latest(
             lambda found: work(self._states.at(found) if found else TableState())
         )
@@ -118,7 +118,7 @@ class Committer:
 
         ``base``: the state they were planned on, or a later one.
         Returns its state (None if nothing fits, or nothing changes) and, for each bucket whose change did
-        not fit, what stands against it: plan those anew. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14.
+        not fit, what stands against it: plan those anew. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14, CMT-21.
         """
         refused: dict[Identity, str] = {}
 
@@ -193,7 +193,7 @@ class Committer:
     def _next(
         self, state: TableState, delta: _Delta, writer: ManifestWriter, user: str
     ) -> tuple[Snapshot, TableState]:
-        """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, META-11."""
+        """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, CMT-22, CMT-23, META-11."""
         base = writer.merged(state.manifests)
         new = writer.entries(delta.entries) if delta.entries else []
         base_name, base_size = writer.manifest_list(base)
