@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pktable import Table
-from pktable.bucket.compact import choose
-from pktable.context import BucketState
 from pktable.ingest.changes import ChangeKind
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketState
 from pktable.run.spark.session import local_session
 
 from benchmarks.machine import describe, hardware
@@ -116,7 +116,9 @@ def planned(path: Path) -> None:
     state = table._committer.latest()
     for identity, live in state.files.items():
         place = table._context.place(*identity)
-        assert choose(table._context, BucketState(place, live, state.indexes.get(identity)), full=False)
+        assert kind_of(table.schema, table.path).choose_compaction(
+            table._context, BucketState(place, live, state.indexes.get(identity)), full=False
+        )
 
 
 def buckets(path: Path, size: int) -> Measured:

@@ -375,7 +375,7 @@ LAYOUT: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
     ),
     "the size of an index file is wrong": (
         lambda s: s.edit_index(LAST, lambda entry: replace(entry, file_size=9)),
-        {("DVF-8", "vector index size")},
+        {("DVF-8", "size of the DV index file")},
     ),
     "a vector begins inside another": (
         _ranges(lambda ranges: [replace(ranges[0], offset_bytes=5)]),
@@ -396,7 +396,7 @@ LAYOUT: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
         _flip(lambda s: s.index_file(LAST), 0.8),
         {("DVF-5", "vector checksum")},
     ),
-    "an index file is missing": (lambda s: s.index_file(LAST).unlink(), {("CMT-15", "vector index")}),
+    "an index file is missing": (lambda s: s.index_file(LAST).unlink(), {("CMT-15", "DV index file")}),
     "a position is beyond the rows": (
         lambda s: s.put_vectors(LAST, {levels(s)[DEEPEST]: [2, 5, 10]}),
         {("DV-2", "vector of {5}")},

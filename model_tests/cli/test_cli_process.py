@@ -11,10 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+import pktable
 import pyarrow as pa
 import pytest
 from pktable import Table
-from pktable.cli import checks, run
+from pktable.cli import run
 from pktable.cli.progress import Reporter
 from pktable.run.spark import session
 from rich.console import Console
@@ -109,7 +110,7 @@ def test_verify_runs_make_in_the_checkout_and_returns_its_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "require_java", lambda: None)
-    monkeypatch.setattr(checks.pktable, "__file__", str(tmp_path / "site-packages/pktable/__init__.py"))
+    monkeypatch.setattr(pktable, "__file__", str(tmp_path / "site-packages/pktable/__init__.py"))
     monkeypatch.chdir(tmp_path)
     assert run(["verify"]) == 2  # not a checkout
     (tmp_path / "spec/clauses").mkdir(parents=True)

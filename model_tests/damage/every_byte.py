@@ -1,9 +1,9 @@
 """Damage every byte of a small table, one at a time: each read must raise CorruptFileError or be right.
 
-``python -m model_tests.damage.every_byte [STEP [KIND…]]``: of each kind of file one is taken, and each STEP-th of its bytes is
-changed, in all bits and in one, and each STEP-th of its truncations is tried. A byte is *free* if no change of it
-that was tried makes any read raise: it means nothing to our reader, or what it means is told elsewhere too. The
-table at the end says how many there are; DAMAGE.md says which, and why.
+``python -m model_tests.damage.every_byte [STEP [KIND…]]``: of each kind of file one is taken, and each STEP-th of
+its bytes is changed, in all bits and in one, and each STEP-th of its truncations is tried. A byte is *free* if no
+change of it that was tried makes any read raise: it means nothing to our reader, or its meaning is stored elsewhere
+too. The table at the end says how many there are; DAMAGE.md says which, and why.
 
 With the checker along, whatever makes a read raise must also be a finding.
 """

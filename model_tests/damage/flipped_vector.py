@@ -1,7 +1,7 @@
 """What readers do when a bit of a stored deletion vector flips: ours refuses, the peers return wrong rows.
 
-``python -m model_tests.damage.flipped_vector PYTHON`` (of an environment with pypaimon), or with ``--jvm CLASSPATH`` the
-Paimon JVM, driven by a class ``Drv`` on that path that takes a warehouse and a script of commands.
+``python -m model_tests.damage.flipped_vector PYTHON`` (of an environment with pypaimon), or with ``--jvm CLASSPATH``
+the Paimon JVM, driven by a class ``Drv`` on that path that takes a warehouse and a script of commands.
 
 A table of ten rows has a vector that deletes keys 3 and 5. One bit of the bitmap in the index file is flipped, so
 that it says 2 and 5; its length, its magic and its CRC-32 stay. The CRC no longer fits, and only a reader that

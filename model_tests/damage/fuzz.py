@@ -49,6 +49,7 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
     from pktable.format.metadata.schema import TableSchema, decode_schema
     from pktable.format.metadata.snapshot import decode_snapshot
     from pktable.format.metadata.stats import SimpleStats, decode_stats
+    from pktable.format.paths import TablePaths
     from pktable.format.types import Field, parse_columns, parse_type
     from pktable.format.vectors.deletion_vector import (
         MAGIC_32,
@@ -110,9 +111,9 @@ def _options(data: bytes) -> None:
 
 def _store(data: bytes) -> None:
     store: Any = OneFile(data)
-    assert SnapshotLog(store, "x").latest_id() == 7
+    assert SnapshotLog(store, TablePaths("x")).latest_id() == 7
     with contextlib.suppress(InvalidRequestError, CorruptFileError):
-        load_schemas(store, "x")
+        load_schemas(store, TablePaths("x"))
 
 
 def _rows(data: bytes) -> None:
@@ -136,7 +137,7 @@ def _partition(data: bytes) -> None:
     legacy = {"partition.legacy-name": "true" if len(data) % 2 else "false"}
     store: Any = OneFile(b"")
     context = TableContext(store, "x", schema, parse_options(legacy), {0: schema})
-    states = StateLoader(context, Manifests(store, "x", schema, context.options))
+    states = StateLoader(context, Manifests(store, TablePaths("x"), schema, context.options))
     states.bucket(TableState(), (struct.pack(">i", 1) + data[1:], 0))
 
 

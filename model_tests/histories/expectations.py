@@ -247,7 +247,11 @@ class Watched:
             runs = sorted_runs(
                 [pick_file(file, bool(base.vectors.get((bucket, file.name)))) for file in files], base
             )
-            choose = picks.full_pick if full or self.may_shadow_rows_without_vector(files) else picks.universal_pick
+            choose = (
+                picks.full_pick
+                if full or self.may_shadow_rows_without_vector(files)
+                else picks.universal_pick
+            )
             pick = choose(runs, self.options)
             if pick is None:
                 continue

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pktable import context as table_files
-from pktable.context import BucketState, TableContext
+from pktable.context import TableContext
 from pktable.format.vectors import deletion_vector
 from pktable.format.vectors import index_file as dv_index
 from pktable.format.vectors.deletion_vector import FRAME_BYTES, DeletionVector
 from pktable.format.vectors.index_file import VectorRange
+from pktable.lsm.bucket import BucketState
 from pktable_spec.errors import CorruptFileError
 
 from model_tests.mutants.registry import READ, Mutant, instead, patched

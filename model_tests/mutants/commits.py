@@ -13,7 +13,7 @@ from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit
 from pktable.catalog.manifests import ADD, DELETE, Manifests
 from pktable.catalog.state import TableState
-from pktable.context import BucketChange
+from pktable.lsm.bucket import BucketChange
 from pktable.lsm.vectors import VectorMaintainer
 
 from model_tests.mutants.registry import NOT_ABSORBED, READ, Mutant, instead, patched
@@ -40,7 +40,7 @@ def _index_of_what_follows(next_snapshot: Any) -> Any:
     def snapshot(self: Any, state: TableState, delta: Any, writer: Any, user: str) -> Any:
         write = getattr(_committing, "write", None)
         if write is not None:
-            indexes = {change.place.identity: change.index for change in write.changes}
+            indexes = {change.place.id: change.index for change in write.changes}
             merged = {**delta.indexes, **indexes}
             delta = replace(delta, indexes={at: index for at, index in merged.items() if index is not None})
         return next_snapshot(self, state, delta, writer, user)
@@ -86,7 +86,7 @@ def _names_of_vectors_unchecked(conflict: Any) -> Any:
 
 def _vectors_unchecked(conflict: Any) -> Any:
     def checked(change: BucketChange, state: TableState, order: Any) -> Any:
-        return conflict(replace(change, base_index=state.indexes.get(change.place.identity)), state, order)
+        return conflict(replace(change, base_index=state.indexes.get(change.place.id)), state, order)
 
     return checked
 

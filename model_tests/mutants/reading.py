@@ -13,7 +13,7 @@ from pktable.bucket import read
 from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
 from pktable.catalog import read_plan as scan
-from pktable.context import TableContext
+from pktable.kinds import primary_key
 from pktable.run.local import LocalRunner, Query
 
 from model_tests.mutants.registry import IN_THE_PLAN, NOT_PICKED, READ, Mutant, instead, patched
@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant(
         "S4",
         "rows superseded before vectors were switched on are taken for live",
-        patched((TableContext, "may_shadow_rows_without_vector", instead(lambda self, live: False))),
+        patched((primary_key, "may_shadow_rows_without_vector", instead(lambda context, live: False))),
         rf"{READ}|{NOT_PICKED}",
         ("DV-15", "DV-12"),
         bugs=("paimon#5874", "paimon#6666"),

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
 from pktable.catalog.read_plan import plan_read
-from pktable.context import BucketChange
 from pktable.format.metadata.schema import encode_schema
 from pktable.ingest.changes import ChangeKind
+from pktable.lsm.bucket import BucketChange
 from pktable.predicate import parse
 from pktable.run import local
 from pktable_spec.covers import covers

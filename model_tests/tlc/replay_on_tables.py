@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 from pktable import Table, UnsupportedOptionError
-from pktable.context import BucketState, TableContext
+from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
+from pktable.lsm.bucket import BucketState
 from pktable.lsm.universal import Pick
 from pktable.run.local import CompactionTask
 from pktable.staging import StagedCompaction, StagedWrite
@@ -181,7 +182,7 @@ class Replay:
         )
 
     def _state(self, bucket: BucketState) -> tuple[State, dict[str, int]]:
-        identity = bucket.place.identity
+        identity = bucket.place.id
         abstraction = self.refinement.abstraction
         return abstraction.states[identity][-1], abstraction.numbers[identity]
 

@@ -198,5 +198,7 @@ class TableContext:
         except FileNotFoundError:
             raise CorruptFileError("DV index file", at=path, expected="a file", found="none") from None
         if len(data) != entry.file_size:
-            raise CorruptFileError("size of the DV index file", at=path, expected=entry.file_size, found=len(data))
+            raise CorruptFileError(
+                "size of the DV index file", at=path, expected=entry.file_size, found=len(data)
+            )
         return decode_index(data, entry.ranges or (), at=path)

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
-from pktable.datafile.columns import partition_path
 from pktable.format.binary_row import decode_row
 
 LISTING = pa.schema(
@@ -20,7 +19,7 @@ LISTING = pa.schema(
         ("file_name", pa.string()),
         ("file_size", pa.int64()),
         ("row_count", pa.int64()),
-        ("delete_row_count", pa.int64()),
+        ("retraction_count", pa.int64()),
         ("deleted_row_count", pa.int64()),
         ("min_key", pa.string()),
         ("max_key", pa.string()),
@@ -39,28 +38,21 @@ def list_files(context: TableContext, states: StateLoader, state: TableState) ->
     """
     rows = []
     context.expect_keys(file for live in state.files.values() for file in live)
-    fields = context.schema.partition_fields
     for identity in sorted(state.files):
         bucket = states.bucket(state, identity)
         vectors = context.vectors(bucket)
-        values = decode_row(identity[0], [field.type for field in fields], at=context.root)
         order = context.order
         for file in sorted(bucket.files, key=lambda f: (f.level, order.smallest(f))):
             vector = vectors.get(file.file_name)
             rows.append(
                 {
-                    "partition": partition_path(
-                        values,
-                        fields,
-                        legacy_names=context.options.partition_legacy_names,
-                        default_name=context.options.partition_default_name,
-                    ),
+                    "partition": context.partition_path(identity[0]),
                     "bucket": identity[1],
                     "level": file.level,
                     "file_name": file.file_name,
                     "file_size": file.file_size,
                     "row_count": file.row_count,
-                    "delete_row_count": file.delete_row_count,
+                    "retraction_count": file.delete_row_count,
                     "deleted_row_count": vector.cardinality if vector else 0,
                     "min_key": _text(file.min_key, context),
                     "max_key": _text(file.max_key, context),

@@ -21,15 +21,17 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pktable_spec.errors import CommitConflictError, InvalidRequestError
 
-from pktable.bucket.compact import choose
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog.commit import CommittedError, Committer, StaleSequenceError
-from pktable.catalog.state import Identity, StateLoader, TableState
+from pktable.catalog.state import StateLoader, TableState
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
-from pktable.context import BucketChange, NewFiles, TableContext, remove_created, remove_quietly
+from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.run.local import CompactionTask, Query
+from pktable.store.new_files import NewFiles, remove_quietly
 
 ATTEMPTS = 200  # to win a race against others who write the same buckets; each loss is another's success
 
@@ -42,7 +44,7 @@ class Runner(Protocol):
         context: TableContext,
         rows: Any,
         change: ChangeKind,
-        next_sequence: Mapping[Identity, int],
+        next_sequence: Mapping[BucketId, int],
         new: NewFiles,
         now_millis: int,
     ) -> list[BucketAppend]: ...
@@ -86,29 +88,32 @@ class Stager:
             new.remove(self.context.store)
             raise
 
-    def compact(self, state: TableState, identities: Iterable[Identity], *, full: bool) -> StagedCompaction:
+    def compact(self, state: TableState, identities: Iterable[BucketId], *, full: bool) -> StagedCompaction:
         """Do the data work of compacting some buckets of ``state``."""
         return StagedCompaction(self, self._changes(state, identities, full=full), full, state)
 
     def _changes(
         self,
         state: TableState,
-        identities: Iterable[Identity],
+        identities: Iterable[BucketId],
         *,
         full: bool,
         cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> list[BucketChange]:
         self._expect_same_keys(state)
         tasks = []
+        kind = kind_of(self.context.schema, self.context.root)
         for identity in identities:
             bucket = self.states.bucket(state, identity)
-            chosen = choose(self.context, bucket, full=full)
+            chosen = kind.choose_compaction(self.context, bucket, full=full)
             if chosen is not None:
                 names = cached_rows.keys() & {file.file_name for file in chosen.files}
                 rows = {name: cached_rows[name] for name in names}
                 tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
         return (
-            [change for change in self.runner.compact(self.context, tasks) if not change.empty] if tasks else []
+            [change for change in self.runner.compact(self.context, tasks) if not change.empty]
+            if tasks
+            else []
         )
 
     def _expect_same_keys(self, state: TableState) -> None:
@@ -116,8 +121,8 @@ class Stager:
         self.context.expect_keys(file for live in state.files.values() for file in live)
         if state.bucket_counts - {self.context.options.bucket}:
             raise InvalidRequestError(
-                f"{self.context.root}: option bucket is {self.context.options.bucket}, but live files were written under "
-                f"{', '.join(str(count) for count in sorted(state.bucket_counts))} buckets; rescaling is not supported"
+                f"{self.context.root}: option bucket is {self.context.options.bucket}, but live files were written "
+                f"under {', '.join(map(str, sorted(state.bucket_counts)))} buckets; rescaling is not supported"
             )
 
 
@@ -138,7 +143,7 @@ class StagedWrite:
         if not self.write_only:
             self.changes = self.changer._changes(
                 _with_appends(state, self.appends),
-                [append.place.identity for append in self.appends],
+                [append.place.id for append in self.appends],
                 full=False,
                 cached_rows={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
             )
@@ -188,7 +193,7 @@ class StagedWrite:
         old = list(self.new.paths)
         now = self.changer.clock()
         self.appends = [
-            renumber(files, append, again.get(append.place.identity, 0), self.new, now_millis=now)
+            renumber(files, append, again.get(append.place.id, 0), self.new, now_millis=now)
             for append in self.appends
         ]
         remove_quietly(files.store, old)
@@ -196,7 +201,9 @@ class StagedWrite:
         self.plan(state)
 
     def _discard_changes(self) -> None:
-        remove_created(self.changer.context.store, self.changes)
+        remove_quietly(
+            self.changer.context.store, [path for change in self.changes for path in change.created]
+        )
         self.changes = []
 
 
@@ -229,13 +236,13 @@ class StagedCompaction:
             committed = state or committed
             if not refused:
                 return committed
-            self.changes = [change for change in self.changes if change.place.identity in refused]
+            self.changes = [change for change in self.changes if change.place.id in refused]
             self.discard()
             self.changer.committer.retry_on_latest_state(partial(self._plan, refused))
         self.discard()
         raise CommitConflictError("; ".join(refused.values()), self.changer.committer.latest().id)
 
-    def _plan(self, identities: Iterable[Identity], state: TableState) -> None:
+    def _plan(self, identities: Iterable[BucketId], state: TableState) -> None:
         self.base = state
         self.changes = self.changer._changes(state, identities, full=self.full)
 
@@ -248,11 +255,13 @@ class StagedCompaction:
 
     def discard(self) -> None:
         """Remove the files made. Clauses: CMT-12."""
-        remove_created(self.changer.context.store, self.changes)
+        remove_quietly(
+            self.changer.context.store, [path for change in self.changes for path in change.created]
+        )
         self.changes = []
 
 
-def next_sequences(state: TableState) -> dict[Identity, int]:
+def next_sequences(state: TableState) -> dict[BucketId, int]:
     """Return per bucket the first sequence number above all of its live files. Clauses: LSM-10."""
     return {
         identity: max(file.max_sequence_number for file in files) + 1
@@ -263,5 +272,5 @@ def next_sequences(state: TableState) -> dict[Identity, int]:
 def _with_appends(state: TableState, appends: Sequence[BucketAppend]) -> TableState:
     files = dict(state.files)
     for append in appends:
-        files[append.place.identity] = (*files.get(append.place.identity, ()), *append.files)
+        files[append.place.id] = (*files.get(append.place.id, ()), *append.files)
     return replace(state, files=files)

@@ -33,11 +33,12 @@ from pktable.check.walk import Report, check_table
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
 from pktable.inspect import list_files
 from pktable.predicate import parse
 from pktable.run.local import LocalRunner, Query
-from pktable.staging import Stager, StagedCompaction, StagedWrite, Runner
+from pktable.staging import Runner, StagedCompaction, StagedWrite, Stager
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class Table:
         self.path = root
         self._context = TableContext(store, root, schema, options, schemas)
         self._former: dict[int, TableContext] = {}
-        self._snapshots = SnapshotLog(store, root)
-        manifests = Manifests(store, root, schema, options)
+        self._snapshots = SnapshotLog(store, self._context.paths)
+        manifests = Manifests(store, self._context.paths, schema, options)
         self._states = StateLoader(self._context, manifests)
         self._committer = Committer(self._context, self._snapshots, manifests, self._states, now_millis)
         self._expiry = Expiry(self._context, self._snapshots, manifests, self._states)
@@ -88,7 +89,14 @@ class Table:
         """
         store, root = open_store(path)
         create_schema(
-            store, root, columns, primary_key, partition_by, dict(options or {}), comment, now_millis()
+            store,
+            TablePaths(root),
+            columns,
+            primary_key,
+            partition_by,
+            dict(options or {}),
+            comment,
+            now_millis(),
         )
         return cls.open(path, spark=spark)
 
@@ -96,7 +104,7 @@ class Table:
     def open(cls, path: str | os.PathLike[str], *, spark: SparkSession | None = None) -> Table:
         """Open an existing table, ours or Paimon's. Raises NotATableError, CorruptFileError."""
         store, root = open_store(path)
-        schemas = load_schemas(store, root)
+        schemas = load_schemas(store, TablePaths(root))
         if not schemas:
             raise NotATableError(
                 os.fspath(path), "a directory without one" if store.exists(root) else "nothing"
@@ -200,7 +208,7 @@ class Table:
     def _require_writable(self) -> None:
         """Raise InvalidRequestError if an option stands against writing, or the schema has changed since opening."""
         self._context.options.require_writable()
-        newer = f"{self.path}/schema/schema-{self.schema.id + 1}"
+        newer = self._context.paths.schema(self.schema.id + 1)
         if self._context.store.exists(newer):
             raise InvalidRequestError(
                 f"{self.path}: expected schema {self.schema.id} to be the latest, found {newer}"

@@ -22,25 +22,15 @@ from pktable_spec.vocabulary import DELETION_VECTORS
 from pktable.bucket.locate import Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import Window, merge
-from pktable.context import BucketChange, BucketState, NewFiles, TableContext
+from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.vectors.index_file import encode_index
+from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
-from pktable.lsm.universal import Pick, pick, pick_full
+from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
-
-
-def choose(context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
-    """Return what to compact in a bucket, or None. Reads no data. Clauses: CMP-3, CMP-7, DV-18."""
-    full = full or context.may_shadow_rows_without_vector(state.files)
-    runs = sorted_runs(state.files, context.order)
-    return pick_full(runs, context.options, vector_names(state)) if full else pick(runs, context.options)
-
-
-def vector_names(state: BucketState) -> set[str]:
-    """Return the names of the files that have a vector, from metadata alone."""
-    return {found.data_file for found in (state.index.ranges or ())} if state.index else set()
+from pktable.store.new_files import NewFiles
 
 
 def compact_bucket(
@@ -74,12 +64,12 @@ class _Compaction:
         cached_rows: Mapping[str, pa.Table],
     ) -> None:
         self._context, self._state, self._plan, self._new, self._now = context, state, steps, new, now_millis
-        self._at_hand = cached_rows
+        self._cached_rows = cached_rows
         self._base_vectors = context.vectors(state)
         self._vectors = VectorMaintainer(self._base_vectors, bits=context.vector_bits)
         older = [file for file in state.files if file.level > steps.output_level]
         self._older = older if context.options.deletion_vectors_enabled else []
-        self._marked = 0
+        self._deleted = 0
 
     def run(self) -> BucketChange:
         removed: list[DataFileMeta] = []
@@ -102,7 +92,7 @@ class _Compaction:
             added=tuple(added),
             base_index=self._state.index,
             index=index,
-            marked=self._marked,
+            deleted_count=self._deleted,
             created=tuple(self._new.paths),
         )
 
@@ -136,7 +126,9 @@ class _Compaction:
             self._delete_replaced(window, locator)
 
     def _merged(self, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Window]:
-        return merge(self._context, self._state.place, runs, self._base_vectors, columns, cached_rows=self._at_hand)
+        return merge(
+            self._context, self._state.place, runs, self._base_vectors, columns, cached_rows=self._cached_rows
+        )
 
     def _delete_replaced(self, window: Window, locator: Locator | None) -> None:
         if locator is None:
@@ -146,7 +138,7 @@ class _Compaction:
             return
         keys = window.winning_rows(needed).select(list(self._context.key_columns))
         for file, positions in locator.locate(keys):
-            self._marked += self._vectors.mark(file.file_name, positions)
+            self._deleted += self._vectors.mark(file.file_name, positions)
 
     def _locator(self) -> Locator | None:
         return Locator(self._context, self._state.place, self._older) if self._older else None

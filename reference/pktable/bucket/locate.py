@@ -20,9 +20,10 @@ from pktable_spec.errors import CorruptFileError
 
 from pktable.bucket.reader import BATCH_ROWS, DataReader
 from pktable.bucket.row_groups import greatest_of_row_groups
-from pktable.context import BucketPath, TableContext
+from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, values_of
+from pktable.lsm.bucket import BucketPath
 from pktable.lsm.runs import Key, total_order
 from pktable.merge.key_encoding import Encoded, encode_keys
 

@@ -17,8 +17,9 @@ import pyarrow as pa
 from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
 from pktable.bucket.windows import merge
-from pktable.context import BucketState, TableContext
+from pktable.context import TableContext
 from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.predicate import Predicate
 

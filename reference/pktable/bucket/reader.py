@@ -17,12 +17,13 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.context import BucketPath, TableContext
+from pktable.context import TableContext
 from pktable.datafile.evolution import conformed, require_conversion
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, StoredRows
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.lsm.bucket import BucketPath
 
 SYSTEM_TYPES = {
     SEQUENCE_NUMBER: DataType("BIGINT", nullable=False),

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.context import NewFiles, BucketPath, TableContext
+from pktable.context import TableContext
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
 from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
 from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
@@ -25,6 +25,8 @@ from pktable.format.binary_row import encode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
+from pktable.lsm.bucket import BucketPath
+from pktable.store.new_files import NewFiles
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
 SAMPLE = 4096  # rows, that tell whether a column has values worth a dictionary
@@ -37,7 +39,14 @@ class RunWriter:
     """Takes tables in key order (columns of `file_schema`) and writes them to as many files as needed."""
 
     def __init__(
-        self, context: TableContext, place: BucketPath, new: NewFiles, *, level: int, source: int, now_millis: int
+        self,
+        context: TableContext,
+        place: BucketPath,
+        new: NewFiles,
+        *,
+        level: int,
+        source: int,
+        now_millis: int,
     ) -> None:
         self._context, self._place, self._new = context, place, new
         self._level, self._source, self._now = level, source, now_millis
@@ -92,10 +101,16 @@ class _OpenFile:
     """One file being written, with what its metadata must say so far. ``first``: its first rows."""
 
     def __init__(
-        self, context: TableContext, place: BucketPath, new: NewFiles, schema: pa.Schema, first: pa.Table, tiny: bool
+        self,
+        context: TableContext,
+        place: BucketPath,
+        new: NewFiles,
+        schema: pa.Schema,
+        first: pa.Table,
+        tiny: bool,
     ) -> None:
         self._context = context
-        self.path = new.data_path(place)
+        self.path = new.data_path(place.directory)
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         if not tiny:
             options |= {"compression": "zstd", "compression_level": context.options.zstd_level}
@@ -139,7 +154,9 @@ class _OpenFile:
         self._first = self._first or self._key(table.slice(0, 1))
         self._last = self._key(table.slice(table.num_rows - 1, 1))
         self._rows += table.num_rows
-        self._key_stats.append(collect_stats(table, self._context.stored_key_fields, truncate=KEY_CODE_POINTS))
+        self._key_stats.append(
+            collect_stats(table, self._context.stored_key_fields, truncate=KEY_CODE_POINTS)
+        )
         fields = stats_fields(self._context)
         self._value_stats.append(collect_stats(table, fields, truncate=self._context.options.stats_truncate))
 

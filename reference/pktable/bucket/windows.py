@@ -24,9 +24,10 @@ from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.reader import DataReader
-from pktable.context import BucketPath, TableContext
+from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.lsm.bucket import BucketPath
 from pktable.lsm.runs import Run
 from pktable.merge.key_encoding import Encoded, encode_keys
 

@@ -17,15 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
+from pktable.bucket.assign import assigner_of
 from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
 from pktable.bucket.windows import taken
-from pktable.context import NewFiles, BucketPath, TableContext
+from pktable.context import TableContext
 from pktable.format.binary_row import EMPTY_ROW, encode_row
-from pktable.format.bucket_hash import bucket_of
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
+from pktable.lsm.bucket import BucketPath
 from pktable.merge.key_encoding import encode_keys
+from pktable.store.new_files import NewFiles
 
 CACHED_ROWS_BYTES = 1 << 20
 
@@ -49,10 +51,8 @@ def split_by_bucket(context: TableContext, rows: pa.Table) -> Iterator[tuple[byt
 
     Clauses: TBL-3, TBL-5, TBL-10, TBL-14.
     """
-    schema = context.schema
-    keys = schema.bucket_key_fields
-    buckets = bucket_of([rows.column(f.name) for f in keys], [f.type for f in keys], context.options.bucket)
-    partitions = schema.partition_fields
+    buckets = assigner_of(context).of_rows(rows)
+    partitions = context.schema.partition_fields
     if not partitions:
         yield from (
             (EMPTY_ROW, int(bucket), rows if part is None else rows.take(part))
@@ -62,7 +62,7 @@ def split_by_bucket(context: TableContext, rows: pa.Table) -> Iterator[tuple[byt
     columns = [rows.column(f.name) for f in partitions]
     (encoded,) = encode_keys([columns], [f.type for f in partitions])
     _, numbers = np.unique(encoded, return_inverse=True)
-    for _, part in _groups(numbers.astype(np.int64) * context.options.bucket + buckets):
+    for _, part in _groups(numbers.astype(np.int64) * (int(buckets.max()) + 1) + buckets):
         chosen = rows if part is None else rows.take(part)
         first = chosen.slice(0, 1)
         values = [values_of(first.column(f.name), f.type)[0] for f in partitions]

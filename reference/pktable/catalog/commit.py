@@ -22,23 +22,25 @@ from pktable_spec.vocabulary import APPEND, COMPACT
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.manifests import ADD, DELETE, Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.snapshots import SnapshotLog
-from pktable.catalog.state import Identity, StateLoader, TableState
-from pktable.context import BucketChange, TableContext, remove_quietly
+from pktable.catalog.state import StateLoader, TableState
+from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.lsm.runs import KeyOrder, level_run
+from pktable.store.new_files import remove_quietly
 
 ATTEMPTS = 1000
 BATCH_COMMIT = (1 << 63) - 1  # commitIdentifier of a commit that is no streaming checkpoint
 
-Indexes = Mapping[Identity, IndexManifestEntry]
+Indexes = Mapping[BucketId, IndexManifestEntry]
 Result = TypeVar("Result")
 
 
 class StaleSequenceError(CommitConflictError):
     """Another write took the sequence numbers of this one."""
 
-    def __init__(self, buckets: Sequence[Identity], state: TableState) -> None:
+    def __init__(self, buckets: Sequence[BucketId], state: TableState) -> None:
         super().__init__(f"{len(buckets)} buckets have newer sequence numbers", state.id)
 
 
@@ -94,12 +96,10 @@ class Committer:
         """
 
         def delta(state: TableState) -> _Delta:
-            stale = [
-                a.place.identity for a in appends if not _newer(a, state.files.get(a.place.identity, ()))
-            ]
+            stale = [a.place.id for a in appends if not _newer(a, state.files.get(a.place.id, ()))]
             if stale:
                 raise StaleSequenceError(stale, state)
-            entries = [self._entry(ADD, a.place.identity, file) for a in appends for file in a.files]
+            entries = [self._entry(ADD, a.place.id, file) for a in appends for file in a.files]
             return _Delta(APPEND, tuple(entries), state.indexes)
 
         committed = self._commit(delta, user, base)
@@ -113,21 +113,21 @@ class Committer:
         base: TableState | None = None,
         *,
         partly: bool = True,
-    ) -> tuple[TableState | None, dict[Identity, str]]:
+    ) -> tuple[TableState | None, dict[BucketId, str]]:
         """Commit those changes that fit the latest snapshot as one COMPACT snapshot; not ``partly``: all or none.
 
         ``base``: the state they were planned on, or a later one.
         Returns its state (None if nothing fits, or nothing changes) and, for each bucket whose change did
         not fit, what stands against it: plan those anew. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14, CMT-21.
         """
-        refused: dict[Identity, str] = {}
+        refused: dict[BucketId, str] = {}
 
         def delta(state: TableState) -> _Delta | None:
             refused.clear()
             entries: list[ManifestEntry] = []
             indexes = dict(state.indexes)
             for change in changes:
-                identity = change.place.identity
+                identity = change.place.id
                 reason = conflict(change, state, self._context.order)
                 if reason:
                     refused[identity] = reason
@@ -187,7 +187,7 @@ class Committer:
         try:
             found = self._snapshots.read(snapshot)
         except Exception:
-            return self._context.store.exists(self._snapshots.path(snapshot))
+            return self._context.store.exists(self._context.paths.snapshot(snapshot))
         return any(path.endswith("/" + found.delta_manifest_list) for path in writer.paths)
 
     def _next(
@@ -223,7 +223,7 @@ class Committer:
         )
         return snapshot, _after(state, snapshot, (*base, *new), delta)
 
-    def _entry(self, kind: int, identity: Identity, file: DataFileMeta) -> ManifestEntry:
+    def _entry(self, kind: int, identity: BucketId, file: DataFileMeta) -> ManifestEntry:
         return ManifestEntry(kind, identity[0], identity[1], self._context.options.bucket, file)
 
 
@@ -232,7 +232,7 @@ def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | 
 
     Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
     """
-    identity = change.place.identity
+    identity = change.place.id
     live = {(file.file_name, file.level): file for file in state.files.get(identity, ())}
     for file in change.removed:
         if live.pop((file.file_name, file.level), None) is None:

@@ -5,18 +5,18 @@ Clauses: RD-1 to RD-5, RD-8, RD-13, RD-16, RD-20, RD-21, DV-15.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
+from pktable.bucket.assign import assigner_of
 from pktable.bucket.read import BucketRead
-from pktable.catalog.state import Identity, StateLoader, TableState
+from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.datafile.evolution import converted_bounds, keeps_order, same_values
 from pktable.format.binary_row import decode_row
-from pktable.format.bucket_hash import bucket_of
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.stats import decode_stats
-from pktable.format.types import array_of
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketId
 from pktable.predicate import ColumnRange, Predicate, key_equalities, may_match
 
 Ranges = dict[str, ColumnRange]
@@ -34,6 +34,7 @@ def plan_read(
     context.options.require_readable()
     context.expect_keys(file for live in state.files.values() for file in live)
     parts = []
+    kind = kind_of(context.schema, context.root)
     buckets = _buckets(context, state, predicate)
     for identity in state.files:
         # What waits in bucket -2 for a bucket of its own is no row of the table yet.
@@ -42,9 +43,7 @@ def plan_read(
         partition = _partition_ranges(context, identity)
         if predicate is not None and not may_match(predicate, partition):
             continue
-        live = state.files[identity]
-        wanted = live if fresh or not context.options.one_record_per_key else [f for f in live if f.level > 0]
-        merges = needs_merge(context, wanted)
+        wanted, merges = kind.files_to_read(context, state.files[identity], fresh=fresh)
         if merges:
             context.options.require_mergeable()
         if predicate is not None:
@@ -57,36 +56,21 @@ def plan_read(
     return parts
 
 
-def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:
-    """Whether some record of ``wanted`` may have to give way to another, or be dropped.
-
-    Not so above level 0 where no file holds retractions: with vectors there is one live record per key
-    (DV-12), with first-row one record. Otherwise that takes a single run. Clauses: RD-1, RD-4, RD-5, RD-13, DV-15.
-    """
-    if any(file.delete_row_count != 0 for file in wanted):
-        return True
-    levels = {file.level for file in wanted}
-    if context.options.one_record_per_key:
-        return 0 in levels or context.may_shadow_rows_without_vector(wanted)
-    return len(levels) > 1 or (0 in levels and len(wanted) > 1)
-
-
 def _buckets(context: TableContext, state: TableState, predicate: Predicate | None) -> set[int] | None:
     """Return the buckets that can hold rows of ``predicate``, or None for all. Clauses: TBL-5."""
     # Files of a rescaled table are in the buckets of their own time.
-    if predicate is None or not context.options.hashes_buckets or state.bucket_counts != {context.options.bucket}:
+    if (
+        predicate is None
+        or not context.options.hashes_buckets
+        or state.bucket_counts != {context.options.bucket}
+    ):
         return None
-    fields = context.schema.bucket_key_fields
-    tuples = key_equalities(predicate, [field.name for field in fields])
-    if tuples is None:
-        return None
-    if not tuples:
-        return set()
-    columns = [array_of([row[i] for row in tuples], field.type) for i, field in enumerate(fields)]
-    return {int(b) for b in bucket_of(columns, [field.type for field in fields], context.options.bucket)}
+    assigner = assigner_of(context)
+    tuples = key_equalities(predicate, assigner.columns)
+    return None if tuples is None else assigner.of_values(assigner.columns, tuples)
 
 
-def _partition_ranges(context: TableContext, identity: Identity) -> Ranges:
+def _partition_ranges(context: TableContext, identity: BucketId) -> Ranges:
     fields = context.schema.partition_fields
     values = decode_row(identity[0], [field.type for field in fields], at=context.root)
     return {

@@ -29,10 +29,12 @@ from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.manifests import Manifests, MissingManifestError
 from pktable.catalog.snapshots import SnapshotLog
-from pktable.catalog.state import Identity, StateLoader
-from pktable.context import TableContext, remove_quietly
+from pktable.catalog.state import StateLoader
+from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.lsm.bucket import BucketId
+from pktable.store.new_files import remove_quietly
 
 Entry = TypeVar("Entry")
 
@@ -40,7 +42,9 @@ Entry = TypeVar("Entry")
 class Expiry:
     """Expires snapshots of one table, and makes and drops tags."""
 
-    def __init__(self, context: TableContext, snapshots: SnapshotLog, manifests: Manifests, states: StateLoader) -> None:
+    def __init__(
+        self, context: TableContext, snapshots: SnapshotLog, manifests: Manifests, states: StateLoader
+    ) -> None:
         self._context, self._snapshots, self._manifests, self._states = context, snapshots, manifests, states
 
     def expire(self, *, retain_last: int, older_than: int | None) -> list[int]:
@@ -57,7 +61,7 @@ class Expiry:
             candidates = {path for snapshot in old for path in self._named(snapshot)}
             self._needed_by_all()  # damage is met before anything is let go of, not after
             for snapshot in old:
-                self._context.store.delete(self._snapshots.path(snapshot.id))
+                self._context.store.delete(self._context.paths.snapshot(snapshot.id))
             self._snapshots.hint_earliest(old[-1].id + 1)
             self._remove(candidates)
         return [snapshot.id for snapshot in old]
@@ -73,7 +77,7 @@ class Expiry:
                 break
             if snapshot.changelog_manifest_list:
                 raise InvalidRequestError(
-                    f"{self._snapshots.path(snapshot.id)}: expected a snapshot without changelog, found one"
+                    f"{self._context.paths.snapshot(snapshot.id)}: expected a snapshot without changelog, found one"
                 )
             old.append(snapshot)
         return old
@@ -97,7 +101,7 @@ class Expiry:
 
     def _let_go(self, tag: str, kept: Snapshot) -> None:
         candidates = set(self._named(kept, tag))
-        self._context.store.delete(self._snapshots.tag_path(tag))
+        self._context.store.delete(self._context.paths.tag(tag))
         self._remove(candidates)
 
     def _remove(self, candidates: set[str]) -> None:
@@ -148,15 +152,15 @@ class Expiry:
         What a missing manifest named is left out: whoever deleted that has all it named in hand. It is damage
         while the snapshot is there; of a tag that is not told apart from one made too late.
         """
-        directory = f"{self._context.root}/manifest"
+        paths = self._context.paths
         for name in _lists(snapshot):
-            yield f"{directory}/{name}"
+            yield paths.manifest(name)
             for manifest in self._there(snapshot, tag, partial(self._manifests.read_list, name)):
-                yield f"{directory}/{manifest.file_name}"
+                yield paths.manifest(manifest.file_name)
                 for entry in self._there(snapshot, tag, partial(self._manifests.read, manifest)):
                     yield from self._data((entry.partition, entry.bucket), [entry.file])
         if snapshot.index_manifest:
-            yield f"{directory}/{snapshot.index_manifest}"
+            yield paths.manifest(snapshot.index_manifest)
             for index in self._there(
                 snapshot, tag, partial(self._manifests.read_index, snapshot.index_manifest)
             ):
@@ -174,11 +178,11 @@ class Expiry:
             return ()
 
     def _metadata(self, snapshot: Snapshot) -> Iterator[str]:
-        directory = f"{self._context.root}/manifest"
-        yield from (f"{directory}/{name}" for name in _lists(snapshot))
-        yield from (f"{directory}/{manifest.file_name}" for manifest in self._manifests_of(snapshot))
+        paths = self._context.paths
+        yield from (paths.manifest(name) for name in _lists(snapshot))
+        yield from (paths.manifest(manifest.file_name) for manifest in self._manifests_of(snapshot))
         if snapshot.index_manifest:
-            yield f"{directory}/{snapshot.index_manifest}"
+            yield paths.manifest(snapshot.index_manifest)
             for index in self._manifests.read_index(snapshot.index_manifest):
                 yield self._context.index_path(index)
 
@@ -186,7 +190,7 @@ class Expiry:
         for name in _lists(snapshot):
             yield from self._manifests.read_list(name)
 
-    def _data(self, identity: Identity, live: Iterable[DataFileMeta]) -> Iterator[str]:
+    def _data(self, identity: BucketId, live: Iterable[DataFileMeta]) -> Iterator[str]:
         place = self._context.place(*identity)
         for file in live:
             yield self._context.data_path(place, file)
@@ -194,7 +198,7 @@ class Expiry:
 
     def _expect_no_branches(self) -> None:
         # A branch has snapshots of its own, elsewhere, that name files of this table.
-        branches = self._context.store.list_names(f"{self._context.root}/branch")
+        branches = self._context.store.list_names(self._context.paths.branches)
         if branches:
             raise InvalidRequestError(
                 f"{self._context.root}: expected a table without branches, which share its files, "

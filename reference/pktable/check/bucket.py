@@ -93,7 +93,9 @@ def distinct_files(bucket: BucketHistory) -> list[ManifestEntry]:
     return list(found.values())
 
 
-def _under_schema(context: TableContext, entry: ManifestEntry, known: dict[int, TableContext]) -> TableContext:
+def _under_schema(
+    context: TableContext, entry: ManifestEntry, known: dict[int, TableContext]
+) -> TableContext:
     """Return the table's files under the schema that a file was written under. Raises CorruptFileError."""
     number = entry.file.schema_id
     if number not in known:

@@ -35,6 +35,7 @@ from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
 from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.kinds.primary_key import may_shadow_rows_without_vector
 from pktable.lsm.plan import sections
 from pktable.lsm.runs import Run, sorted_runs
 
@@ -135,7 +136,7 @@ class _KeyCheck:
             if len(section) > 1:  # a file whose key range meets no other has nothing to be compared with
                 self._metas.update((file.file_name, file) for file in section)
         # Where reads still merge, a key may be live at several levels (DV-15).
-        hidden = self._context.may_shadow_rows_without_vector([entry.file for entry in version.entries])
+        hidden = may_shadow_rows_without_vector(self._context, [entry.file for entry in version.entries])
         unmerged = version.vectors_enabled and not hidden
         for file in usable:
             spans = self._spans.setdefault(file.file_name, {}).setdefault(file.level, [])

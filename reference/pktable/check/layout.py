@@ -70,7 +70,11 @@ def _check_entry(
 
 
 def _check_levels(
-    context: TableContext, bucket: BucketHistory, version: Version, ranges: Mapping[str, Range], found: Findings
+    context: TableContext,
+    bucket: BucketHistory,
+    version: Version,
+    ranges: Mapping[str, Range],
+    found: Findings,
 ) -> None:
     """A file is live at one level, and the files above level 0 are one run each. Clauses: LSM-2."""
     by_level: dict[int, list[DataFileMeta]] = {}

@@ -126,7 +126,7 @@ class CheckedManifests:
         return (adds, deletes, rows) if whole else None
 
     def path(self, name: str) -> str:
-        return f"{self.context.root}/manifest/{name}"
+        return self.context.paths.manifest(name)
 
     def _read(self, name: str, decode: Callable[..., Value], snapshot: int) -> tuple[Value, int] | None:
         """Return what a file holds and its size in bytes, or None and a finding."""

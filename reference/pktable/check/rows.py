@@ -21,12 +21,13 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, Row
 
 from pktable.bucket.reader import DataReader
 from pktable.check.findings import Findings
-from pktable.context import BucketPath, TableContext
+from pktable.context import TableContext
 from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.bucket_hash import bucket_of
 from pktable.format.metadata.manifest import ManifestEntry
 from pktable.format.metadata.stats import SimpleStats, decode_stats
 from pktable.format.types import BINARIES, FLOATS, DataType, Field, is_atomic, values_of
+from pktable.lsm.bucket import BucketPath
 from pktable.merge.key_encoding import encode_keys
 
 BATCH_ROWS = 1 << 16

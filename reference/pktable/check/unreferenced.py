@@ -9,25 +9,26 @@ Clauses: CMT-12, CMT-28, CMT-30, META-9.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from pktable.check.findings import NOTE, Findings
 from pktable.check.heads import Heads
 from pktable.check.history import BucketHistory
 from pktable.check.manifests import CheckedManifests
 from pktable.context import TableContext
-from pktable.datafile.columns import escaped
 from pktable.format.metadata.manifest import ManifestEntry
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.partition_path import escaped
+from pktable.format.paths import (
+    BUCKET,
+    EARLIEST,
+    LATEST,
+    SCHEMA,
+    SNAPSHOT,
+    TAG,
+    TEMPORARY_SUFFIX,
+    TablePaths,
+)
 from pktable.store.file_io import FileIO
-
-BUCKET: Final = "bucket-"
-PLACES: Final = {
-    "snapshot": ("snapshot-", "LATEST", "EARLIEST"),
-    "tag": ("tag-",),
-    "schema": ("schema-",),
-}
-"""Directories of files that stand for themselves, and how those are named."""
 
 
 def report_unreferenced(
@@ -59,16 +60,22 @@ def report_unreferenced(
     for path in _all_files(context):
         if path not in data and path not in indexes:
             _note(found, "data file", path)
-    for name in sorted(context.store.list_names(f"{context.root}/manifest")):
+    for name in sorted(context.store.list_names(context.paths.manifests)):
         if name not in manifests.met:
             _note(found, "manifest", manifests.path(name))
-    for name in sorted(context.store.list_names(f"{context.root}/index")):
-        if f"{context.root}/index/{name}" not in indexes:
-            _note(found, "index file", f"{context.root}/index/{name}")
-    for directory, prefixes in PLACES.items():
-        for name in sorted(context.store.list_names(f"{context.root}/{directory}")):
-            if not name.startswith(prefixes) or name.endswith(".tmp"):
-                _note(found, "file", f"{context.root}/{directory}/{name}")
+    for name in sorted(context.store.list_names(context.paths.indexes)):
+        path = f"{context.paths.indexes}/{name}"
+        if path not in indexes:
+            _note(found, "index file", path)
+    for directory, prefixes in _own_files(context.paths).items():
+        for name in sorted(context.store.list_names(directory)):
+            if not name.startswith(prefixes) or name.endswith(TEMPORARY_SUFFIX):
+                _note(found, "file", f"{directory}/{name}")
+
+
+def _own_files(paths: TablePaths) -> dict[str, tuple[str, ...]]:
+    """Return the directories of files that nothing needs to refer to, and what their names begin with."""
+    return {paths.snapshots: (SNAPSHOT, LATEST, EARLIEST), paths.tags: (TAG,), paths.schemas: (SCHEMA,)}
 
 
 def _note(found: Findings, what: str, path: str) -> None:

@@ -74,7 +74,7 @@ def _expect_growth(
         kept = new.get(name)
         lost = old[name].positions() if kept is None else old[name].difference(kept)
         if len(lost):
-            path = context.index_path(after.index) if after.index else f"{context.root}/index"
+            path = context.index_path(after.index) if after.index else context.paths.indexes
             found.add(
                 "DV-11",
                 f"vector of {name}",

@@ -91,7 +91,9 @@ def check_table(
     return report
 
 
-def check_here(context: TableContext, tasks: Sequence[BucketTask], progress: Progress) -> Iterator[BucketReport]:
+def check_here(
+    context: TableContext, tasks: Sequence[BucketTask], progress: Progress
+) -> Iterator[BucketReport]:
     """Check buckets in this process, one after the other."""
     total = sum(task.file_count for task in tasks)
     count = 0

@@ -26,6 +26,7 @@ PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
 }
 """For `pyarrow.parquet.ParquetWriter`, besides the compression. Clauses: META-10."""
 
+
 def key_column_names(schema: TableSchema) -> list[str]:
     """Return the names of a data file's key columns. Clauses: META-7."""
     return [KEY_PREFIX + name for name in schema.key_names]

@@ -17,8 +17,8 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
-from pktable.datafile.columns import escaped, partition_path
 from pktable.format.metadata.schema import TableSchema
+from pktable.format.partition_path import escaped, partition_path
 from pktable.format.types import STRINGS, Field, values_of
 from pktable.ingest.columns import conform_column, conform_key_column, empty_column, not_utf8
 

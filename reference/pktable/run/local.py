@@ -15,14 +15,17 @@ import pyarrow as pa
 
 from pktable.bucket.compact import compact_bucket
 from pktable.bucket.read import BucketRead, by_file, read_bucket
-from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
+from pktable.bucket.write import BucketAppend, split_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
-from pktable.context import BucketChange, BucketState, NewFiles, TableContext, remove_created
+from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
+from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
 TINY_BYTES = 4 << 20  # of data files that one thread has read before others have started
@@ -73,14 +76,15 @@ class LocalRunner:
         conformed, kinds = as_changes(rows, context.schema, change)
         table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
         appends = []
+        kind = kind_of(context.schema, context.root)
         for partition, bucket, part in split_by_bucket(context, table) if table.num_rows else ():
             place = context.place(partition, bucket)
-            append = write_rows(
+            append = kind.write(
                 context,
                 place,
                 part.drop_columns([KIND_COLUMN]),
                 part.column(KIND_COLUMN).to_numpy(),
-                next_sequence.get(place.identity, 0),
+                next_sequence.get(place.id, 0),
                 new,
                 now_millis=now_millis,
             )
@@ -94,7 +98,7 @@ class LocalRunner:
             for task in tasks:
                 changes.append(run_task(context, task))
         except BaseException:
-            remove_created(context.store, changes)
+            remove_quietly(context.store, [path for change in changes for path in change.created])
             raise
         return changes
 

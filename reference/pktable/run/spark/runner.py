@@ -25,18 +25,19 @@ from pyspark.sql.types import ByteType
 
 from pktable.bucket.read import BucketRead, by_file, read_bucket
 from pktable.bucket.write import BucketAppend
-from pktable.catalog.state import Identity
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
-from pktable.context import BucketChange, NewFiles, TableContext, remove_created
+from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.run.local import CompactionTask, LocalRunner, Query, run_task
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
 from pktable.run.spark.types import for_spark, quoted, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
+from pktable.store.new_files import NewFiles, remove_quietly
 
 DRIVER_BYTES = 4 << 20
 DRIVER_ROWS = 10_000
@@ -61,7 +62,7 @@ class SparkRunner:
         context: TableContext,
         rows: Any,
         change: ChangeKind,
-        next_sequence: Mapping[Identity, int],
+        next_sequence: Mapping[BucketId, int],
         new: NewFiles,
         now_millis: int,
     ) -> list[BucketAppend]:
@@ -110,7 +111,7 @@ class SparkRunner:
         changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
         if failed:
-            remove_created(context.store, changes)
+            remove_quietly(context.store, [path for change in changes for path in change.created])
             raise failed[0]
         return changes
 
@@ -191,7 +192,9 @@ class SparkRunner:
     def _is_tiny(self, parts: Sequence[BucketRead]) -> bool:
         return sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes
 
-    def _by_kernel(self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]) -> DataFrame:
+    def _by_kernel(
+        self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]
+    ) -> DataFrame:
         """Read with the kernel on the executors, one bucket after the other in a task; what is tiny, here and now."""
         schema = spark_schema([context.schema.field(name) for name in columns])
         if self._is_tiny(parts):
@@ -260,9 +263,9 @@ def _arrow(frame: DataFrame) -> pa.Table:
 
 def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
     """Return one append per bucket, its files oldest first."""
-    grouped: dict[Identity, list[BucketAppend]] = {}
+    grouped: dict[BucketId, list[BucketAppend]] = {}
     for append in appends:
-        grouped.setdefault(append.place.identity, []).append(append)
+        grouped.setdefault(append.place.id, []).append(append)
     result = []
     for same in grouped.values():
         files = sorted(

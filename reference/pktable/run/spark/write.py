@@ -22,13 +22,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, StructField
 
-from pktable.bucket.write import BucketAppend, split_by_bucket, write_rows
-from pktable.catalog.state import Identity
-from pktable.context import NewFiles, TableContext
-from pktable.format.bucket_hash import bucket_of
+from pktable.bucket.assign import assigner_of
+from pktable.bucket.write import BucketAppend, split_by_bucket
+from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketId
 from pktable.run.spark.types import for_spark, spark_schema
 from pktable.run.spark.wire import BLOBS, collected, result_batch
+from pktable.store.new_files import NewFiles
 
 KIND_GIVEN = "__pktable_row_kind"
 """The column of row kinds in a frame that was made of checked rows."""
@@ -40,7 +42,7 @@ def write_frame(
     frame: DataFrame,
     context: TableContext,
     change: ChangeKind,
-    next_sequence: Mapping[Identity, int],
+    next_sequence: Mapping[BucketId, int],
     now_millis: int,
 ) -> list[Any]:
     """Write ``frame`` on the executors; return per flush (BucketAppend, paths made) or an error of ours."""
@@ -74,8 +76,7 @@ def write_frame(
 def _prepared(rows: pa.Table, order: pa.ChunkedArray, context: TableContext, change: ChangeKind) -> pa.Table:
     """Return ``rows`` in the table's types with row kind, ordinal and bucket. Clauses: TBL-5, TBL-8."""
     table, kinds = as_changes(rows, context.schema, change)
-    keys = context.schema.bucket_key_fields
-    buckets = bucket_of([table.column(f.name) for f in keys], [f.type for f in keys], context.options.bucket)
+    buckets = assigner_of(context).of_rows(table)
     return (
         for_spark(table)
         .append_column(KIND, pa.array(kinds))
@@ -87,13 +88,14 @@ def _prepared(rows: pa.Table, order: pa.ChunkedArray, context: TableContext, cha
 def _written(
     batches: Iterator[pa.RecordBatch],
     context: TableContext,
-    next_sequence: Mapping[Identity, int],
+    next_sequence: Mapping[BucketId, int],
     now_millis: int,
 ) -> Iterator[tuple[BucketAppend, list[str]] | PkTableError]:
     """Gather the rows of a bucket up to the size of the write buffer, write them, go on. Clauses: LSM-5."""
     new = NewFiles(token=str(uuid.uuid4()))
     numbers = dict(next_sequence)
-    gathered: dict[Identity, list[pa.Table]] = {}
+    kind = kind_of(context.schema, context.root)
+    gathered: dict[BucketId, list[pa.Table]] = {}
     size = 0
 
     def flush() -> Iterator[tuple[BucketAppend, list[str]]]:
@@ -105,7 +107,7 @@ def _written(
             kinds = table.column(KIND).to_numpy().astype(np.int8)
             made = len(new.paths)
             rows = table.drop_columns([KIND])
-            append = write_rows(context, place, rows, kinds, first, new, now_millis=now_millis)
+            append = kind.write(context, place, rows, kinds, first, new, now_millis=now_millis)
             yield BucketAppend(place, append.files, first), new.paths[made:]
         gathered.clear()
 
