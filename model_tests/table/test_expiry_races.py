@@ -124,6 +124,11 @@ def tag_if_there(table: Table) -> None:
         assert "new" not in table.tags()
 
 
+def tag_and_expire(table: Table) -> None:
+    tag(table)
+    write_and_expire(table)
+
+
 def untag(table: Table) -> None:
     table.delete_tag("old")
 
@@ -173,6 +178,16 @@ def test_a_tag_that_is_dropped_meanwhile_leaves_nothing(template: Path, tmp_path
     for other in (untag, untag_and_expire):
         for table in races(template, tmp_path / "t", LETTING_GO[one], other):
             expect_sound(table)
+
+
+@covers("CMT-17", "CMT-27", "CMT-31")
+@pytest.mark.parametrize("one", ["expire 1", "expire 3", "untag"])
+def test_a_tag_whose_snapshot_expires_at_the_same_time_keeps_its_files(
+    template: Path, tmp_path: Path, one: str
+) -> None:
+    """Whoever listed the tags before the snapshots would see neither the tag nor the snapshot."""
+    for table in races(template, tmp_path / "t", LETTING_GO[one], tag_and_expire):
+        expect_sound(table)
 
 
 READS: dict[str, Work] = {
