@@ -60,7 +60,7 @@ def test_what_fails_after_the_snapshot_is_there_removes_nothing(
     assert again.to_arrow(fresh=True).num_rows == 9
 
 
-@covers("TBL-3", "TBL-10")
+@covers("TBL-18", "TBL-10")
 def test_a_table_whose_bucket_number_changed_is_neither_written_nor_compacted(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={**DV, "write-only": "true"})
     for _ in range(2):
@@ -80,7 +80,7 @@ def swapped(schema: TableSchema) -> TableSchema:
     return replace(schema, fields=(key, replace(a, name=b.name), replace(b, name=a.name)))
 
 
-@covers("META-15", "META-29")
+@covers("META-15", "META-29", "TBL-19")
 def test_a_table_object_older_than_the_schema_reads_by_id_and_does_not_write(tmp_path: Path) -> None:
     old = Table.create(
         tmp_path, "k INT, a INT, b INT", primary_key=["k"], options={**DV, "write-only": "true"}

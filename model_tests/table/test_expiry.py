@@ -222,7 +222,7 @@ def test_a_tag_is_made_once_and_of_what_is_there(tmp_path: Path, monkeypatch: py
     assert table.tags().keys() == {"one"}
 
 
-@covers("CMT-27")
+@covers("CMT-34")
 def test_a_table_with_branches_is_not_expired(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     written(table, 1, [1])

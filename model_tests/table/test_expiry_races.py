@@ -337,7 +337,7 @@ def test_a_read_that_never_wins_ends(template: Path, tmp_path: Path, monkeypatch
         table.to_arrow(fresh=True)
 
 
-@covers("CMT-27")
+@covers("CMT-27", "CMT-34")
 def test_a_branch_that_is_made_meanwhile_keeps_its_files(
     template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

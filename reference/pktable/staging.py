@@ -117,7 +117,10 @@ class Stager:
         )
 
     def _expect_same_keys(self, state: TableState) -> None:
-        """Raise InvalidRequestError unless live files have the table's keys, in the buckets that the table has."""
+        """Raise InvalidRequestError unless live files have the table's keys, in the buckets that the table has.
+
+        Clauses: META-41, TBL-18.
+        """
         self.context.expect_keys(file for live in state.files.values() for file in live)
         if state.bucket_counts - {self.context.options.bucket}:
             raise InvalidRequestError(

@@ -206,7 +206,10 @@ class Table:
         )
 
     def _require_writable(self) -> None:
-        """Raise InvalidRequestError if an option stands against writing, or the schema has changed since opening."""
+        """Raise InvalidRequestError if an option stands against writing, or the schema has changed since opening.
+
+        Clauses: META-48, TBL-9, TBL-19.
+        """
         self._context.options.require_writable()
         newer = self._context.paths.schema(self.schema.id + 1)
         if self._context.store.exists(newer):
