@@ -145,7 +145,7 @@ CASES: Final = (
         "vectors-of-both-kinds",
         "an index file with a 32-bit vector, and one of 64 bits, which an option has asked for since",
         NEWER_JVM,
-        ("DVF-1", "DVF-2", "DVF-3", "DVF-4", "DVF-5", "DVF-6", "DVF-9", "DVF-10", "DVF-11", "DVF-12", "DVF-13"),
+        (*DVF_32, "DVF-3", "DVF-11", "DVF-12"),
         (
             create(INT_KEY, ["k"], target__file__size="1 kb"),
             span("+I", 0, 2400),
