@@ -4,7 +4,7 @@ A `Scan` says which snapshot, which rows and which columns. It gives the rows as
 pandas or polars, or as a Spark DataFrame. Whatever understands Arrow's C stream takes a scan as it is: DuckDB,
 polars, pandas, pyarrow. `Scan.splits` gives the pieces of the read, each of which pickles and reads itself anywhere.
 
-Clauses: RD-1 to RD-14.
+Clauses: RD-1 to RD-22.
 """
 
 from __future__ import annotations
@@ -170,7 +170,10 @@ class Scan:
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def count(self) -> int:
-        """Return the number of rows: from metadata alone where nothing is merged or filtered. Clauses: RD-1, DV-2."""
+        """Return the number of rows: from metadata alone where nothing is merged or filtered.
+
+        Clauses: RD-1, RD-15, DV-2.
+        """
         if self.limit is not None:
             return min(self.limit, replace(self, limit=None).count())
         if self.where is not None:

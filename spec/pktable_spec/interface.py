@@ -37,7 +37,7 @@ class Change(NamedTuple):
 class Shape:
     """The columns of a table: `(name, SQL type)` in order, its primary key and its partition keys.
 
-    Clauses: TBL-1, TBL-10.
+    Clauses: TBL-1, TBL-12, TBL-16.
     """
 
     name: str
@@ -214,7 +214,7 @@ class TableUnderTest(Protocol):
     def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         """Commit two write-only writes begun on one snapshot, as writers that know nothing of each other.
 
-        They may number their records alike (LSM-4); they have no key in common.
+        They may number their records alike (LSM-8); they have no key in common.
         """
         ...
 

@@ -6,7 +6,7 @@ of readers too; unknown. `parse_options` never guesses: what it cannot honour is
 `require_writable`, `require_readable` or `require_mergeable` raise it when the table is about to do the
 thing the option would change.
 
-Clauses: TBL-9, LSM-3.
+Clauses: TBL-9, LSM-9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is live at a snapshot: files per bucket, and the index of vectors of each.
 
-Clauses: CMT-4, CMT-5, CMT-6, DV-5.
+Clauses: CMT-4, CMT-5, CMT-6, DV-16.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def make_state(
     *,
     at: str,
 ) -> TableState:
-    """Group live entries by bucket, and the vectors' indexes likewise. Clauses: DV-5."""
+    """Group live entries by bucket, and the vectors' indexes likewise. Clauses: DV-16."""
     files: dict[BucketId, list[DataFileMeta]] = {}
     counts: set[int] = set()
     for entry in live:

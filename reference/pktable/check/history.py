@@ -4,7 +4,7 @@ The manifests of a snapshot are not folded anew each time: what the snapshot bef
 only the manifests that differ are looked at. A base list that merged some manifests into others must come to
 the same as they did. Where a snapshot is missing or cannot be read, the next begins with all of its own.
 
-Clauses: CMT-4, CMT-5, CMT-6, CMP-10, DV-5, META-11, TBL-3.
+Clauses: CMT-4, CMT-5, CMT-6, CMP-10, DV-16, META-11, TBL-3.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class History:
     # -------------------------------------------------------------- vectors
 
     def _follow_indexes(self, head: Head, *, carried_on: bool) -> set[BucketId]:
-        """Take in the index manifest; return the buckets whose index of vectors changed. Clauses: CMT-6, DV-5."""
+        """Take in the index manifest; return the buckets whose index of vectors changed. Clauses: CMT-6, DV-16."""
         name = head.snapshot.index_manifest
         before = self._indexes
         if name == self._index_manifest and before is not None:
@@ -243,7 +243,7 @@ class History:
             other = self._indexes.setdefault(identity, entry)
             if other is not entry:
                 self.found.add(
-                    "DV-5",
+                    "DV-16",
                     f"indexes of vectors of bucket {entry.bucket}",
                     self.manifests.path(str(name)),
                     expected="one",

@@ -3,7 +3,7 @@
 A write that is under way has such files, and one that was killed leaves them behind: they harm no read, and
 are notes. Where some metadata could not be read nothing is said, because what it refers to is not known.
 
-Clauses: CMT-12, META-9.
+Clauses: CMT-12, CMT-28, CMT-30, META-9.
 """
 
 from __future__ import annotations

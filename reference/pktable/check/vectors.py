@@ -1,6 +1,6 @@
 """The deletion vectors of a bucket in all its versions, each index file read once.
 
-Clauses: DV-2, DV-11, DVF-1 to DVF-5.
+Clauses: DV-2, DV-11, DVF-1 to DVF-5, DVF-9.
 """
 
 from __future__ import annotations
