@@ -17,16 +17,19 @@ class InvalidRequestError(PkTableError):
 
 
 class UnsupportedOptionError(InvalidRequestError):
-    """A table option, or a value of one, whose meaning is not implemented. Clauses: TBL-9."""
+    """A table option, or a value of one, whose meaning is not implemented.
 
-    def __init__(self, option: str, value: str, expected: str) -> None:
-        super().__init__(f"option {option}={value!r} is not supported: expected {expected}")
-        self.option, self.value, self.expected = option, value, expected
+    ``closest``: the known option whose name is most like that of an unknown one. Clauses: TBL-9.
+    """
 
-    def __reduce__(
-        self,
-    ) -> tuple[object, ...]:  # options cross process boundaries, with what they do not allow
-        return UnsupportedOptionError, (self.option, self.value, self.expected)
+    def __init__(self, option: str, value: str, expected: str, closest: str | None = None) -> None:
+        advice = f"expected {expected}" if closest is None else f"did you mean {closest}?"
+        super().__init__(f"option {option}={value!r} is not supported: {advice}")
+        self.option, self.value, self.expected, self.closest = option, value, expected, closest
+
+    # Parsed options hold such errors, and are sent to Spark's workers.
+    def __reduce__(self) -> tuple[object, ...]:
+        return UnsupportedOptionError, (self.option, self.value, self.expected, self.closest)
 
 
 class NotATableError(InvalidRequestError):
