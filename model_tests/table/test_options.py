@@ -90,9 +90,9 @@ def test_a_value_that_is_not_honoured_is_refused_by_whom_it_concerns(option: Opt
 
 
 @covers("TBL-9")
-@pytest.mark.parametrize("option", [one for one in OPTIONS if one.effect is Effect.HARMLESS], ids=by_name)
-def test_a_harmless_option_is_ignored(option: Option) -> None:
-    assert as_text({option.name: "anything"}) == as_text({})
+@pytest.mark.parametrize("name", ["path", "type", "owner", "comment", "metadata.iceberg.storage"])
+def test_a_harmless_option_is_ignored(name: str) -> None:
+    assert as_text({name: "anything"}) == as_text({})
 
 
 @covers("TBL-9")
