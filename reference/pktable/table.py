@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError, InvalidRequestError, NotATableError, SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
@@ -39,6 +39,7 @@ from pktable.inspect import list_files
 from pktable.predicate import parse
 from pktable.run.local import LocalRunner, Query
 from pktable.staging import Runner, StagedCompaction, StagedWrite, Stager
+from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
@@ -106,9 +107,7 @@ class Table:
         store, root = open_store(path)
         schemas = load_schemas(store, TablePaths(root))
         if not schemas:
-            raise NotATableError(
-                os.fspath(path), "a directory without one" if store.exists(root) else "nothing"
-            )
+            raise not_a_table(store, root, os.fspath(path))
         return cls(store, root, schemas, _runner(spark))
 
     @property
