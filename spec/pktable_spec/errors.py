@@ -1,19 +1,22 @@
-"""The three kinds of failure, never mixed.
+"""The three kinds of failure.
 
-The caller's input is an `InvalidRequestError`; bytes that are damaged are a `CorruptFileError`;
-another writer is a `CommitConflictError`. What cannot happen is an ``assert``. Every message is one
-line that says what was expected, what was found and where; the facts are attributes too.
+* `InvalidRequestError`: the caller made a mistake.
+* `CorruptFileError`: stored bytes are damaged.
+* `CommitConflictError`: another writer changed what a commit was based on.
+
+A condition that cannot occur is an ``assert``. Every message is one line that says what is wrong, where, and what was
+expected instead; the same facts are attributes of the error.
 """
 
 from __future__ import annotations
 
 
 class PkTableError(Exception):
-    """The base of every error this project raises on purpose."""
+    """The base of all errors that pktable raises deliberately."""
 
 
 class InvalidRequestError(PkTableError):
-    """The caller asked for something that cannot be done; nothing was written."""
+    """The caller asked for something that cannot be done. Nothing was written."""
 
 
 class UnsupportedOptionError(InvalidRequestError):
@@ -33,7 +36,7 @@ class UnsupportedOptionError(InvalidRequestError):
 
 
 class NotATableError(InvalidRequestError):
-    """The path holds no table."""
+    """There is no table at the path. ``found``: what is there instead."""
 
     def __init__(self, path: str, found: str) -> None:
         super().__init__(f"{path}: expected a table directory with schema/schema-<N>, found {found}")
@@ -41,7 +44,7 @@ class NotATableError(InvalidRequestError):
 
 
 class SnapshotNotFoundError(InvalidRequestError):
-    """The snapshot asked for does not exist, or has expired."""
+    """The requested snapshot does not exist, or has expired. ``retained``: the ids that exist, as text."""
 
     def __init__(self, asked: str, retained: str) -> None:
         super().__init__(f"{asked} does not exist or has expired; retained: {retained}")
@@ -49,13 +52,16 @@ class SnapshotNotFoundError(InvalidRequestError):
 
 
 class CorruptFileError(PkTableError):
-    """Stored bytes are not what the format says they are. No rows were returned from them."""
+    """Stored bytes violate the format. No rows of the damaged file were returned.
+
+    ``what``: the field or part that is damaged, ``at``: the path of the file.
+    """
 
     def __init__(self, what: str, *, at: str, expected: object, found: object) -> None:
         super().__init__(f"{at}: {what}: expected {expected}, found {found}")
         self.what, self.at, self.expected, self.found = what, at, expected, found
 
-    def __reduce__(self) -> tuple[object, ...]:  # crosses process boundaries, from Spark workers too
+    def __reduce__(self) -> tuple[object, ...]:  # the error is sent back by Spark's workers
         return _corrupt, (self.what, self.at, self.expected, self.found)
 
 
@@ -64,7 +70,10 @@ def _corrupt(what: str, at: str, expected: object, found: object) -> CorruptFile
 
 
 class CommitConflictError(PkTableError):
-    """Another commit changed what this one was based on. Nothing of it is visible; read again and retry."""
+    """Another commit changed what this one was based on. Nothing of this commit is visible; read again and retry.
+
+    ``snapshot``: the id of the snapshot in which the conflict was found.
+    """
 
     def __init__(self, what: str, snapshot: int) -> None:
         super().__init__(f"{what} in snapshot {snapshot}; read again and retry")
