@@ -120,7 +120,7 @@ MUTANTS = (
             (primary_key, "sorted_runs", _one_file_per_sequence),
         ),
         rf"{READ}|{NOT_PICKED}|{NOT_ABSORBED}",
-        ("LSM-4",),
+        ("LSM-8",),
         bugs=("paimon#356",),
     ),
     Mutant(
@@ -128,7 +128,7 @@ MUTANTS = (
         "rewriting a file drops the vectors of its siblings",
         patched((VectorMaintainer, "forget", _drops_siblings)),
         "vectors_only_grow: .* lost marks",
-        ("DV-10", "DV-11", "CMT-6"),
+        ("DV-10", "DV-11", "CMT-23"),
         bugs=("paimon#6258",),
     ),
     Mutant(
@@ -174,6 +174,6 @@ MUTANTS = (
         "one level-0 run is compacted without the others",
         patched((universal, "_extend", _one_level_zero_run)),
         rf"{NOT_PICKED}|{NOT_ABSORBED}",
-        ("CMP-3",),
+        ("CMP-18",),
     ),
 )

@@ -68,7 +68,7 @@ def test_the_defaults_are_those_of_paimon() -> None:
     assert (found.partition_default_name, found.partition_legacy_names) == ("__DEFAULT_PARTITION__", True)
 
 
-@covers("LSM-3")
+@covers("LSM-9")
 def test_the_number_of_levels_follows_the_trigger() -> None:
     assert parse_options({"num-sorted-run.compaction-trigger": "2"}).levels == 3
     assert parse_options({"num-sorted-run.compaction-trigger": "2", "num-levels": "9"}).levels == 9

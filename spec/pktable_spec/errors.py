@@ -72,11 +72,11 @@ def _corrupt(what: str, at: str, expected: object, found: object) -> CorruptFile
 class CommitConflictError(PkTableError):
     """Another commit changed what this one was based on. Nothing of this commit is visible; read again and retry.
 
-    ``snapshot``: the id of the snapshot in which the conflict was found.
+    ``snapshot``: the id of the latest snapshot when the conflict was found.
     """
 
     def __init__(self, what: str, snapshot: int) -> None:
-        super().__init__(f"{what} in snapshot {snapshot}; read again and retry")
+        super().__init__(f"{what} (latest snapshot: {snapshot}); read again and retry")
         self.what, self.snapshot = what, snapshot
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -38,7 +38,7 @@ class Change(NamedTuple):
 class Shape:
     """The definition of a table: its columns as `(name, SQL type)` in order, its primary key and partition keys.
 
-    Clauses: TBL-1, TBL-10.
+    Clauses: TBL-1, TBL-12, TBL-16.
     """
 
     name: str
@@ -223,7 +223,7 @@ class TableUnderTest(Protocol):
     def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         """Commit two write-only writes that began on the same snapshot, as two independent writers do.
 
-        They may assign the same sequence numbers (LSM-4). They have no key in common.
+        They may assign the same sequence numbers (LSM-8). They have no key in common.
         """
         ...
 

@@ -9,7 +9,7 @@
 
 So a reader may open a table that only a writer must refuse.
 
-Clauses: TBL-9, LSM-3.
+Clauses: TBL-9, LSM-9.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class TableOptions:
 def parse_options(options: Mapping[str, str]) -> TableOptions:
     """Return the parsed options. Raises InvalidRequestError for a malformed value.
 
-    Clauses: TBL-9, LSM-3.
+    Clauses: TBL-9, LSM-9.
     """
     parsed: dict[str, object] = {}
     unreadable: list[UnsupportedOptionError] = []

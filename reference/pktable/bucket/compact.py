@@ -8,7 +8,7 @@ before this compaction's record, or the drop of its retraction, becomes visible.
 So: no level-0 record and no retraction in the merge, no lookup (DV-7); a level-0 record beside an older
 add, no lookup (DV-8); otherwise look the key up and mark (DV-6, CMP-13).
 
-Clauses: CMP-9 to CMP-16, DV-6 to DV-11, DV-13.
+Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-18.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _Compaction:
         return Locator(self._context, self._state.place, self._older) if self._older else None
 
     def _index(self) -> IndexManifestEntry | None:
-        """Write the bucket's vectors if they changed, and return their index entry. Clauses: DV-5, DVF-1."""
+        """Write the bucket's vectors if they changed, and return their index entry. Clauses: DV-16, DVF-1."""
         if not self._vectors.modified:
             return self._state.index
         vectors = self._vectors.vectors()

@@ -4,7 +4,7 @@ A filter and a limit may only save work: rows are counted by position before any
 value statistics skip a file or a row group only where no merge follows (RD-8), and a limit counts rows
 that are returned (RD-9).
 
-Clauses: RD-1, RD-3 to RD-9, RD-12.
+Clauses: RD-1, RD-3 to RD-9, RD-12, RD-16.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_bucket(
 def _unmerged(
     context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
-    """Yield data plus filter by position and value. Clauses: RD-1, RD-7, RD-8."""
+    """Yield data plus filter by position and value. Clauses: RD-1, RD-7, RD-8, RD-16."""
     vectors = context.vectors(state)
     for file in state.files:
         reader = DataReader(context, state.place, file)

@@ -1,6 +1,6 @@
 """Schema files: define a table, find the schemas of one.
 
-Clauses: TBL-1, TBL-2, TBL-5, TBL-9, TBL-10, META-1.
+Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ def _fields(columns: str | pa.Schema, primary_key: Sequence[str]) -> tuple[Field
 
 
 def _check(schema: TableSchema) -> None:
-    """Raise InvalidRequestError unless ``schema`` defines a table we can write. Clauses: TBL-1, TBL-9, TBL-10."""
+    """Raise InvalidRequestError unless ``schema`` defines a table we can write.
+
+    Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.
+    """
     names = [field.name for field in schema.fields]
     options = parse_options(schema.options)
     options.require_writable()

@@ -160,9 +160,9 @@ CLAUSE_OF: Final = {
     "size of the DV index file": "DVF-8",
     "index version": "DVF-1",
     "index length": "DVF-1",
-    "offset of the vector": "DVF-1",
-    "vector of ": "DVF-1",
-    "vector length": "DVF-1",
+    "offset of the vector": "DVF-9",
+    "vector of ": "DVF-9",
+    "vector length": "DVF-9",
     "vectors": "DV-5",
 }
 """The clause that is violated, by how the ``what`` of a reader's error begins."""

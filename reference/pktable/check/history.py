@@ -7,7 +7,7 @@
 3. If a snapshot is missing or cannot be read, the next one begins with step 1 again.
 4. A bucket gets a new version whenever its files, its DV index file or its deletion vectors option change.
 
-Clauses: CMT-4, CMT-5, CMT-6, CMP-10, DV-5, META-11, TBL-3.
+Clauses: CMT-4, CMT-5, CMT-6, CMP-10, DV-16, META-11, TBL-3.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class History:
     # -------------------------------------------------------------- vectors
 
     def _follow_indexes(self, current: ReadableSnapshot, *, continued: bool) -> set[BucketId]:
-        """Add the index manifest, and return the buckets whose DV index file changed. Clauses: CMT-6, DV-5."""
+        """Add the index manifest, and return the buckets whose DV index file changed. Clauses: CMT-6, DV-16."""
         name = current.snapshot.index_manifest
         before = self._indexes
         if name == self._index_manifest and before is not None:
@@ -256,7 +256,7 @@ class History:
             other = self._indexes.setdefault(identity, entry)
             if other is not entry:
                 self.findings.add(
-                    "DV-5",
+                    "DV-16",
                     f"DV index files of bucket {entry.bucket}",
                     self.manifests.path(str(name)),
                     expected="one",

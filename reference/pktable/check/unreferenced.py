@@ -3,7 +3,7 @@
 A running write has such files, and a write that was killed leaves them behind. They do not affect reads, so they are
 notes and no errors. If some metadata cannot be read, nothing is reported: the files it refers to are not known.
 
-Clauses: CMT-12, META-9.
+Clauses: CMT-12, CMT-28, CMT-30, META-9.
 """
 
 from __future__ import annotations

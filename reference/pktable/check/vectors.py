@@ -2,7 +2,7 @@
 
 Every position must be one of its data file's rows, and the vector of a file that stays live only gains positions.
 
-Clauses: DV-2, DV-11, DVF-1 to DVF-5.
+Clauses: DV-2, DV-11, DVF-1 to DVF-5, DVF-9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The merge engine ``deduplicate``: the newest record of a key wins.
 
-Clauses: MRG-1, MRG-2, MRG-4.
+Clauses: MRG-1, MRG-2, MRG-4, MRG-6.
 """
 
 from __future__ import annotations
