@@ -369,7 +369,7 @@ LAYOUT: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
         _ranges(lambda ranges: [*ranges, replace(ranges[0], offset_bytes=33)]),
         {("DV-5", "vector of {5}"), ("DV-5", "vectors")},
     ),
-    "a bucket has two indexes": (_second_index, {("DV-16", "indexes of vectors of bucket 0")}),
+    "a bucket has two DV index files": (_second_index, {("DV-16", "DV index files of bucket 0")}),
     "the number of vectors is wrong": (
         lambda s: s.edit_index(LAST, lambda entry: replace(entry, row_count=9)),
         {("DVF-8", "number of vectors")},
@@ -402,11 +402,11 @@ LAYOUT: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
         lambda s: s.put_vectors(LAST, {levels(s)[DEEPEST]: [2, 5, 10]}),
         {("DV-2", "vector of {5}")},
     ),
-    "a vector loses a mark": (
+    "a vector loses a position": (
         lambda s: s.put_vectors(LAST, {levels(s)[DEEPEST]: [5]}),
         {("DV-11", "vector of {5}"), ("DV-12", "live keys")},
     ),
-    "a vector loses the mark of a deleted key": (
+    "a vector loses the position of a deleted key": (
         lambda s: s.put_vectors(4, {levels(s)[DEEPEST]: [2, 4]}),
         {("DV-11", "vector of {5}")},
     ),
@@ -530,7 +530,7 @@ ROWS: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
             _edit(0, "_SEQUENCE_NUMBER", lambda values: [3]),
             lambda s: s.edit_file(levels(s)[0], min_sequence_number=3, max_sequence_number=3),
         ),
-        {("LSM-6", "age of records")},
+        {("LSM-6", "order of records")},
     ),
 }
 

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, NotATableError, SnapshotNotFoundError
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.vocabulary import RowKind
 
 from pktable.catalog.as_of import LATEST, AsOf, millis_of
@@ -38,6 +38,7 @@ from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
 from pktable.staging import StagedCompaction, StagedWrite, Stager
+from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
@@ -124,9 +125,7 @@ class Table:
         found, root = _located(path, store)
         schemas = load_schemas(found, TablePaths(root))
         if not schemas:
-            raise NotATableError(
-                os.fspath(path), "a directory without one" if found.exists(root) else "nothing"
-            )
+            raise not_a_table(found, root, os.fspath(path))
         return cls(found, root, schemas, runner or runner_of(spark))
 
     def __repr__(self) -> str:

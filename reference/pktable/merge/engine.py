@@ -75,7 +75,7 @@ def engine_of(options: Mapping[str, str]) -> MergeEngine:
 
     Raises UnsupportedOptionError if it is not implemented, or not together with deletion vectors.
     """
-    name = options.get(OPTION, DEDUPLICATE)
+    name = options.get(OPTION, DEDUPLICATE).lower()
     engine = ENGINES.get(name)
     if engine is None:
         raise UnsupportedOptionError(OPTION, name, " or ".join(ENGINES))
