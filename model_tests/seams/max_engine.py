@@ -21,7 +21,7 @@ NAME: Final = "max-of-column"
 
 @dataclass(frozen=True)
 class MaxOfColumn:
-    """The `MergeEngine`; ``column`` holds integers, null is less than any."""
+    """The `MergeEngine`; ``column`` holds strings; null is less than any."""
 
     column: str
     name: str = NAME
@@ -32,17 +32,15 @@ class MaxOfColumn:
 
     def fold(self, window: Window) -> Maxima:
         kinds = window.records.column(VALUE_KIND).to_numpy()
-        values = [
-            np.iinfo(np.int64).min if one is None else one
-            for one in window.records.column(self.column).to_pylist()
-        ]
+        values = window.records.column(self.column).to_pylist()
+        ranks = [(value is not None, value or "") for value in values]
         chosen, folded = [], []
         for records in np.split(window.order, window.starts[1:]) if len(window.starts) else []:
             hiding = max((at for at, row in enumerate(records) if kinds[row] != RowKind.INSERT), default=-1)
             counting = [row for row in records[max(hiding, 0) :] if kinds[row] & 1 == 0]
             newest = records[-1]
             # Of equal values the newest, so that its other columns are shown.
-            best = max(reversed(counting), key=lambda row: values[row], default=newest)
+            best = max(reversed(counting), key=lambda row: ranks[row], default=newest)
             chosen.append(best)
             kind = kinds[newest] if not counting else RowKind.INSERT if hiding < 0 else RowKind.UPDATE_AFTER
             folded.append(int(kind))
