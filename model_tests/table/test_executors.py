@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 
 def sent_out(table: Table) -> Table:
-    table._runner = table._changer.runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    table.runner = table.stager.runner = SparkRunner(spark_session())
     return table
 
 
@@ -43,7 +43,7 @@ def content(table: Table, **arguments: Any) -> dict[tuple[str, int], str]:
     return found
 
 
-@covers("TBL-6", "LSM-5", "DV-6", "RD-1", "RD-3", "RD-12")
+@covers("TBL-6", "LSM-5", "LSM-10", "DV-6", "RD-1", "RD-15", "RD-3", "RD-12")
 def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table) -> None:
     drawn = random.Random(1)
     expected: dict[tuple[str, int], str] = {}
@@ -85,7 +85,7 @@ def test_frames_of_pandas_on_spark_are_written_without_their_index(table: Table)
     assert content(table) == {("a", 1): "x"}
 
 
-@covers("TBL-2", "TBL-8", "RD-11", "CMT-12")
+@covers("TBL-13", "TBL-8", "RD-11", "CMT-12")
 def test_what_fails_on_an_executor_is_raised_as_what_it_was(table: Table) -> None:
     rows = pa.table({"p": ["a"] * 9, "k": pa.array(range(9), pa.int32()), "v": ["x" * 40] * 9})
     table.upsert(rows)

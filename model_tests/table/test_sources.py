@@ -193,7 +193,7 @@ NAMES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@covers("TBL-2", "TBL-8")
+@covers("TBL-13", "TBL-8")
 @pytest.mark.parametrize(("row", "message"), NAMES)
 def test_other_columns_than_those_of_the_table_are_refused_by_name(
     tmp_path: Path, row: dict[str, Any], message: str
@@ -336,7 +336,7 @@ def test_python_times_are_converted_in_utc(tmp_path: Path) -> None:
     ]
 
 
-@covers("TBL-2")
+@covers("TBL-13")
 def test_none_in_a_key_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, "id BIGINT, v INT", [{"id": None, "v": 1}], "column id: .* found null in 1 of 1 rows")
 

@@ -4,7 +4,7 @@ In this order: the TLA+ models by TLC, and the oracle held against them; drawn h
 local runner and on Spark; the stored histories on Spark; the history of this checkout, replayed and compared
 with git; a larger stored stream where there is one; every mutant against the history that must kill it; in the
 deep profile the decoders against a fuzzer. What is absent is said and is no failure. Ends on tables of what was
-checked and compared.
+checked and compared. A history that fails is printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from model_tests import corpus
 from model_tests.backends.tables import local_backend, spark_backend
 from model_tests.damage import fuzz
 from model_tests.histories.expectations import Stats
+from model_tests.histories.failures import Failure, kept
 from model_tests.histories.profiles import PROFILES, Profile
-from model_tests.histories.run import run_histories
+from model_tests.histories.run import check_of, run_histories
 from model_tests.histories.session import replay as replay_history
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import replayed, stored_history
@@ -112,12 +113,14 @@ def checked_by_tlc(show: Reporter) -> list[suite.Result]:
 def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
     """Run the histories of a profile on one backend."""
     chosen = PROFILES[backend, profile]
-    seed = "drawn anew" if chosen.seed is None else f"seed {chosen.seed}"
+    seed = "a fresh seed" if chosen.seed is None else f"seed {chosen.seed}"
     show.say(f"{backend}: {chosen.histories} histories of up to {chosen.steps} steps, {seed}")
     what = f"histories on {backend}"
     report = run_histories(backend, chosen, lambda stats: show(what, stats.histories, chosen.histories))
     if report.mismatches:
-        show.say(f"{what}: {report.message}\n{report.falsifying_history}")
+        show.say(f"{what}: {report.message}")
+    if report.failure is not None:
+        show.say(kept(report.failure))
     return counted(what, report.stats, report.mismatches)
 
 
@@ -126,11 +129,14 @@ def stored_histories(show: Reporter) -> Result:
     what, stats, mismatches, names = "stored histories on spark", Stats(), 0, corpus.names()
     with spark_backend() as open_table:
         for done, name in enumerate(names, 1):
+            history = corpus.load(name)
             try:
-                replay_history(corpus.load(name), open_table, CORPUS, stats)
+                replay_history(history, open_table, CORPUS, stats)
             except Exception as failure:  # whatever a table raises is a mismatch
                 mismatches += 1
-                show.say(f"{what}: {name}: {type(failure).__name__}: {failure}")
+                message = f"{type(failure).__name__}: {failure}"
+                show.say(f"{what}: {name}: {message}")
+                show.say(kept(Failure(history.to_json(), "spark", message, check_of(failure))))
             show(what, done, len(names))
     return counted(what, stats, mismatches)
 

@@ -15,7 +15,7 @@ a snapshot made later needs of our files only what the newest that we see needs;
 vanish before its files are known. Tags are listed last. Whoever makes a tag looks once more for its snapshot
 when the tag is there, and otherwise lets go of the tag again: so a snapshot that we miss has left us its tags.
 
-Clauses: CMT-16, CMT-17.
+Clauses: CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Expiry:
             raise lost
 
     def drop_tag(self, tag: str) -> None:
-        """Remove a tag, and what only it referred to. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        """Remove a tag, and what only it referred to. Raises SnapshotNotFoundError. Clauses: CMT-17, CMT-31."""
         self._expect_no_branches()
         self._let_go(tag, self._snapshots.by_tag(tag))
 
@@ -197,7 +197,7 @@ class Expiry:
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
 
     def _expect_no_branches(self) -> None:
-        # A branch has snapshots of its own, elsewhere, that name files of this table.
+        # A branch has snapshots of its own, elsewhere, that name files of this table. Clauses: CMT-34.
         branches = self._context.store.list_names(self._context.paths.branches)
         if branches:
             raise InvalidRequestError(

@@ -1,6 +1,6 @@
 """Schema files: write the first one of a new table, read all of an existing one.
 
-Clauses: TBL-1, TBL-2, TBL-5, TBL-9, TBL-10, META-1.
+Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def create_schema(
     """Write ``schema-0`` of a new table, which has one bucket unless ``options`` give another number.
 
     ``columns``: any form that `parse_definition` accepts; the key columns become NOT NULL.
-    Raises InvalidRequestError, and then writes nothing. Clauses: TBL-1, TBL-2, TBL-9, TBL-10, META-1.
+    Raises InvalidRequestError, and then writes nothing. Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
     """
     keys = column_names("primary_key", primary_key)
     fields = tuple(
@@ -70,7 +70,10 @@ def create_schema(
 
 
 def _check_definition(schema: TableSchema) -> None:
-    """Raise InvalidRequestError unless ``schema`` defines a table we can write. Clauses: TBL-1, TBL-9, TBL-10."""
+    """Raise InvalidRequestError unless ``schema`` defines a table we can write.
+
+    Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.
+    """
     options = parse_options(schema.options)
     options.require_writable()
     _check_names(schema)

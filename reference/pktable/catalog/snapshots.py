@@ -6,7 +6,7 @@ Others commit and expire meanwhile. The ids that exist are always an interval, o
 commits add the next id, expiries take the oldest first. A listing need not show that interval, because it
 takes time; so what a listing seems to lack is looked for by name before it counts.
 
-Clauses: CMT-1, CMT-13, CMT-16, CMT-17, RD-10.
+Clauses: CMT-1, CMT-13, CMT-17, CMT-19, CMT-29, CMT-32, RD-10, RD-17, RD-18.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SnapshotLog:
     def retained(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first, up to the latest of when the call began.
 
-        Raises CorruptFileError. Clauses: CMT-1, CMT-16.
+        Raises CorruptFileError. Clauses: CMT-1, CMT-29.
         """
         return self.retry_on_latest(self.up_to)
 
@@ -83,7 +83,7 @@ class SnapshotLog:
         """Return what ``work`` makes of the latest snapshot, None if nothing was written.
 
         Where ``work`` misses a file because others have committed and expired that snapshot meanwhile, it is
-        called anew with the latest of then. Raises SnapshotNotFoundError after many such losses. Clauses: RD-10.
+        called anew with the latest of then. Raises SnapshotNotFoundError after many such losses. Clauses: RD-18.
         """
         lost: SnapshotNotFoundError | None = None
         for _ in range(ATTEMPTS):
@@ -105,7 +105,7 @@ class SnapshotLog:
     def expired_error(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
         """Return the error that says so if ``snapshot`` is no longer there, or no longer under ``tag``, or None.
 
-        While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-11.
+        While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-19.
         """
         try:
             found = self.read(snapshot.id) if tag is None else self.by_tag(tag)
@@ -155,7 +155,8 @@ class SnapshotLog:
     def put_tag(self, tag: str, snapshot: int) -> Snapshot:
         """Copy a retained snapshot to a name and return it. It may have expired before the tag was there.
 
-        Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError. Clauses: CMT-17.
+        Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError.
+        Clauses: CMT-17, CMT-32.
         """
         if not isinstance(tag, str) or not TAG_NAME.fullmatch(tag):
             raise InvalidRequestError(
@@ -171,7 +172,7 @@ class SnapshotLog:
         return found
 
     def as_of(self, time_millis: int) -> Snapshot:
-        """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-10."""
+        """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-17."""
         for snapshot in reversed(self.ids()):
             found = self.read(snapshot)
             if found.time_millis <= time_millis:
@@ -181,7 +182,7 @@ class SnapshotLog:
     def put(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
         """Make ``snapshot`` the latest, or return False because its id is taken, or was until that one expired.
 
-        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3.
+        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3, CMT-19.
         """
         data = encode_snapshot(snapshot)
         if not self._store.put_if_absent(self._paths.snapshot(snapshot.id), data):

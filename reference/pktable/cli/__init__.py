@@ -18,7 +18,7 @@ from typing import Any
 import typer
 from pktable_spec.errors import InvalidRequestError, PkTableError
 
-from pktable.cli import checks  # noqa: F401  (its commands join the others)
+from pktable.cli import checks, options  # noqa: F401  (their commands join the others)
 from pktable.cli.commands import app
 from pktable.cli.output import ReaderGoneError
 from pktable.cli.progress import tell

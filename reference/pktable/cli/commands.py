@@ -67,7 +67,12 @@ def create(
     partition_by: Names = "",
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Table option; repeatable."),
+        typer.Option(
+            "--option",
+            "-o",
+            metavar="NAME=VALUE",
+            help="Table option, repeatable; `pktable options` lists them.",
+        ),
     ] = None,
     comment: Annotated[str, typer.Option(help="Comment of the table.")] = "",
 ) -> None:

@@ -6,7 +6,7 @@
 
 The local runner does this to all rows at once, Spark to each batch on its executor.
 
-Clauses: TBL-2, TBL-4, TBL-8.
+Clauses: TBL-4, TBL-8, TBL-13.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def as_changes(
     """Return ``rows`` in the table's columns and types, and their row kinds (0..3), row for row.
 
     Raises InvalidRequestError, also for a Spark DataFrame, which only the Spark runner can read.
-    Clauses: TBL-2, TBL-4, TBL-8.
+    Clauses: TBL-4, TBL-8, TBL-13.
     """
     if not isinstance(rows, pa.Table):
         raise InvalidRequestError(
@@ -65,7 +65,7 @@ def as_changes(
 def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """Return ``rows`` with exactly the table's columns and types, in the table's order.
 
-    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-2, TBL-8.
+    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-8, TBL-13.
     """
     names = list(schema.value_names)
     expect_columns(rows.column_names, names, schema)
@@ -79,7 +79,7 @@ def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
 def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """Return ``rows`` of primary-key columns with all columns of the table, in its order; the others are empty.
 
-    Raises InvalidRequestError. Clauses: TBL-2, TBL-4.
+    Raises InvalidRequestError. Clauses: TBL-4, TBL-13.
     """
     expect_columns(rows.column_names, schema.primary_keys, schema)
     columns = []

@@ -6,7 +6,7 @@
 
 Values outside the slice, or masked by a null, are ignored.
 
-Clauses: TBL-2, TBL-8.
+Clauses: TBL-8, TBL-13, MRG-7.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ INTEGER_DIGITS = 20  # decimal digits of the greatest unsigned integer
 def conform_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     """Return ``values`` in the type of ``field``, row for row.
 
-    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-2, TBL-8.
+    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-8, TBL-13.
     """
     wanted = to_arrow(field.type)
     if values.type != wanted:
@@ -123,7 +123,7 @@ def _declared(values: pa.Array, t: DataType) -> pa.Array:
 def conform_key_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     """Return a column of the primary key, with one bit pattern for every NaN, so that all are one key in one bucket.
 
-    Clauses: MRG-5.
+    Clauses: MRG-7, TBL-10.
     """
     column = conform_column(values, field)
     if field.type.root not in FLOATS:

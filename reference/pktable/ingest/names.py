@@ -15,7 +15,7 @@ def expect_columns(
 ) -> None:
     """Raise InvalidRequestError unless ``found`` are the ``expected`` columns, each once, in any order.
 
-    ``at``: where the columns were found; the message begins with it. Clauses: TBL-2, TBL-8.
+    ``at``: where the columns were found; the message begins with it. Clauses: TBL-8, TBL-13.
     """
     if len(found) == len(expected) and set(found) == set(expected):
         return

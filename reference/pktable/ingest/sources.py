@@ -11,7 +11,7 @@ Types are checked later, by `pktable.ingest.changes`; only Python values are con
 their type. A form that can be read only once is read here, before the first attempt to commit, so that every attempt
 sees all rows.
 
-Clauses: TBL-2, TBL-4, TBL-8.
+Clauses: TBL-4, TBL-8, TBL-13.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def accept_rows(rows: Any, schema: TableSchema, change: ChangeKind) -> Any:
 
     Reads ``rows`` to the end, into memory. A Spark DataFrame stays lazy; neither it nor Arrow data is checked.
     Raises InvalidRequestError for a form that is not accepted, for pandas and Python rows with other columns than
-    those of the table, and for a Python value that its column cannot hold exactly. Clauses: TBL-2, TBL-4, TBL-8.
+    those of the table, and for a Python value that its column cannot hold exactly. Clauses: TBL-4, TBL-8, TBL-13.
     """
     if is_spark_frame(rows):
         on_spark = type(rows).__module__.startswith("pyspark.pandas")

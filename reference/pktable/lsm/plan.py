@@ -5,7 +5,7 @@ upgraded, a change of metadata. Small files are rewritten with their neighbours,
 stays bounded. With deletion vectors an upgraded level-0 file still needs the lookup that marks what its
 keys replace.
 
-Clauses: CMP-9, CMP-10, CMP-11, CMP-13.
+Clauses: CMP-9 to CMP-11, CMP-13, CMP-23 to CMP-25.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def plan(
 ) -> CompactionPlan:
     """Return the plan for ``chosen``; ``files`` are all live files of the bucket.
 
-    Clauses: CMP-9, CMP-13.
+    Clauses: CMP-9, CMP-13, CMP-23, CMP-24.
     """
     highest = max(file.level for file in files)
     drop_deletes = chosen.output_level > 0 and (
@@ -88,7 +88,7 @@ def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataF
 
 
 def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions) -> bool:
-    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11."""
+    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11, CMP-25."""
     if file.file_name in chosen.must_rewrite:
         return True
     if file.delete_row_count == 0:

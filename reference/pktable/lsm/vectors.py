@@ -1,7 +1,7 @@
 """The deletion vectors of one bucket while a compaction changes them.
 
 Marks of this compaction count at once: a position already marked is no hit (DV-9). A vector leaves with
-the file that is rewritten and stays with the file that is upgraded (DV-10).
+the file that is rewritten and stays with the file that is upgraded (DV-10, DV-17).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class VectorMaintainer:
     def mark(self, file: str, positions: npt.NDArray[np.int64]) -> int:
         """Mark ``positions`` (ascending, unique) of ``file``; return how many were not marked before.
 
-        A vector keeps its kind: 32- and 64-bit vectors may lie side by side (DVF-4). Clauses: DV-1, DV-9, DV-11.
+        A vector keeps its kind: 32- and 64-bit vectors may lie side by side (DVF-12). Clauses: DV-1, DV-9, DV-11.
         """
         if not len(positions):
             return 0

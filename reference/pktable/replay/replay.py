@@ -4,7 +4,7 @@ Commits are written in batches, in order; after each batch the snapshot is remem
 the table is read back by time travel, plain and fresh, and compared path by path with what the source says
 there was at that commit. A source is a git repository (`pktable.replay.git_history`) or a stored stream.
 
-Clauses: TBL-7, CMT-15, RD-1, RD-3.
+Clauses: TBL-7, CMT-15, RD-3, RD-15.
 """
 
 from __future__ import annotations
