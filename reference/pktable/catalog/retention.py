@@ -16,8 +16,8 @@ Several processes expire at once, while others commit and make tags.
   delete: if a manifest is missing and the snapshot that named it is gone too, the expiry goes on without it.
 * No needed file is deleted. A commit makes no file live again that was not live in the snapshot before it. So a
   snapshot that is made later needs only those of our files that the newest snapshot we see needs; that one must not
-  expire before its files are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the tag is
-  written, and removes the tag if the snapshot is gone: a snapshot that step 3 misses has left its tags.
+  expire before its files are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the
+  tag is written, and removes the tag if the snapshot is gone: a snapshot that step 3 misses has left its tags.
 
 Clauses: CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34.
 """
