@@ -82,8 +82,9 @@ def _merged(
 ) -> Iterator[pa.Table]:
     """Yield the rows that the merge of all runs leaves. Clauses: RD-3, RD-4, RD-5, MRG-3."""
     runs = sorted_runs(state.files, context.order)
-    for window in merge(context, state.place, runs, context.vectors(state), columns):
-        folded = context.merge_engine.fold(window)
+    engine = context.merge_engine
+    for window in merge(context, state.place, runs, context.vectors(state), engine.needed(columns)):
+        folded = engine.fold(window)
         rows = folded.rows(folded.adds()).select(list(columns))
         yield predicate.filter(rows) if predicate else rows
 
