@@ -158,10 +158,8 @@ class _FileCheck:
         wrong = ~(together[1:] > together[:-1])
         if wrong.any():
             self.reliable = False
-        by_row = np.concatenate(
-            [np.zeros(0 if last else 1, bool), wrong]
-        )  # the first row of a file follows none
-        self._expect_none("LSM-1", "keys", by_row, "strictly ascending", "not ascending")
+        # Without a row before it, the first of a file is not in `wrong`; positions count from the end.
+        self._expect_none("LSM-1", "keys", wrong, "strictly ascending", "not ascending")
         self._last = table.slice(table.num_rows - 1).select(list(names))
         self._first_key = self._first_key or self._key(table.slice(0, 1))
         self._last_key = self._key(self._last)
@@ -193,7 +191,7 @@ class _FileCheck:
     ) -> None:
         """Expect no row of the batch to be ``wrong``; otherwise report the first one and the number of others.
 
-        ``found``: the value of each row of the batch, or one text for all.
+        ``wrong``: a flag per row, the last one of the batch's last row. ``found``: a value per row, or one for all.
         """
         at = np.flatnonzero(wrong)
         if len(at):
