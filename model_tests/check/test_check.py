@@ -17,6 +17,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 from pktable import NotATableError, SnapshotNotFoundError, Table
 from pktable.bucket.reader import DataReader
 from pktable.check import keys
+from pktable.check import rows as checked_rows
 from pktable.cli import run
 from pktable.run.spark.runner import SparkRunner
 from pktable.store.directories import tables_in
@@ -155,6 +156,17 @@ def test_what_shows_in_several_snapshots_is_one_finding(surgeon: Surgeon) -> Non
     assert str(found) == (
         f"error LSM-3: p=a/bucket-0/{levels(surgeon)[9]}: level: expected 0 to 5, found 9 (snapshots 2 to 7)"
     )
+
+
+@pytest.mark.parametrize("batch_rows", [1, 3, 1 << 16])
+def test_a_finding_of_rows_gives_the_position_of_the_first_and_the_number_of_others(
+    surgeon: Surgeon, monkeypatch: pytest.MonkeyPatch, batch_rows: int
+) -> None:
+    monkeypatch.setattr(checked_rows, "BATCH_ROWS", batch_rows)
+    surgeon.edit_rows(levels(surgeon)[5], lambda table: table.take([0, 1, 2, 4, 3, 5, 6, 8, 7, 9]))
+    (found,) = check(surgeon.root, snapshot=7).findings
+    more = "" if batch_rows < 5 else " and 1 more"  # the others of the first batch that shows it
+    assert (found.clause, found.found) == ("LSM-1", f"not ascending at position 4{more}")
 
 
 def test_one_snapshot_alone_is_checked(surgeon: Surgeon) -> None:

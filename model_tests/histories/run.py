@@ -32,7 +32,7 @@ Progress = Callable[[Stats], None]
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did: counts, and the smallest falsifying history found, as JSON text, with its message.
+    """The counts of a run, and the smallest falsifying history it found, as JSON text, with its message.
 
     ``check``: which check found it, see `check_of`. ``steps_to_mismatch``: operations done until it was first
     found, over all histories, the one that showed it included.

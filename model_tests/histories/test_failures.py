@@ -10,6 +10,7 @@ import pytest
 from pktable.cli.progress import Reporter
 
 from model_tests import corpus
+from model_tests.backends.tables import BACKENDS
 from model_tests.histories import failures
 from model_tests.histories.__main__ import main
 from model_tests.histories.failures import DIRECTORY, Failure
@@ -26,7 +27,7 @@ FAULT = MUTANTS["S1"]
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where failures are kept; it does not exist before there is one."""
     monkeypatch.setenv(DIRECTORY, str(tmp_path / "failures"))
-    monkeypatch.setitem(PROFILES, ("local", TINY.name), TINY)  # type: ignore[misc]
+    monkeypatch.setitem(PROFILES, ("local", TINY.name), TINY)
     return tmp_path / "failures"
 
 
@@ -62,7 +63,7 @@ def test_the_command_for_histories_keeps_them_too(
 
 
 def test_what_does_not_fail_is_not_kept(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROFILES, ("local", TINY.name), replace(TINY, histories=2))  # type: ignore[misc]
+    monkeypatch.setitem(PROFILES, ("local", TINY.name), replace(TINY, histories=2))
     with Reporter() as show:
         assert suite.drawn_histories("local", TINY.name, show).mismatches == 0
     assert not directory.exists()
@@ -73,7 +74,7 @@ def test_a_stored_history_that_fails_is_kept_with_its_message(
 ) -> None:
     name = corpus.names()[0]
     monkeypatch.setattr(corpus, "names", lambda: [name])
-    monkeypatch.setattr(suite, "spark_backend", failures.BACKENDS["local"])
+    monkeypatch.setattr(suite, "spark_backend", BACKENDS["local"])
     monkeypatch.setattr(suite, "replay_history", fails)
     with Reporter() as show:
         assert suite.stored_histories(show).mismatches == 1

@@ -150,7 +150,7 @@ MUTANTS = (
     Mutant(
         "S2",
         "a range of positions is marked up to its end, inclusively",
-        patched((VectorMaintainer, "mark", _range_end_inclusive)),
+        patched((VectorMaintainer, "delete", _range_end_inclusive)),
         rf"{READ}|vectors_are_well_formed: .* of \d+ rows",
         ("DV-1", "DV-2"),
         bugs=("trino#23231",),
@@ -165,7 +165,7 @@ MUTANTS = (
     Mutant(
         "C12",
         "a replaced row is not marked",
-        patched((VectorMaintainer, "mark", instead(lambda self, file, positions: 0))),
+        patched((VectorMaintainer, "delete", instead(lambda self, file, positions: 0))),
         rf"{READ}|newer_runs_hold_newer_records: ",
         ("DV-6", "DV-12"),
     ),

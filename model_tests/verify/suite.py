@@ -1,10 +1,13 @@
 """Everything that can be checked from a command: ``make verify``, also ``pktable verify``.
 
-In this order: the TLA+ models by TLC, and the oracle held against them; drawn histories on the oracle, on the
-local runner and on Spark; the stored histories on Spark; the history of this checkout, replayed and compared
-with git; a larger stored stream where there is one; every mutant against the history that must kill it; in the
-deep profile the decoders against a fuzzer. What is absent is said and is no failure. Ends on tables of what was
-checked and compared. A history that fails is printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory.
+1. TLC checks the TLA+ models, the state graphs of the oracle, and traces of tables.
+2. Drawn histories run on the oracle, on the local runner and on Spark; stored histories run on Spark.
+3. The history of this checkout, and a larger stored stream if there is one, are replayed and compared by time travel.
+4. Every mutant is injected while the history stored for it is replayed, which must fail.
+5. The deep profile also fuzzes the decoders.
+
+An absent input is reported and is no failure. At the end tables show how much was checked and compared. A history
+that fails is printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ class Result:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, None if nothing; a check that compared nothing has not passed."""
+        """The problem, None if there is none; a check that compared nothing has not passed."""
         if self.mismatches:
             return f"{self.mismatches} mismatches"
         return None if self.snapshots and self.reads else "compared nothing"

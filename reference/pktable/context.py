@@ -161,7 +161,7 @@ class TableContext:
         return place.directory if self.options.index_in_data_directory else self.paths.indexes
 
     def index_path(self, entry: IndexManifestEntry) -> str:
-        """Return the path of an index of vectors, or its URI if it lies elsewhere. Clauses: META-18, META-50."""
+        """Return the path of a DV index file, or its URI if it lies elsewhere. Clauses: META-18, META-50."""
         if entry.external_path:
             return entry.external_path
         return f"{self.index_directory(self.place(entry.partition, entry.bucket))}/{entry.file_name}"
@@ -196,7 +196,7 @@ class TableContext:
         return found
 
     def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
-        """Return the vectors of an index file by data file, read anew. Raises CorruptFileError. Clauses: DVF-5."""
+        """Return the vectors of an index file by data file, not cached. Raises CorruptFileError. Clauses: DVF-5."""
         path = self.index_path(entry)
         try:
             store, place = self.located(path)

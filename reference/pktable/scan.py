@@ -141,7 +141,8 @@ class Scan:
     def to_batches(self) -> pa.RecordBatchReader:
         """Return the rows batch by batch, read in this process as they are asked for.
 
-        Raises CorruptFileError, or SnapshotNotFoundError if the snapshot expires meanwhile, from the reader too.
+        Raises CorruptFileError, or SnapshotNotFoundError if the snapshot expires before all is read. The reader raises
+        them too.
         """
         return self.catalog.read_as_of(
             self.as_of,

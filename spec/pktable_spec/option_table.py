@@ -37,7 +37,7 @@ ALIKE: Final = 0.7  # from which ratio of `difflib` on a name is taken for a mis
 
 
 class Effect(Enum):
-    """What `parse_options` does with an option; the value is how the page calls it."""
+    """The effect of an option. The value is its name for readers."""
 
     IMPLEMENTED = "implemented"
     HARMLESS = "ignored"
@@ -160,7 +160,7 @@ DIRECTORY: Final = Parser("a relative path", lambda name, value: value.strip("/"
 STATS_MODE: Final = Parser("none, full, truncate(N)", _stats_mode)
 
 MERGE_ENGINES: Final = {"deduplicate"}
-"""The merge engines there are, in lower case. Whoever implements another one adds its name."""
+"""The implemented merge engines, in lower case. A second engine adds its name here."""
 
 IMPLEMENTED, HARMLESS, WRITING = Effect.IMPLEMENTED, Effect.HARMLESS, Effect.WRITING
 READING, MERGING, REFUSED = Effect.READING, Effect.MERGING, Effect.REFUSED

@@ -10,7 +10,7 @@ from typing import Final
 
 
 class RowKind(IntEnum):
-    """What a change does to the row of its key. The values are those of the column ``_VALUE_KIND``.
+    """The effect of a change on the row of its key. The values are those of the column ``_VALUE_KIND``.
 
     Clauses: TBL-4.
     """

@@ -1,4 +1,4 @@
-"""Write one sorted run as data files, and tell the metadata of each.
+"""Write one sorted run as data files, and return the metadata of each.
 
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
@@ -73,7 +73,7 @@ class RunWriter:
         return self._done
 
     def abort(self) -> None:
-        """Let go of an unfinished file; whoever made the names removes it."""
+        """Close an unfinished file; its path is removed with the other new files."""
         if self._open is not None:
             self._open.abort()
 

@@ -1,4 +1,4 @@
-"""What a read must look at: buckets and files, after everything that metadata can rule out.
+"""Plan a read: which buckets and files it must look at, after everything that metadata rules out.
 
 Clauses: RD-1 to RD-5, RD-8, RD-13, RD-16, RD-20, RD-21, DV-15.
 """
@@ -37,7 +37,7 @@ def plan_read(
     kind = kind_of(context.schema, context.root)
     buckets = _buckets(context, state, predicate)
     for identity in state.files:
-        # What waits in bucket -2 for a bucket of its own is no row of the table yet.
+        # Rows in bucket -2 wait for a bucket of their own; they are not rows of the table yet.
         if identity[1] < 0 or (buckets is not None and identity[1] not in buckets):
             continue
         partition = _partition_ranges(context, identity)
@@ -98,7 +98,7 @@ def _ranges(context: TableContext, file: DataFileMeta, *, values: bool) -> Range
 
 
 def _value_ranges(context: TableContext, file: DataFileMeta) -> Ranges:
-    """Return the value statistics of ``file`` for the columns as they are today, where these can be told.
+    """Return the value statistics of ``file`` for the columns as they are today, where they are known.
 
     A column that was not there is null in every row; one of another type has bounds if its conversion keeps
     the order. Clauses: RD-8, META-15.

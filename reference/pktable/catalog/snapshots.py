@@ -1,10 +1,10 @@
-"""Snapshot files: which exist, which is latest, how one more is put.
+"""Snapshot and tag files: which exist, which is the latest, and how the next one is put.
 
-The hints only save a listing. LATEST is believed when its snapshot exists and the next one does not.
+The hint files only save a listing. LATEST is believed if its snapshot exists and the next one does not.
 
-Others commit and expire meanwhile. The ids that exist are always an interval, of which both ends only grow:
-commits add the next id, expiries take the oldest first. A listing need not show that interval, because it
-takes time; so what a listing seems to lack is looked for by name before it counts.
+Other processes commit and expire at the same time. The ids that exist are always an interval, and both its ends only
+grow: a commit adds the next id, an expiry removes the oldest first. A listing takes time and need not show that
+interval. So an id that a listing seems to lack is looked for by name before its absence counts.
 
 Clauses: CMT-1, CMT-13, CMT-17, CMT-19, CMT-29, CMT-32, RD-10, RD-17, RD-18.
 """
@@ -15,20 +15,38 @@ import contextlib
 import re
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, numbered
+from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
 LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
-ATTEMPTS = 20  # to win a race against expiries; each loss is a commit and an expiry of others
+RACES: Final = RetryPolicy(attempts=20)
+"""Against expiries: each loss is a commit and an expiry of others."""
 
 Result = TypeVar("Result")
+
+
+class _ChangedError(Exception):
+    """Snapshots came and went during a listing. ``missing``: the first id that the listing lacks, if any."""
+
+    def __init__(self, missing: int | None) -> None:
+        super().__init__(missing)
+        self.missing = missing
+
+
+class _ExpiredError(Exception):
+    """The latest snapshot expired while it was used."""
+
+    def __init__(self, error: SnapshotNotFoundError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class SnapshotLog:
@@ -41,22 +59,32 @@ class SnapshotLog:
 
     def ids(self) -> list[int]:
         """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1."""
-        for _ in range(ATTEMPTS):
-            found = self._listed()
-            missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
-            if missing is None:
-                # None at all, where there has been one: they came and went while the listing went on.
-                if found or self._hint(LATEST) is None:
-                    break
-            elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
-                self._paths.snapshot(missing - 1)
-            ):
-                break
-        if missing is not None:
-            raise CorruptFileError(
-                "snapshots", at=self._paths.snapshots, expected=f"{SNAPSHOT}{missing}", found="none"
-            )
-        return found
+        try:
+            return retry(self._dense_ids, on=_ChangedError, policy=RACES)
+        except _ChangedError as changed:
+            missing = changed.missing
+        if missing is None:
+            return []
+        raise self._gap(missing)
+
+    def _dense_ids(self) -> list[int]:
+        """Return the listed ids. Raises CorruptFileError for a gap, _ChangedError if the listing is not reliable."""
+        found = self._listed()
+        missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
+        if missing is None:
+            # None at all, where there was one: snapshots came and went during the listing.
+            if found or self._hint(LATEST) is None:
+                return found
+        elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
+            self._paths.snapshot(missing - 1)
+        ):
+            raise self._gap(missing)
+        raise _ChangedError(missing)
+
+    def _gap(self, missing: int) -> CorruptFileError:
+        return CorruptFileError(
+            "snapshots", at=self._paths.snapshots, expected=f"{SNAPSHOT}{missing}", found="none"
+        )
 
     def _listed(self) -> list[int]:
         names = self._store.list_names(self._paths.snapshots)
@@ -82,25 +110,28 @@ class SnapshotLog:
     def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
         """Return what ``work`` makes of the latest snapshot, None if nothing was written.
 
-        Where ``work`` misses a file because others have committed and expired that snapshot meanwhile, it is
-        called anew with the latest of then. Raises SnapshotNotFoundError after many such losses. Clauses: RD-18.
+        If the snapshot expires while ``work`` runs, ``work`` is retried on the new latest snapshot.
+        Raises SnapshotNotFoundError if that happens again and again. Clauses: RD-18.
         """
-        lost: SnapshotNotFoundError | None = None
-        for _ in range(ATTEMPTS):
+
+        def attempt() -> Result:
             latest = self.latest_id()
             try:
                 found = None if latest is None else self.read(latest)
             except SnapshotNotFoundError as error:
-                lost = error
-                continue
+                raise _ExpiredError(error) from None
             try:
                 return work(found)
             except CorruptFileError:
-                lost = self.expired_error(found) if found else None
-                if lost is None:
+                expired = self.expired_error(found) if found else None
+                if expired is None:
                     raise
-        assert lost is not None, "each attempt ended so"
-        raise lost
+            raise _ExpiredError(expired)
+
+        try:
+            return retry(attempt, on=_ExpiredError, policy=RACES)
+        except _ExpiredError as expired:
+            raise expired.error from None
 
     def expired_error(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
         """Return the error that says so if ``snapshot`` is no longer there, or no longer under ``tag``, or None.
@@ -197,7 +228,7 @@ class SnapshotLog:
         return True
 
     def _was_taken(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
-        """Whether ``snapshot`` was put in the place of one that others have committed and expired meanwhile.
+        """Return whether ``snapshot`` took the id of one that others committed and expired concurrently.
 
         Not so while the one before is there, which would have expired first; nor while there is none after,
         for the latest does not expire.
@@ -216,7 +247,7 @@ class SnapshotLog:
         self._write_hint(EARLIEST, snapshot)
 
     def _write_hint(self, name: str, snapshot: int) -> None:
-        # What was committed or expired stays so; a hint that cannot be written must not undo it.
+        # The commit or expiry has happened; a hint that cannot be written must not undo it.
         with contextlib.suppress(OSError):
             self._store.write(self._paths.hint(name), str(snapshot).encode())
 

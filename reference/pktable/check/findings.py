@@ -7,7 +7,7 @@ Clauses: RD-11.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -166,6 +166,16 @@ CLAUSE_OF: Final = {
     "vectors": "DV-5",
 }
 """The clause that is violated, by how the ``what`` of a reader's error begins."""
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun, such as "1 key" or "2 keys". ``many``: the plural, by default with an s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def key_text(key: Sequence[Any]) -> str:
+    """Return a key as text, such as "[7, a]"."""
+    return f"[{', '.join(map(str, key))}]"
 
 
 def _rank(finding: Finding) -> tuple[Any, ...]:

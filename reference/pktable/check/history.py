@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pktable_spec.options import TableOptions
 from pktable_spec.vocabulary import APPEND, DELETION_VECTORS
 
-from pktable.check.findings import Findings
+from pktable.check.findings import Findings, counted
 from pktable.check.manifests import CheckedManifests, Entries
 from pktable.check.readable_snapshots import ReadableSnapshot
 from pktable.context import TableContext
@@ -182,7 +182,7 @@ class History:
             "base manifest list",
             self.manifests.path(current.snapshot.base_manifest_list),
             expected=f"the files of snapshot {current.id - 1}",
-            found=f"{differing} entries differ",
+            found=f"a difference of {counted(differing, 'entry', 'entries')}",
             snapshots=[current.id],
         )
         return False
@@ -272,7 +272,7 @@ class History:
                 "index manifest of an APPEND",
                 current.path,
                 expected=f"the DV index files of snapshot {current.id - 1}",
-                found=f"others in {len(changed)} buckets",
+                found=f"others in {counted(len(changed), 'bucket')}",
                 snapshots=[current.id],
             )
         return changed

@@ -28,7 +28,7 @@ from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
 from pktable.bucket.reader import DataReader
 from pktable.bucket.windows import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
-from pktable.check.findings import Findings
+from pktable.check.findings import Findings, counted
 from pktable.check.history import BucketHistory, Version
 from pktable.check.layout import Range
 from pktable.check.vectors import Vectors
@@ -44,9 +44,9 @@ MOST_FILES = 256  # that are open at once, unless a single version has more
 FILE, POSITION = "__pktable_file", "__pktable_position"
 
 WORDS: Final = {
-    "DV-12": ("live keys", "each key live once", "keys also live in"),
-    "LSM-2": ("keys of a run", "each key once", "keys also in"),
-    "LSM-6": ("order of records", "the newer record in the newer run", "keys in the other order with"),
+    "DV-12": ("live keys", "each key live once", "also live in"),
+    "LSM-2": ("keys of a run", "each key once", "also in"),
+    "LSM-6": ("order of records", "the newer record in the newer run", "in the other order with"),
 }
 """How a conflict is reported: what, what is expected, and how the text about the other file begins."""
 
@@ -308,7 +308,7 @@ class _KeyCheck:
                 what,
                 self._context.data_path(self._bucket.place, self._metas[file]),
                 expected=expected,
-                found=f"{conflict.keys} {found} {other}, such as {conflict.example}",
+                found=f"{counted(conflict.keys, 'key')} {found} {other}, such as {conflict.example}",
                 snapshots=sorted(one for number in conflict.versions for one in versions[number].snapshots),
             )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pktable.check.findings import Findings
+from pktable.check.findings import Findings, key_text
 from pktable.check.history import BucketHistory, Version
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
@@ -65,7 +65,7 @@ def _check_entry(
     if key_range is None:
         return None
     smallest, greatest = key_range
-    expect("LSM-7", "keys", smallest <= greatest, "smallest not above greatest", f"{smallest} to {greatest}")
+    expect("LSM-7", "keys", smallest <= greatest, "smallest not above greatest", _as_text(key_range))
     return key_range if smallest <= greatest else None
 
 
@@ -132,5 +132,4 @@ def _check_vector_names(context: TableContext, version: Version, findings: Findi
 
 
 def _as_text(key_range: Range) -> str:
-    low, high = (", ".join(map(str, key)) for key in key_range)
-    return f"[{low}] to [{high}]"
+    return " to ".join(map(key_text, key_range))

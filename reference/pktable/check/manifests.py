@@ -183,7 +183,7 @@ class CheckedManifests:
         )
         for what, low, high, values in spans:
             outside = [value for value in values if _outside(value, low, high)]
-            expect(what, not outside, f"{low} to {high}", outside[:3])
+            expect(what, not outside, f"{low} to {high}", _first(outside))
         fields = self.context.schema.partition_fields
         types = [one.type for one in fields]
         distinct = {entry.partition for entry in entries}
@@ -191,7 +191,12 @@ class CheckedManifests:
         bounds = decode_stats(meta.partition_stats, types, at=self.path(meta.file_name)) if types else ()
         for i, (low, high, _) in enumerate(bounds):
             strange = [row[i] for row in rows if row[i] is not None and _outside(row[i], low, high)]
-            expect(f"partitions by {fields[i].name}", not strange, f"{low!r} to {high!r}", strange[:3])
+            expect(f"partitions by {fields[i].name}", not strange, f"{low!r} to {high!r}", _first(strange))
+
+
+def _first(values: Sequence[Any]) -> str:
+    """Return the first few values as text."""
+    return ", ".join(map(repr, values[:3]))
 
 
 def _outside(value: Any, low: Any, high: Any) -> bool:

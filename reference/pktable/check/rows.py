@@ -20,7 +20,7 @@ from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
 from pktable.bucket.reader import DataReader
-from pktable.check.findings import Findings
+from pktable.check.findings import Findings, key_text
 from pktable.context import TableContext
 from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.bucket_hash import bucket_of
@@ -111,7 +111,8 @@ class _FileCheck:
         """Compare the totals over all rows with the metadata. Clauses: LSM-7, META-5, META-6."""
         meta = self.entry.file
         stated = [meta.min_sequence_number, meta.max_sequence_number]
-        self._expect("LSM-7", "sequence numbers", self._sequences in (stated, []), stated, self._sequences)
+        holds = self._sequences in (stated, [])
+        self._expect("LSM-7", "sequence numbers", holds, _ends(stated), _ends(self._sequences))
         deletes = meta.delete_row_count
         self._expect("LSM-7", "retractions", deletes in (None, self._retractions), deletes, self._retractions)
         if self._first_key:
@@ -122,7 +123,9 @@ class _FileCheck:
             ):
                 with suppress(CorruptFileError):  # a key that cannot be decoded has been reported
                     stated_key, true_key = order.key(stored, self.path), order.key(row, self.path)
-                    self._expect("META-5", what, stated_key == true_key, stated_key, true_key)
+                    self._expect(
+                        "META-5", what, stated_key == true_key, key_text(stated_key), key_text(true_key)
+                    )
         for bounds in self._bounds:
             for what, expected, value in bounds.broken(self.path):
                 self._expect("META-6", what, False, expected, value)
@@ -148,12 +151,15 @@ class _FileCheck:
             ],
             self.context.key_types,
         )
-        self._expect_none("META-7", "key columns", keys != same, "the values of the row's own columns", keys)
+        self._expect_none(
+            "META-7", "key columns", keys != same, "the values of the row's own columns", "others"
+        )
         together = np.concatenate([*last, keys])
         wrong = ~(together[1:] > together[:-1])
         if wrong.any():
             self.reliable = False
-        self._expect_none("LSM-1", "keys", wrong, "strictly ascending", together[1:])
+        # Without a row before it, the first of a file is not in `wrong`; positions count from the end.
+        self._expect_none("LSM-1", "keys", wrong, "strictly ascending", "not ascending")
         self._last = table.slice(table.num_rows - 1).select(list(names))
         self._first_key = self._first_key or self._key(table.slice(0, 1))
         self._last_key = self._key(self._last)
@@ -163,7 +169,8 @@ class _FileCheck:
         for column, value in zip(self.context.schema.partition_fields, self._partition, strict=True):
             distinct = values_of(table.column(column.name).unique(), column.type)
             strange = [one for one in distinct if one != value]
-            self._expect("TBL-3", f"partition column {column.name}", not strange, repr(value), strange[:3])
+            found = ", ".join(map(repr, strange[:3]))
+            self._expect("TBL-3", f"partition column {column.name}", not strange, repr(value), found)
         total = self.entry.total_buckets
         if total > 0 and self.context.schema.options.get("bucket-function.type", "default") == "default":
             fields = self.context.schema.bucket_key_fields
@@ -180,12 +187,18 @@ class _FileCheck:
         )
 
     def _expect_none(
-        self, clause: str, what: str, wrong: npt.NDArray[np.bool_], expected: object, values: Any
+        self, clause: str, what: str, wrong: npt.NDArray[np.bool_], expected: object, found: Any
     ) -> None:
-        """Expect no row to be ``wrong``; otherwise report the first such value and the number of others."""
+        """Expect no row of the batch to be ``wrong``; otherwise report the first one and the number of others.
+
+        ``wrong``: a flag per row, the last one of the batch's last row. ``found``: a value per row, or one for all.
+        """
         at = np.flatnonzero(wrong)
         if len(at):
-            self._expect(clause, what, False, expected, f"{values[at[0]]!r} and {len(at) - 1} more like it")
+            value = found if isinstance(found, str) else found[at[0]]
+            position = self._rows - len(wrong) + int(at[0])
+            more = f" and {len(at) - 1} more" if len(at) > 1 else ""
+            self._expect(clause, what, False, expected, f"{value} at position {position}{more}")
 
     def _expect(self, clause: str, what: str, holds: bool, expected: object, value: object) -> None:
         # Of a long file every batch may be wrong; once is enough.
@@ -229,6 +242,10 @@ class _Bounds:
                 yield f"{what}: bounds", "none, because a NaN is present", f"{low!r} to {high!r}"
             elif low is not None and true and not low <= min(true) <= max(true) <= high:
                 yield f"{what}: bounds", f"{low!r} to {high!r}", f"{min(true)!r} to {max(true)!r}"
+
+
+def _ends(numbers: Sequence[int]) -> str:
+    return " to ".join(map(str, numbers))
 
 
 def _extremes(column: Any, t: DataType) -> list[Any]:

@@ -1,10 +1,9 @@
-"""The command ``options``: which table options there are."""
+"""The command ``options``, which lists the table options."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 
-import pyarrow as pa
 import typer
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import OPTIONS
@@ -12,9 +11,7 @@ from pktable_spec.options import OPTIONS
 from pktable.cli.commands import Output, app
 from pktable.cli.output import Format, print_rows
 
-COLUMNS: Final = pa.schema(
-    [(name, pa.string()) for name in ("option", "default", "values", "effect", "description")]
-)
+COLUMNS: Final = ("option", "default", "values", "effect", "description")
 
 
 @app.command("options")
@@ -25,6 +22,8 @@ def list_options(
     output: Output = Format.TABLE,
 ) -> None:
     """List the table options: their defaults, the values they take, and what is refused."""
+    import pyarrow as pa  # not needed by other commands that only list or print help
+
     chosen = [option for option in OPTIONS if part.lower() in option.name]
     if not chosen:
         raise InvalidRequestError(f"no option has {part!r} in its name; without it, all options are listed")
@@ -33,4 +32,4 @@ def list_options(
         for option in chosen
     ]
     columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-    print_rows(pa.Table.from_arrays(columns, schema=COLUMNS), output)
+    print_rows(pa.Table.from_arrays(columns, names=list(COLUMNS)), output)

@@ -1,9 +1,8 @@
-"""How to compact a pick: which files are rewritten together, which only change their level.
+"""Plan the compaction of a pick: which files are rewritten together, and which only change their level.
 
-Files whose key ranges overlap form a section. A section of one large file needs no merge: the file is
-upgraded, a change of metadata. Small files are rewritten with their neighbours, so that their number
-stays bounded. With deletion vectors an upgraded level-0 file still needs the lookup that marks what its
-keys replace.
+Files whose key ranges overlap form a section. A section of one large file needs no merge: the file is upgraded, which
+changes metadata only. Small files are rewritten with their neighbours, so that their number stays bounded. With
+deletion vectors an upgraded level-0 file still needs the lookup that deletes the rows its keys replace.
 
 Clauses: CMP-9 to CMP-11, CMP-13, CMP-23 to CMP-25.
 """
@@ -24,7 +23,7 @@ SMALL_SHARE = 0.7  # of target-file-size; a smaller file is merged with its neig
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What one compaction does with its picked files; every picked file is in exactly one place.
+    """The way one compaction treats its picked files; every picked file is in exactly one place.
 
     ``rewrites``: groups of files, each merged into one run of the output level. ``upgrades``: files that
     only change their level. ``unchanged``: files already where they belong. ``drop_deletes``: retractions
