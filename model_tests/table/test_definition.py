@@ -1,4 +1,4 @@
-"""What may be defined, and what may be written to it; a refusal writes nothing."""
+"""Definitions and rows: a table refuses those that break a rule, and a refusal writes nothing."""
 
 from __future__ import annotations
 

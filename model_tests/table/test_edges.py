@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.format.metadata.schema import TableSchema, encode_schema
+from pktable.format.types import parse_columns
 from pktable.run.spark.runner import SparkRunner
+from pktable.run.spark.types import spark_schema
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
@@ -161,6 +163,11 @@ def test_keys_are_deleted_whatever_columns_must_not_be_null(tmp_path: Path, kind
     table.upsert(pa.table({"k": pa.array([1], pa.int32()), "v": column}, schema=schema))
     table.delete(pa.table({"k": [1]}))
     assert table.count() == table.count(fresh=True) == 0
+
+
+def test_columns_that_differ_only_in_case_are_refused_by_spark() -> None:
+    with pytest.raises(InvalidRequestError, match="columns A, a differ only in case, which Spark does not"):
+        spark_schema(parse_columns("a INT, A INT, b INT"))
 
 
 def test_a_creation_that_was_interrupted_can_be_done_again(tmp_path: Path) -> None:

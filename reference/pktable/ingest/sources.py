@@ -24,10 +24,10 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.types import Field
+from pktable.format.types import INTEGER_BITS, Field
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.names import expect_columns
-from pktable.ingest.values import INTEGERS, column_of_values, shown
+from pktable.ingest.values import column_of_values, shown
 
 ACCEPTED: Final = (
     "a pyarrow.Table, a DataFrame of pandas, polars or Spark, a DuckDB relation, a list of dicts, a dict of lists, "
@@ -147,7 +147,7 @@ def _of_pandas(columns: _Columns, name: str, series: Any) -> pa.Array | pa.Chunk
         pairs = zip(series.tolist(), series.isna().tolist(), strict=True)
         return columns.of_python(name, [None if missing else value for value, missing in pairs])
     floats = isinstance(dtype, np.dtype) and dtype.kind == "f"
-    if field is None or field.type.root not in INTEGERS or not floats:
+    if field is None or field.type.root not in INTEGER_BITS or not floats:
         return pa.array(series, from_pandas=True)
     numbers, missing = series.to_numpy(), series.isna().to_numpy()
     exact = (numbers == np.trunc(numbers)) & (abs(numbers) < 2.0 ** (np.finfo(dtype).nmant + 1))

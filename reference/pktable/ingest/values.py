@@ -28,6 +28,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.types import (
     BINARIES,
     FLOATS,
+    INTEGER_BITS,
     NESTED,
     STRINGS,
     TIMESTAMPS,
@@ -38,12 +39,11 @@ from pktable.format.types import (
 )
 
 LONGEST_SHOWN: Final = 200  # characters of a value in a message
-INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 
 EXACT: Final[Mapping[str, frozenset[type]]] = MappingProxyType(
     {
         "BOOLEAN": frozenset({bool}),
-        **dict.fromkeys(INTEGERS, frozenset({int})),
+        **dict.fromkeys(INTEGER_BITS, frozenset({int})),
         "FLOAT": frozenset({int}),  # of Python's floats Arrow takes the nearest
         "DOUBLE": frozenset({int, float}),
         "DECIMAL": frozenset({int, Decimal}),
@@ -142,10 +142,10 @@ def _exact(value: Any, t: DataType) -> Any:
 def _exact_number(value: Any, t: DataType) -> Any:
     if isinstance(value, int):
         return value
-    if isinstance(value, Decimal):
-        if t.root == "DECIMAL":
-            return value
-        return int(value) if t.root in INTEGERS and value == value.to_integral_value() else _refuse(value, t)
+    if isinstance(value, Decimal) and t.root == "DECIMAL":
+        return value
+    if isinstance(value, Decimal) and t.root in INTEGER_BITS and value == value.to_integral_value():
+        return int(value)
     if not isinstance(value, float) or t.root not in FLOATS:
         raise UnfitError(value, t)
     if t.root == "FLOAT" and value == value and struct.unpack("f", struct.pack("f", value)) != (value,):
