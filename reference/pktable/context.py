@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -29,9 +29,11 @@ from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.format.vectors.index_file import decode_index
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
-from pktable.merge.engine import MergeEngine, engine_of
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO, locate
+
+if TYPE_CHECKING:
+    from pktable.merge.engine import MergeEngine
 
 CACHED_INDEX_FILES = 64
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -124,6 +126,8 @@ class TableContext:
     @cached_property
     def merge_engine(self) -> MergeEngine:
         """The table's merge engine. Raises UnsupportedOptionError."""
+        from pktable.merge.engine import engine_of  # brings Arrow's kernels, which metadata alone does not need
+
         return engine_of(self.schema.options)
 
     @cached_property
