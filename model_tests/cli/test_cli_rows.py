@@ -69,7 +69,7 @@ def test_nothing_is_written_of_a_file_with_a_wrong_shape(
     (tmp_path / "r.jsonl").write_text('{"id": 1, "m": {}}\n{"id": 2, "m": "ab"}\n')
     assert run(["write", str(tmp_path / "table"), str(tmp_path / "r.jsonl")]) == 2
     error = capsys.readouterr().err
-    assert "row 2, column m: expected MAP<STRING, STRING>, found 'ab'" in error
+    assert "r.jsonl: line 2, column m: expected MAP<STRING, STRING>, found 'ab'" in error
     assert error.count("\n") == 1
     assert not list(table.snapshots())
 
@@ -113,7 +113,7 @@ def test_names_of_an_object_spell_the_keys_of_a_map_as_text_does(tmp_path: Path)
     ],
 )
 def test_a_number_is_no_text_and_no_bytes_and_no_time(tmp_path: Path, line: str) -> None:
-    with pytest.raises(InvalidRequestError, match="row 1, column"):
+    with pytest.raises(InvalidRequestError, match="line 1, column"):
         rows_of(tmp_path / "r.jsonl", line)
 
 
@@ -136,10 +136,10 @@ def test_a_number_is_no_text_and_no_bytes_and_no_time(tmp_path: Path, line: str)
 def test_a_number_is_not_rounded_to_infinity_nor_to_zero(tmp_path: Path, name: str, text: str) -> None:
     for body in (f'{{"{name}": {text}}}\n', f'{{"{name}": "{text}"}}\n'):
         with pytest.raises(
-            InvalidRequestError, match=f"row 1, column {name}: expected (DOUBLE|FLOAT), found"
+            InvalidRequestError, match=f"line 1, column {name}: expected (DOUBLE|FLOAT), found"
         ):
             rows_of(tmp_path / "r.jsonl", body)
-    with pytest.raises(InvalidRequestError, match=f"row 1, column {name}"):
+    with pytest.raises(InvalidRequestError, match=f"line 2, column {name}"):
         rows_of(tmp_path / "r.csv", f"id,{name}\n1,{text}\n")
 
 
@@ -161,18 +161,18 @@ def test_the_ends_of_the_range_are_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "body", "named"),
     [
-        ("r.csv", "id,w\n1,1500-01-01\n", "row 1, column w: expected TIMESTAMP"),
-        ("r.csv", "id,w\n1,2500-01-01\n", "row 1, column w: expected TIMESTAMP"),
-        ("r.jsonl", '{"w": "1500-01-01"}\n', "row 1, column w: expected TIMESTAMP"),
-        ("r.jsonl", '{"t": {"w": "1500-01-01"}}\n', "row 1, column t: expected ROW"),
-        ("r.csv", "id,n\n1,1e99999999999999999999\n", "row 1, column n: expected INT"),
-        ("r.csv", 'id,r\n1,{"q": 1e99999999999999999999}\n', "row 1, column r: expected ROW"),
+        ("r.csv", "id,w\n1,1500-01-01\n", "line 2, column w: expected TIMESTAMP"),
+        ("r.csv", "id,w\n1,2500-01-01\n", "line 2, column w: expected TIMESTAMP"),
+        ("r.jsonl", '{"w": "1500-01-01"}\n', "line 1, column w: expected TIMESTAMP"),
+        ("r.jsonl", '{"t": {"w": "1500-01-01"}}\n', "line 1, column t: expected ROW"),
+        ("r.csv", "id,n\n1,1e99999999999999999999\n", "line 2, column n: expected INT"),
+        ("r.csv", 'id,r\n1,{"q": 1e99999999999999999999}\n', "line 2, column r: expected ROW"),
         ("r.jsonl", '{"n": 1e99999999999999999999}\n', "line 1: expected a JSON object: an exponent"),
-        ("r.jsonl", '{"n": "1e99999999999999999999"}\n', "row 1, column n: expected INT"),
+        ("r.jsonl", '{"n": "1e99999999999999999999"}\n', "line 1, column n: expected INT"),
         ("r.jsonl", '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "line 1: .*deep"),
         ("r.csv", "id,v,v\n1,a,b\n", "expected each column once, found v twice"),
-        ("r.jsonl", '{"id": 1, "v": "\\ud800"}\n', "row 1, column v: expected VARCHAR"),
-        ("r.jsonl", '{"id": 1, "m": {"\\ud800": ""}}\n', "row 1, column m: expected MAP"),
+        ("r.jsonl", '{"id": 1, "v": "\\ud800"}\n', "line 1, column v: expected VARCHAR"),
+        ("r.jsonl", '{"id": 1, "m": {"\\ud800": ""}}\n', "line 1, column m: expected MAP"),
         ("r.jsonl", '{"\\ud800": 1}\n', "expected columns id, "),
     ],
 )

@@ -126,7 +126,8 @@ class TableContext:
     @cached_property
     def merge_engine(self) -> MergeEngine:
         """The table's merge engine. Raises UnsupportedOptionError."""
-        from pktable.merge.engine import engine_of  # brings Arrow's kernels, which metadata alone does not need
+        # Late, as it brings Arrow's kernels, which metadata alone does not need.
+        from pktable.merge.engine import engine_of
 
         return engine_of(self.schema.options)
 
@@ -198,6 +199,18 @@ class TableContext:
                     found=vector.max_position,
                 )
         return found
+
+    def deleted_counts(self, state: BucketState) -> dict[str, int]:
+        """Return how many positions of each live data file its vector deletes, without the files that have none.
+
+        The index manifest says so; where it was written without cardinalities, the vectors are read.
+        Raises CorruptFileError. Clauses: DV-2.
+        """
+        ranges = (state.index.ranges or ()) if state.index else ()
+        counts = {found.data_file: found.cardinality for found in ranges}
+        if None in counts.values():
+            counts = {name: vector.cardinality for name, vector in self.vectors(state).items()}
+        return {file.file_name: count for file in state.files if (count := counts.get(file.file_name))}
 
     def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
         """Return the vectors of an index file by data file, read anew. Raises CorruptFileError. Clauses: DVF-5."""

@@ -29,7 +29,8 @@ from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import kind_of
-from pktable.lsm.bucket import BucketChange, BucketId
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState
+from pktable.lsm.universal import Pick
 from pktable.run.local import CompactionTask, Query
 from pktable.store.new_files import NewFiles, remove_quietly
 
@@ -60,6 +61,22 @@ class Runner(Protocol):
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
     ) -> Iterator[BucketReport]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCompaction:
+    """What a compaction would do in one bucket: the files it takes, and the level their rows go to.
+
+    ``partition``: its directory, empty without partitions. ``files``, ``rows``, ``size_bytes``: of all files taken,
+    retractions and deleted rows included.
+    """
+
+    partition: str
+    bucket: int
+    files: int
+    rows: int
+    size_bytes: int
+    output_level: int
 
 
 @dataclass(slots=True)
@@ -100,21 +117,42 @@ class Stager:
         full: bool,
         cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> list[BucketChange]:
-        self._expect_same_keys(state)
         tasks = []
-        kind = kind_of(self.context.schema, self.context.root)
-        for identity in identities:
-            bucket = self.states.bucket(state, identity)
-            chosen = kind.choose_compaction(self.context, bucket, full=full)
-            if chosen is not None:
-                names = cached_rows.keys() & {file.file_name for file in chosen.files}
-                rows = {name: cached_rows[name] for name in names}
-                tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
+        for bucket, chosen in self._chosen(state, identities, full=full):
+            names = cached_rows.keys() & {file.file_name for file in chosen.files}
+            rows = {name: cached_rows[name] for name in names}
+            tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
         return (
             [change for change in self.runner.compact(self.context, tasks) if not change.empty]
             if tasks
             else []
         )
+
+    def _chosen(
+        self, state: TableState, identities: Iterable[BucketId], *, full: bool
+    ) -> Iterator[tuple[BucketState, Pick]]:
+        """Yield the buckets of ``identities`` that need a compaction, each with what to compact in it."""
+        self._expect_same_keys(state)
+        kind = kind_of(self.context.schema, self.context.root)
+        for identity in identities:
+            bucket = self.states.bucket(state, identity)
+            chosen = kind.choose_compaction(self.context, bucket, full=full)
+            if chosen is not None:
+                yield bucket, chosen
+
+    def planned(self, state: TableState, *, full: bool) -> list[PlannedCompaction]:
+        """Return what a compaction of ``state`` would compact, per bucket; nothing is done."""
+        return [
+            PlannedCompaction(
+                self.context.partition_path(bucket.place.partition),
+                bucket.place.bucket,
+                len(chosen.files),
+                sum(file.row_count for file in chosen.files),
+                sum(file.file_size for file in chosen.files),
+                chosen.output_level,
+            )
+            for bucket, chosen in self._chosen(state, state.files, full=full)
+        ]
 
     def _expect_same_keys(self, state: TableState) -> None:
         """Raise InvalidRequestError unless live files have the table's keys, in the buckets that the table has."""

@@ -16,16 +16,16 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError, InvalidRequestError, NotATableError, SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
 from pktable.bucket.read import live_record_count
 from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
-from pktable.catalog.read_plan import plan_read
+from pktable.catalog.read_plan import plan_read, uncompacted_row_count
 from pktable.catalog.retention import Expiry
-from pktable.catalog.schemas import create_schema, load_schemas
+from pktable.catalog.schemas import create_schema, find_schemas
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.check.findings import Progress
@@ -38,7 +38,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.inspect import list_files
 from pktable.predicate import parse
 from pktable.run.local import LocalRunner, Query
-from pktable.staging import Runner, StagedCompaction, StagedWrite, Stager
+from pktable.staging import PlannedCompaction, Runner, StagedCompaction, StagedWrite, Stager
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
@@ -103,13 +103,7 @@ class Table:
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, spark: SparkSession | None = None) -> Table:
         """Open an existing table, ours or Paimon's. Raises NotATableError, CorruptFileError."""
-        store, root = open_store(path)
-        schemas = load_schemas(store, TablePaths(root))
-        if not schemas:
-            raise NotATableError(
-                os.fspath(path), "a directory without one" if store.exists(root) else "nothing"
-            )
-        return cls(store, root, schemas, _runner(spark))
+        return cls(*find_schemas(path), _runner(spark))
 
     @property
     def schema(self) -> TableSchema:
@@ -152,6 +146,14 @@ class Table:
         state = self.stage_compaction(full=full).commit(str(uuid.uuid4()))
         return state.id if state else None
 
+    def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
+        """Return what `compact` with the same argument would compact now, per bucket. Changes nothing.
+
+        Reads metadata only. Raises InvalidRequestError as `compact` does. Clauses: CMP-1 to CMP-8.
+        """
+        self._require_writable()
+        return self._reading(lambda state, _: self._changer.planned(state, full=full), None)
+
     # Keeping and letting go
 
     def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
@@ -178,16 +180,21 @@ class Table:
         return found
 
     def expire_snapshots(
-        self, *, retain_last: int, older_than: int | str | datetime | None = None
+        self,
+        *,
+        retain_last: int,
+        older_than: int | str | datetime | None = None,
+        dry_run: bool = False,
     ) -> list[int]:
         """Expire the oldest snapshots and delete the files that then nothing needs; return the expired ids.
 
         The ``retain_last`` newest stay, and with ``older_than`` (as ``timestamp`` of `read`) all from the
         first one on that is not older. What a tag keeps can still be read by the tag.
+        ``dry_run``: return the ids that would expire, and change nothing.
         Raises InvalidRequestError. Clauses: CMT-16, CMT-17.
         """
         limit = None if older_than is None else _millis(older_than)
-        return self._expiry.expire(retain_last=retain_last, older_than=limit)
+        return self._expiry.expire(retain_last=retain_last, older_than=limit, dry_run=dry_run)
 
     def stage_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
@@ -279,6 +286,23 @@ class Table:
     def snapshots(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first."""
         return self._snapshots.retained()
+
+    def uncompacted_row_count(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | str | datetime | None = None,
+    ) -> int:
+        """Return how many rows of data files a default `read` leaves out because they are not compacted yet.
+
+        Retractions count as rows. Reads metadata only. Raises as `read` does. Clauses: RD-1, RD-3.
+        """
+
+        def work(state: TableState, context: TableContext) -> int:
+            return uncompacted_row_count(context, state)
+
+        return self._reading(work, snapshot, tag, timestamp)
 
     def files(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per live file: partition, bucket, level, name, counts, key and sequence ranges."""

@@ -5,11 +5,12 @@ Clauses: TBL-1, TBL-2, TBL-5, TBL-9, TBL-10, META-1.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import InvalidRequestError, NotATableError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
@@ -24,7 +25,19 @@ from pktable.format.types import (
     is_atomic,
     parse_columns,
 )
-from pktable.store.file_io import FileIO
+from pktable.store.file_io import FileIO, open_store
+
+
+def find_schemas(path: str | os.PathLike[str]) -> tuple[FileIO, str, dict[int, TableSchema]]:
+    """Return the store of the table at ``path``, its path there, and its schemas by id.
+
+    Raises NotATableError, CorruptFileError. Clauses: META-1.
+    """
+    store, root = open_store(path)
+    schemas = load_schemas(store, TablePaths(root))
+    if not schemas:
+        raise NotATableError(os.fspath(path), "a directory without one" if store.exists(root) else "nothing")
+    return store, root, schemas
 
 
 def load_schemas(store: FileIO, paths: TablePaths) -> dict[int, TableSchema]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, nu
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
+EPOCH = datetime(1970, 1, 1)
 LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
 ATTEMPTS = 20  # to win a race against expiries; each loss is a commit and an expiry of others
@@ -42,7 +44,7 @@ class SnapshotLog:
     def ids(self) -> list[int]:
         """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1."""
         for _ in range(ATTEMPTS):
-            found = self._listed()
+            found = self.listed()
             missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
             if missing is None:
                 # None at all, where there has been one: they came and went while the listing went on.
@@ -58,7 +60,8 @@ class SnapshotLog:
             )
         return found
 
-    def _listed(self) -> list[int]:
+    def listed(self) -> list[int]:
+        """Return the ids of the snapshot files that one listing shows, ascending, gaps and all."""
         names = self._store.list_names(self._paths.snapshots)
         return sorted(found for name in names if (found := numbered(name, SNAPSHOT)) is not None)
 
@@ -171,12 +174,19 @@ class SnapshotLog:
         return found
 
     def as_of(self, time_millis: int) -> Snapshot:
-        """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-10."""
+        """Return the latest snapshot not younger than ``time_millis`` since the epoch.
+
+        Raises SnapshotNotFoundError, with times as ISO text. Clauses: RD-10.
+        """
+        found: Snapshot | None = None
         for snapshot in reversed(self.ids()):
             found = self.read(snapshot)
             if found.time_millis <= time_millis:
                 return found
-        raise SnapshotNotFoundError(f"a snapshot at or before {time_millis} ms", self._retained())
+        since = f", the oldest of {_iso(found.time_millis)}" if found else ""
+        raise SnapshotNotFoundError(
+            f"a snapshot at or before {_iso(time_millis)}", f"{self._retained()}{since}"
+        )
 
     def put(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
         """Make ``snapshot`` the latest, or return False because its id is taken, or was until that one expired.
@@ -203,7 +213,7 @@ class SnapshotLog:
         """
         if snapshot.id > 1 and self._store.exists(self._paths.snapshot(snapshot.id - 1)):
             return False
-        if max(self._listed(), default=0) <= snapshot.id:
+        if max(self.listed(), default=0) <= snapshot.id:
             return False
         try:
             return not is_base_of(self.read(snapshot.id + 1))
@@ -228,5 +238,14 @@ class SnapshotLog:
         return int(text) if text.isdigit() and len(text) <= LONGEST_ID else None
 
     def _retained(self) -> str:
-        ids = self._listed()  # as they are: this is for a message about something else
+        ids = self.listed()  # as they are: this is for a message about something else
         return f"{ids[0]} to {ids[-1]}" if ids else "none"
+
+
+def _iso(time_millis: int) -> str:
+    """Return a time as ISO text in UTC; as a number where it lies beyond the year 9999 or before the year 1."""
+    try:
+        text = (EPOCH + timedelta(milliseconds=time_millis)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return f"{time_millis} ms"
+    return text.removesuffix(".000") + "Z"

@@ -149,21 +149,36 @@ def _refuse(why: str = "") -> Any:
     raise ValueError(why)
 
 
-def as_column(values: list[Any], field: Field, convert: Callable[[Any, DataType], Any]) -> pa.Array:
-    """Return a column of what ``convert`` makes of ``values``. Raises InvalidRequestError naming the row."""
+def as_column(
+    values: list[Any], field: Field, convert: Callable[[Any, DataType], Any], place: Callable[[int], str]
+) -> pa.Array:
+    """Return ``values``, each converted by ``convert``, as a column.
+
+    ``place``: where value i was read, for messages. Raises InvalidRequestError that names the place and the column.
+    """
+    arrow = to_arrow(field.type)
     converted = []
-    for row, value in enumerate(values, 1):
+    for i, value in enumerate(values):
         try:
             converted.append(None if value is None else convert(value, field.type))
         except (ValueError, ArithmeticError):  # an exponent may be too long for a Decimal
-            text = value if isinstance(value, str) else json.dumps(value, default=str)
-            raise InvalidRequestError(
-                f"row {row}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
-            ) from None
+            raise _misfit(value, field, place(i)) from None
     try:
-        return pa.array(converted, to_arrow(field.type))
-    except pa.ArrowException as error:
-        raise InvalidRequestError(f"column {field.name}: expected {field.type}: {error}") from None
+        return pa.array(converted, arrow)
+    except pa.ArrowException:
+        for i, value in enumerate(converted):
+            try:
+                pa.array([value], arrow)
+            except pa.ArrowException:
+                raise _misfit(values[i], field, place(i)) from None
+        raise
+
+
+def _misfit(value: Any, field: Field, place: str) -> InvalidRequestError:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return InvalidRequestError(
+        f"{place}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
+    )
 
 
 def _shortened(text: str) -> str:
