@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 SHARED = ("pktable_spec.vocabulary", "pktable_spec.options", "pktable_spec.errors")
 
 LAYERS: tuple[str, ...] = (
+    "pktable.retry",
     "pktable.format",
     "pktable.store",
     "pktable.datafile",
@@ -34,6 +35,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.run",
     "pktable.staging",
     "pktable.inspect",
+    "pktable.scan",
     "pktable.table",
     "pktable.replay",
     "pktable.cli",

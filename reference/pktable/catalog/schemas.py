@@ -28,16 +28,19 @@ from pktable.format.types import (
 from pktable.store.file_io import FileIO, open_store
 
 
-def find_schemas(path: str | os.PathLike[str]) -> tuple[FileIO, str, dict[int, TableSchema]]:
+def find_table(
+    path: str | os.PathLike[str], store: FileIO | None = None
+) -> tuple[FileIO, str, dict[int, TableSchema]]:
     """Return the store of the table at ``path``, its path there, and its schemas by id.
 
-    Raises NotATableError, CorruptFileError. Clauses: META-1.
+    ``store``: where the table is, instead of the store that ``path`` names. Raises NotATableError, CorruptFileError.
+    Clauses: META-1.
     """
-    store, root = open_store(path)
-    schemas = load_schemas(store, TablePaths(root))
+    found, root = open_store(path) if store is None else (store, os.fspath(path))
+    schemas = load_schemas(found, TablePaths(root))
     if not schemas:
-        raise NotATableError(os.fspath(path), "a directory without one" if store.exists(root) else "nothing")
-    return store, root, schemas
+        raise NotATableError(os.fspath(path), "a directory without one" if found.exists(root) else "nothing")
+    return found, root, schemas
 
 
 def load_schemas(store: FileIO, paths: TablePaths) -> dict[int, TableSchema]:

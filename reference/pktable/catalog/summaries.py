@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
+from pktable.catalog.catalog import Catalog
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader
-from pktable.catalog.table_metadata import TableMetadata
 from pktable.context import TableContext
 from pktable.format.metadata.snapshot import Snapshot
 
@@ -43,24 +43,24 @@ class SnapshotSummary:
     damage: CorruptFileError | None = None
 
 
-def history(table: TableMetadata) -> Iterator[SnapshotSummary]:
+def history(catalog: Catalog) -> Iterator[SnapshotSummary]:
     """Yield the retained snapshots, oldest first, and a missing one among them as one of which only the id is known.
 
     Damage is in the summaries; raises nothing for it. Clauses: CMT-1.
     """
-    for snapshot_id, gap in _ids(table.snapshots):
+    for snapshot_id, gap in _ids(catalog.snapshots):
         if gap is not None:
             yield SnapshotSummary(snapshot_id, damage=gap)
             continue
         try:
-            snapshot = table.snapshots.read(snapshot_id)
+            snapshot = catalog.snapshots.read(snapshot_id)
         except SnapshotNotFoundError:  # it expired since it was listed
             continue
         except CorruptFileError as error:
             yield SnapshotSummary(snapshot_id, damage=error)
             continue
-        summary = summarize(table.context, table.states, snapshot)
-        if summary.damage is None or table.snapshots.expired_error(snapshot) is None:
+        summary = summarize(catalog.context, catalog.states, snapshot)
+        if summary.damage is None or catalog.snapshots.expired_error(snapshot) is None:
             yield summary
 
 

@@ -22,16 +22,18 @@ from pktable.cli.output import Format
 from pktable.cli.progress import be_quiet
 
 if TYPE_CHECKING:
+    from pktable.catalog.catalog import Catalog
     from pktable.table import Table
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-LATE: Final[Mapping[str, str]] = {
-    "check": "Report every violated rule of a table, with its clause.",
-    "verify": "Run the verification suite, in a clone of the repository.",
-    "replay-git": "Replay a git history into a table and compare them.",
+CHECKS: Final = "pktable.cli.checks"
+LATE: Final[Mapping[str, tuple[str, str]]] = {
+    "check": (CHECKS, "Report every violated rule of a table, with its clause."),
+    "verify": (CHECKS, "Run the verification suite, in a clone of the repository."),
+    "replay-git": (CHECKS, "Replay a git history into a table and compare them."),
 }
-"""The commands that `pktable.cli.checks` declares, and how the list of commands describes them."""
+"""Commands by name: the module that declares each, and how the list of commands describes it."""
 
 NOISE: Final = re.compile(r" <(?:bool|float|int|path|str)>")
 MILLIS: Final = re.compile(r"-?[0-9]{1,18}")  # longer ones are no time that any table can hold
@@ -56,7 +58,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that ``args`` begin with, declared if it was not."""
         if args and args[0] in LATE:
-            import_module("pktable.cli.checks")
+            import_module(LATE[args[0]][0])
             self.commands[args[0]] = get_command(app).commands[args[0]]  # type: ignore[attr-defined]
         return super().resolve_command(ctx, args)
 
@@ -84,7 +86,7 @@ def _late() -> None:
     raise AssertionError("`Commands.resolve_command` puts the real command here")
 
 
-for _name, _line in LATE.items():
+for _name, (_, _line) in LATE.items():
     app.command(_name, short_help=_line)(_late)
 
 
@@ -169,6 +171,18 @@ def open_table(path: str, on_spark: bool = False) -> Table:
 
     table = Table.open(path)
     return Table.open(path, spark=spark_session()) if on_spark else table
+
+
+def open_catalog(path: str) -> Catalog:
+    """Open the metadata of a table, which is faster than all of it. Raises InvalidRequestError."""
+    from pktable.catalog.catalog import Catalog
+    from pktable.catalog.schemas import find_table
+
+    return Catalog(*find_table(path), clock=_no_clock)
+
+
+def _no_clock() -> int:
+    raise AssertionError("who opens a catalog alone commits nothing")
 
 
 def spark_session() -> Any:

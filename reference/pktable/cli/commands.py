@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pktable.table import Table
 
-__all__ = ["OnSpark", "TablePath", "app", "spark_session"]  # for the modules of other commands
+__all__ = ["OnSpark", "Output", "TablePath", "app", "spark_session"]  # for the modules of other commands
 
 
 @app.command()

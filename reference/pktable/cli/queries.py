@@ -17,6 +17,7 @@ from pktable.cli.app import (
     app,
     moment,
     names,
+    open_catalog,
     open_table,
 )
 from pktable.cli.commands import counted
@@ -85,7 +86,12 @@ def count(
 def _note_uncompacted(
     table: Table, snapshot: int | None, tag: str | None = None, timestamp: int | datetime | None = None
 ) -> None:
-    left_out = table.uncompacted_row_count(snapshot=snapshot, tag=tag, timestamp=timestamp)
+    from pktable.catalog.as_of import AsOf
+    from pktable.catalog.read_plan import uncompacted_row_count
+
+    left_out = table.catalog.read_as_of(
+        AsOf.given(snapshot, tag, timestamp), lambda state, context: uncompacted_row_count(context, state)
+    )
     if left_out:
         verb = "is" if left_out == 1 else "are"
         note(f"{counted(left_out, 'row')} {verb} not compacted yet and left out; use --fresh to include them")
@@ -96,12 +102,9 @@ def files(
     path: TablePath, snapshot: SnapshotId = None, output: Output = Format.TABLE, quiet: Quiet = False
 ) -> None:
     """List the live data files."""
-    from pktable.catalog.table_metadata import TableMetadata
-    from pktable.inspect import list_files
+    from pktable.inspect import Inspection
 
-    table = TableMetadata.open(path)
-    rows = table.at(snapshot, lambda context, state: list_files(context, table.states, state))
-    print_rows(rows, output)
+    print_rows(Inspection(open_catalog(path)).files(snapshot), output)
 
 
 @app.command()
@@ -114,9 +117,8 @@ def history(path: TablePath, output: Output = Format.TABLE, quiet: Quiet = False
     import pyarrow as pa
 
     from pktable.catalog import summaries
-    from pktable.catalog.table_metadata import TableMetadata
 
-    found = list(summaries.history(TableMetadata.open(path)))
+    found = list(summaries.history(open_catalog(path)))
     columns = {
         "snapshot": pa.array([one.id for one in found], pa.int64()),
         "kind": pa.array([one.kind for one in found], pa.string()),
