@@ -181,6 +181,58 @@ def test_what_no_type_can_hold_is_refused(tmp_path: Path, file: str, body: str, 
         rows_of(tmp_path / file, body)
 
 
+# Lines
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("id,v\n1,Rome\n1,Rome,x\n", "line 3: expected 2 columns, found 3"),
+        ("id,v\r\n1,Rome\r\n2\r\n", "line 3: expected 2 columns, found 1"),
+        ('id,v\n1,"a\n\nb"\n\n2,b,c\n', "line 6: expected 2 columns, found 3"),
+        ('id,v\n1,"a\n\nb"\n\nx,b\n', "line 6, column id: expected BIGINT, found 'x'"),
+        ("\n\nid,v\n\n1,a\nx,b\n", "line 6, column id: expected BIGINT, found 'x'"),
+        ("id\n1\n\nx\n", "line 4, column id: expected BIGINT, found 'x'"),
+        ("id,v\n1,a\n2,\udcff\n", "line 3: expected UTF-8 text"),
+        ("id,\udcff\n1,a\n", "line 1: expected UTF-8 text"),
+        ("", "expected a line of column names, found an empty file"),
+        ("\n\n", "expected a line of column names, found an empty file"),
+        ('id,v\n1,"' + "x" * 3_000_000 + '"\n2\n', "line 3: expected 2 columns, found 1"),
+        ('id,v\n1,"' + "x" * 300_000 + '"\nx,a\n', "line 3, column id: expected BIGINT, found 'x'"),
+    ],
+)
+def test_an_error_in_a_csv_file_names_the_line(tmp_path: Path, body: str, message: str) -> None:
+    path = tmp_path / "r.csv"
+    path.write_bytes(body.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InvalidRequestError) as caught:
+        read_rows(path, parse_columns(COLUMNS), None)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('\n{"id": 1}\n\n{"id": "x"}\n', "line 4, column id: expected BIGINT, found 'x'"),
+        ('{"id": 1}\n{"id": 1, "l": [300000000000]}\n', "line 2, column l: expected ARRAY<INT>, found '[30"),
+        ('{"id": 1}\n\n[]\n', "line 3: expected a JSON object, found '[]'"),
+        ('{"id": 1}\n{"v": "\udcff"}\n', "line 2: expected UTF-8 text"),
+    ],
+)
+def test_an_error_in_a_file_of_json_lines_names_the_line(tmp_path: Path, body: str, message: str) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(body.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InvalidRequestError) as caught:
+        read_rows(path, parse_columns(COLUMNS), None)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_a_file_that_is_not_parquet_is_refused_in_plain_words(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    path.write_bytes(b"PAR1 and no more PAR1")
+    with pytest.raises(InvalidRequestError, match="expected a Parquet file, found other or damaged bytes"):
+        read_rows(path, parse_columns(COLUMNS), None)
+
+
 # Sizes
 
 

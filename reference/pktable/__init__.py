@@ -31,13 +31,15 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
-    if name != "Table":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pktable.table import Table
+if not TYPE_CHECKING:  # type checkers know the name, and would take this as a promise of any name
 
-    globals()[name] = Table  # from now on found without this function
-    return Table
+    def __getattr__(name: str) -> Any:
+        if name != "Table":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from pktable.table import Table
+
+        globals()[name] = Table  # from now on found without this function
+        return Table
 
 
 def __dir__() -> list[str]:

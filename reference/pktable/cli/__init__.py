@@ -36,7 +36,7 @@ def main() -> NoReturn:
     codes = [FAILED]  # unless the command returns one
     atexit.register(_end, codes)  # the first to be registered is the last to run
     signal.signal(signal.SIGINT, before)
-    codes[0] = run(sys.argv[1:])
+    codes[0] = run(sys.argv[1:], own_process=True)
     sys.exit(codes[0])
 
 

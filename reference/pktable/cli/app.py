@@ -7,9 +7,11 @@ To start fast it imports neither Arrow nor Spark; a command imports what it need
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
@@ -35,15 +37,23 @@ LATE: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Commands by name: the module that declares each, and how the list of commands describes it."""
 
+OWN_PROCESS: Final = "own process"
+"""Key of the context's object where the process runs nothing but the command."""
+
 NOISE: Final = re.compile(r" <(?:bool|float|int|path|str)>")
 MILLIS: Final = re.compile(r"-?[0-9]{1,18}")  # longer ones are no time that any table can hold
 
 
 class Command(TyperCommand):
-    """A command whose help names no Python types."""
+    """A command whose help names no Python types, and which leaves pandas out where it has the process to itself."""
 
     def get_help(self, ctx: Any) -> str:
         return _without_noise(super().get_help(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        if OWN_PROCESS in ctx.find_root().obj and not ctx.params.get("spark"):
+            _leave_pandas_out()
+        return super().invoke(ctx)
 
 
 class Commands(TyperGroup):
@@ -76,6 +86,29 @@ app = App(
     rich_markup_mode=None,  # plain help: it needs no library, and no box breaks its lines
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _leave_pandas_out() -> None:
+    """Keep Arrow from importing pandas, as it does at the first array, only to see whether it was given a Series.
+
+    It looks for pandas once. Whoever imports pandas afterwards gets it. With Spark, Arrow does need pandas.
+    """
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _WithoutPandas)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(_WithoutPandas)
+
+
+class _WithoutPandas(MetaPathFinder):
+    """A finder, to be asked first, of an environment that has no pandas."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: Any, target: Any = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
 
 
 def _without_noise(text: str) -> str:

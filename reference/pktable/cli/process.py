@@ -13,6 +13,7 @@ import typer
 from pktable_spec.errors import InvalidRequestError, PkTableError
 
 from pktable.cli import progress, queries  # noqa: F401  (its commands join the others)
+from pktable.cli.app import OWN_PROCESS
 from pktable.cli.codes import FAILED, FINE, INTERRUPTED, MISTAKEN
 from pktable.cli.commands import app
 from pktable.cli.output import ReaderGoneError
@@ -20,13 +21,18 @@ from pktable.cli.output import ReaderGoneError
 UsageProblem: Any = typer.BadParameter.__mro__[2]  # the base of all complaints about arguments
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code. Raises nothing that a user can cause."""
+def run(arguments: Sequence[str], *, own_process: bool = False) -> int:
+    """Run a command and return its exit code. Raises nothing that a user can cause.
+
+    ``own_process``: nothing but the command runs in this process.
+    """
     progress.be_quiet(False)
     try:
-        code = app(args=list(arguments), prog_name="pktable", standalone_mode=False)
+        known = {OWN_PROCESS: True} if own_process else {}
+        code = app(args=list(arguments), prog_name="pktable", standalone_mode=False, obj=known)
         _flush()
-        return int(code or FINE)
+        # Typer turns an interrupt into this code, and says nothing.
+        return _complain("interrupted", INTERRUPTED) if code == INTERRUPTED else int(code or FINE)
     except InvalidRequestError as error:
         return _complain(str(error), MISTAKEN)
     except PkTableError as error:
