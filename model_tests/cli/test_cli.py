@@ -356,7 +356,7 @@ def test_without_java_spark_is_refused_in_one_line(place: Path, tmp_path: Path, 
 
 
 def test_without_its_packages_spark_connect_is_refused_in_one_line(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "grpc.py").write_text("raise ImportError")  # beside the script, so found first
+    (tmp_path / "grpc.py").write_text("raise ImportError")  # next to the script, so found first
     script = tmp_path / "script.py"
     script.write_text("from pktable.cli import main\nmain()\n")
     running = process("count", place, "--spark", program=[script], SPARK_REMOTE="sc://127.0.0.1")

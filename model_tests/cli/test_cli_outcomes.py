@@ -1,4 +1,4 @@
-"""What commands say of what they did: objects with stable names, dry runs, notes, and messages a user can act on."""
+"""The reports of commands: objects with stable names, dry runs, notes, progress, and messages a user can act on."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_an_expiry_does_what_its_dry_run_says(table: Table) -> None:
     assert table.expire_snapshots(retain_last=3) == planned
 
 
-@covers("CMP-7")
+@covers("CMP-3")
 def test_a_compaction_takes_what_its_dry_run_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = Table.create(
         tmp_path / "parts",
@@ -192,7 +192,7 @@ def test_a_dry_run_refuses_what_the_write_would_refuse(
 # Notes
 
 
-@covers("RD-3")
+@covers("RD-1", "RD-3")
 def test_rows_that_a_default_read_leaves_out_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,7 +236,7 @@ def test_errors_are_printed_however_quiet(tmp_path: Path, capsys: pytest.Capture
 # Messages in the user's terms
 
 
-@covers("RD-10")
+@covers("RD-17")
 def test_a_time_before_the_first_snapshot_is_answered_as_a_time(
     table: Table, capsys: pytest.CaptureFixture[str]
 ) -> None:

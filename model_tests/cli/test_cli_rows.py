@@ -247,7 +247,7 @@ def test_a_row_may_be_longer_than_a_block(tmp_path: Path, before: int) -> None:
     assert [(row["id"], row["v"]) for row in rows_of(tmp_path / "r.csv", "id,v\n" + body)] == rows
 
 
-# Row kinds, byte order marks
+# Row kinds, BOMs
 
 
 def test_row_kinds_may_be_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

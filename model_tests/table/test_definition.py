@@ -17,7 +17,7 @@ def files_under(path: Path) -> set[str]:
     return {str(found.relative_to(path)) for found in path.rglob("*")}
 
 
-@covers("TBL-1")
+@covers("TBL-1", "TBL-12", "TBL-16")
 @pytest.mark.parametrize(
     ("columns", "keys", "partitions", "message"),
     [
@@ -86,7 +86,7 @@ def test_the_greatest_integer_of_java_is_one(tmp_path: Path) -> None:
     assert Table.create(tmp_path, "k INT", primary_key=["k"], options=options).schema.options == options
 
 
-@covers("TBL-3", "META-1")
+@covers("TBL-3")
 def test_a_table_that_gives_no_number_of_buckets_is_not_ours_to_write(tmp_path: Path) -> None:
     """Paimon takes such a table to have a growing number of buckets, so `Table.create` always gives one."""
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"])
@@ -101,7 +101,19 @@ def test_a_table_that_gives_no_number_of_buckets_is_not_ours_to_write(tmp_path: 
         other.upsert(pa.table({"k": [2], "v": [2]}))
 
 
-@covers("TBL-10")
+@covers("LSM-9")
+@pytest.mark.parametrize(("options", "deepest"), [({}, 3), ({"num-levels": "6"}, 5)])
+def test_a_table_has_one_level_more_than_the_trigger_unless_it_says_otherwise(
+    tmp_path: Path, options: dict[str, str], deepest: int
+) -> None:
+    trigger = {"num-sorted-run.compaction-trigger": "3"}
+    table = Table.create(tmp_path, "k INT", primary_key=["k"], options=trigger | options)
+    table.upsert(pa.table({"k": [1]}))
+    table.compact(full=True)
+    assert table.files().column("level").to_pylist() == [deepest]
+
+
+@covers("TBL-17")
 def test_a_bucket_key_outside_the_primary_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="bucket-key"):
         Table.create(tmp_path / "t", "k INT, v INT", primary_key=["k"], options={"bucket-key": "v"})
@@ -120,7 +132,7 @@ def test_a_path_that_is_no_table_is_refused(tmp_path: Path) -> None:
         Table.open(tmp_path / "absent")
 
 
-@covers("TBL-2", "TBL-8", "TBL-4")
+@covers("TBL-2", "TBL-13", "TBL-8")
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -42,7 +42,7 @@ def content(table: Table, **arguments: Any) -> dict[tuple[str, int], str]:
     return found
 
 
-@covers("TBL-6", "LSM-5", "DV-6", "RD-1", "RD-3", "RD-12")
+@covers("TBL-6", "LSM-5", "LSM-10", "DV-6", "RD-1", "RD-15", "RD-3", "RD-12")
 def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table) -> None:
     drawn = random.Random(1)
     expected: dict[tuple[str, int], str] = {}
@@ -67,7 +67,7 @@ def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table)
     assert table.count() == len(expected)
 
 
-@covers("TBL-2", "TBL-8", "RD-11", "CMT-12")
+@covers("TBL-13", "TBL-8", "RD-11", "CMT-12")
 def test_what_fails_on_an_executor_is_raised_as_what_it_was(table: Table) -> None:
     rows = pa.table({"p": ["a"] * 9, "k": pa.array(range(9), pa.int32()), "v": ["x" * 40] * 9})
     table.upsert(rows)

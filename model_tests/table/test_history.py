@@ -55,7 +55,7 @@ def damaged(table: Table) -> dict[int, str]:
     }
 
 
-@covers("DV-2", "CMT-4")
+@covers("CMT-4", "DVF-13")
 def test_the_numbers_are_those_of_files_and_vectors(table: Table) -> None:
     found = summaries(table)
     assert [one.id for one in found] == list(range(1, 9))
@@ -74,7 +74,7 @@ def test_the_numbers_are_those_of_files_and_vectors(table: Table) -> None:
     assert found[-1].deleted_rows
 
 
-@covers("DV-2")
+@covers("DVF-13")
 def test_no_vector_and_no_data_file_is_read(table: Table) -> None:
     store = Recording()
     found = list(history(Table.open(table.path, store=store).catalog))
@@ -84,7 +84,7 @@ def test_no_vector_and_no_data_file_is_read(table: Table) -> None:
     assert read == {"manifest", "schema", "snapshot"}
 
 
-@covers("DV-2")
+@covers("DVF-13")
 def test_vectors_are_counted_where_the_index_manifest_gives_no_cardinalities(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,8 +158,9 @@ def test_a_damaged_manifest_hides_the_numbers_it_holds(
     assert len(hidden) < len(whole)
 
 
-@covers("RD-10")
-def test_a_snapshot_that_expires_meanwhile_is_left_out(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_expires_during_the_listing_is_left_out(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     catalog = Table.open(table.path).catalog
     read = catalog.manifests.read_list
 

@@ -1,4 +1,4 @@
-"""What a snapshot is made of, as Arrow tables: data files, buckets, deletion vectors, records.
+"""The parts of a snapshot as Arrow tables: data files, buckets, deletion vectors, records.
 
 For people, checkers and tests. Partitions are spelled as directories, keys as text.
 

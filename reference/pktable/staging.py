@@ -7,10 +7,10 @@ A write:
 3. The files are committed as an APPEND snapshot, then the compaction as a COMPACT snapshot.
 
 So a failure before the commits leaves the table as it was. Two races are possible. If another write took our
-sequence numbers, our rows are renumbered and step 2 is repeated (CMT-10, CMT-18). If another commit changed what a
+sequence numbers, our rows are renumbered and step 2 is repeated (CMT-24, CMT-33). If another commit changed what a
 compaction was planned on, that compaction is discarded and planned again on the latest snapshot (CMT-14).
 
-Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMP-17.
+Clauses: CMT-2, CMT-12, CMT-14, CMT-20, CMT-24, CMT-25, CMT-33, CMP-17.
 """
 
 from __future__ import annotations
@@ -141,7 +141,10 @@ class Stager:
                 yield bucket, chosen
 
     def _expect_same_keys(self, state: TableState) -> None:
-        """Raise InvalidRequestError unless live files have the table's keys and its number of buckets."""
+        """Raise InvalidRequestError unless live files have the table's keys and its number of buckets.
+
+        Clauses: META-41, TBL-18.
+        """
         self.context.expect_keys(file for live in state.files.values() for file in live)
         if state.bucket_counts - {self.context.options.bucket}:
             raise InvalidRequestError(
@@ -180,7 +183,7 @@ class StagedWrite:
     def commit(self, commit_id: CommitId) -> TableState:
         """Make the write visible and return the state after it.
 
-        Raises CommitConflictError; its text says whether the rows are committed. Clauses: CMT-2, CMT-10.
+        Raises CommitConflictError; its text says whether the rows are committed. Clauses: CMT-2, CMT-24, CMT-33.
         """
         try:
             state = self.commit_append(commit_id)
@@ -208,7 +211,8 @@ class StagedWrite:
     def commit_append(self, commit_id: CommitId) -> TableState:
         """Commit the rows alone, as an APPEND snapshot, and return the state after it; the compaction stays staged.
 
-        Raises CommitConflictError if other writers took the sequence numbers again and again. Clauses: CMT-10, CMT-18.
+        Raises CommitConflictError if other writers took the sequence numbers again and again.
+        Clauses: CMT-10, CMT-18, CMT-24.
         """
         committer, total_buckets = self.stager.committer, self.stager.context.options.bucket
 
@@ -229,7 +233,10 @@ class StagedWrite:
             ) from None
 
     def _renumber(self, state: TableState) -> None:
-        """Give the rows sequence numbers above those of ``state``, and plan the compaction on it. Clauses: CMT-10."""
+        """Give the rows sequence numbers above those of ``state``, and plan the compaction on it.
+
+        Clauses: CMT-24, CMT-33.
+        """
         context, again = self.stager.context, next_sequences(state)
         self._discard_changes()
         old = list(self.new.paths)
@@ -317,7 +324,7 @@ class StagedCompaction:
 
 
 def next_sequences(state: TableState) -> dict[BucketId, int]:
-    """Return per bucket the first sequence number above all of its live files. Clauses: LSM-5."""
+    """Return per bucket the first sequence number above all of its live files. Clauses: LSM-10."""
     return {
         bucket_id: max(file.max_sequence_number for file in files) + 1
         for bucket_id, files in state.files.items()

@@ -88,7 +88,7 @@ class Table:
         * ``store``, ``spark``, ``runner``: as in `open`.
 
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
-        Clauses: TBL-1, TBL-9, META-1.
+        Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
         found, root = open_store(path) if store is None else (store, os.fspath(path))
         create_schema(
@@ -159,7 +159,7 @@ class Table:
         ``rows``: a pyarrow.Table, or a Spark DataFrame if the table has a session. Of rows with equal keys the last
         one decides. Returns the id of the snapshot after the write, None if there were no rows.
         Raises InvalidRequestError before anything is written, CommitConflictError.
-        Clauses: TBL-6, TBL-8, TBL-11, CMT-2.
+        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2.
         """
         return self._write(rows, ChangeKind(RowKind.INSERT))
 
@@ -187,7 +187,7 @@ class Table:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
-        Clauses: CMP-1 to CMP-8.
+        Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
         """
         state = self.stage_compaction(full=full).commit(_new_commit())
         return state.id if state else None
@@ -203,7 +203,10 @@ class Table:
     def stage_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
     ) -> StagedWrite | None:
-        """Do the data work of a write without committing it; None if there are no rows. Clauses: CMT-12."""
+        """Do the data work of a write without committing it; None if there are no rows.
+
+        Clauses: CMT-12, CMT-20.
+        """
         self._require_writable()
         context = self.catalog.context
         only = context.options.write_only if write_only is None else write_only
@@ -213,14 +216,17 @@ class Table:
         )
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
-        """Do the data work of a compaction without committing it. Clauses: CMT-12."""
+        """Do the data work of a compaction without committing it. Clauses: CMT-12, CMT-20."""
         self._require_writable()
         return self.catalog.read_as_of(
             LATEST, lambda state, _: self.stager.compact(state, list(state.files), full=full)
         )
 
     def _require_writable(self) -> None:
-        """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening."""
+        """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.
+
+        Clauses: META-48, TBL-9, TBL-19.
+        """
         context = self.catalog.context
         context.options.require_writable()
         newer = context.paths.schema(self.schema.id + 1)
@@ -239,7 +245,7 @@ class Table:
         """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
 
         Raises InvalidRequestError if the name is taken or not allowed, or there is no snapshot yet;
-        SnapshotNotFoundError. Clauses: CMT-17.
+        SnapshotNotFoundError. Clauses: CMT-17, CMT-32.
         """
         found = self.catalog.snapshots.latest_id() if snapshot is None else snapshot
         if found is None:
@@ -247,7 +253,10 @@ class Table:
         self.catalog.expiry.make_tag(name, found)
 
     def delete_tag(self, name: str) -> None:
-        """Delete a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        """Delete a tag, and the files that only it kept. Raises SnapshotNotFoundError.
+
+        Clauses: CMT-17, CMT-31.
+        """
         self.catalog.expiry.drop_tag(name)
 
     def tags(self) -> dict[str, Snapshot]:
@@ -270,7 +279,7 @@ class Table:
         The ``retain_last`` newest snapshots stay. With ``older_than`` (a time, as ``timestamp`` of `scan`) the first
         snapshot that is not older stays, and all after it. A snapshot that a tag keeps can still be read by the tag.
         ``dry_run``: return the ids that would expire, and change nothing.
-        Raises InvalidRequestError. Clauses: CMT-16, CMT-17.
+        Raises InvalidRequestError. Clauses: CMT-16, CMT-26 to CMT-31.
         """
         limit = None if older_than is None else millis_of(older_than)
         return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit, dry_run=dry_run)
@@ -299,7 +308,7 @@ class Table:
         * ``columns``: names, in the order wanted. ``limit``: at most so many rows, any of them.
 
         Raises InvalidRequestError here or when rows are asked for; SnapshotNotFoundError and CorruptFileError then.
-        Clauses: RD-1 to RD-14.
+        Clauses: RD-1 to RD-22.
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
         names = None if columns is None else tuple(columns)
@@ -331,7 +340,7 @@ class Table:
     def count(self, **options: Unpack[ReadOptions]) -> int:
         """Return the number of rows of a read, from metadata alone where nothing is merged. ``options``: of `scan`.
 
-        Clauses: RD-1.
+        Clauses: RD-1, RD-15.
         """
         return self.scan(**options).count()
 

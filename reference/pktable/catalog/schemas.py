@@ -1,6 +1,6 @@
 """Schema files: define a table, find the schemas of one.
 
-Clauses: TBL-1, TBL-2, TBL-5, TBL-9, TBL-10, META-1.
+Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
@@ -25,6 +25,7 @@ from pktable.format.types import (
     is_atomic,
     parse_columns,
 )
+from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 
 
@@ -39,7 +40,7 @@ def find_table(
     found, root = open_store(path) if store is None else (store, os.fspath(path))
     schemas = load_schemas(found, TablePaths(root))
     if not schemas:
-        raise NotATableError(os.fspath(path), "a directory without one" if found.exists(root) else "nothing")
+        raise not_a_table(found, root, os.fspath(path))
     return found, root, schemas
 
 
@@ -94,7 +95,10 @@ def _fields(columns: str | pa.Schema, primary_key: Sequence[str]) -> tuple[Field
 
 
 def _check(schema: TableSchema) -> None:
-    """Raise InvalidRequestError unless ``schema`` defines a table we can write. Clauses: TBL-1, TBL-9, TBL-10."""
+    """Raise InvalidRequestError unless ``schema`` defines a table we can write.
+
+    Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.
+    """
     names = [field.name for field in schema.fields]
     options = parse_options(schema.options)
     options.require_writable()

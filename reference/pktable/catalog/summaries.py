@@ -8,7 +8,7 @@ For each snapshot file that a listing shows:
 
 No data file is read, and a DV index file only where the index manifest gives no cardinalities.
 
-Clauses: CMT-1, CMT-4, DV-2, RD-10.
+Clauses: CMT-1, CMT-4, DVF-13.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _ids(snapshots: SnapshotLog) -> Iterator[tuple[int, CorruptFileError | None]
 def summarize(context: TableContext, states: StateLoader, snapshot: Snapshot) -> SnapshotSummary:
     """Return ``snapshot`` in numbers. Raises nothing for damage, which the summary names.
 
-    Clauses: CMT-4, DV-2.
+    Clauses: CMT-4, DVF-13.
     """
     known = SnapshotSummary(
         snapshot.id, snapshot.commit_kind, snapshot.time_millis, snapshot.total_record_count

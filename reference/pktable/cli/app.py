@@ -91,7 +91,7 @@ app = App(
 def _leave_pandas_out() -> None:
     """Keep Arrow from importing pandas, as it does at the first array, only to see whether it was given a Series.
 
-    It looks for pandas once. Whoever imports pandas afterwards gets it. With Spark, Arrow does need pandas.
+    Arrow looks for pandas once, so others can still import it. Spark needs an Arrow that knows pandas.
     """
     import pyarrow as pa
 

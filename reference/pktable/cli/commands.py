@@ -46,7 +46,7 @@ def create(
             "--option",
             "-o",
             metavar="NAME=VALUE",
-            help="Table option; repeatable. `pktable options` lists them.",
+            help="Table option, repeatable; `pktable options` lists them.",
         ),
     ] = None,
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Comment of the table.")] = "",

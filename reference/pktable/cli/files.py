@@ -145,7 +145,7 @@ def _jsonl(path: Path, known: Mapping[str, Field]) -> pa.Table:
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     try:
-        with path.open(encoding="utf-8-sig") as file:  # with a byte order mark, as in CSV, or without
+        with path.open(encoding="utf-8-sig") as file:  # a BOM is allowed, as in CSV
             for number, line in enumerate(file, 1):
                 if line.strip():
                     rows.append(_json_object(line, f"{path}: line {number}"))

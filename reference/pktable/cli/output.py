@@ -1,4 +1,4 @@
-"""What commands print on standard output: a table for people, JSON lines and CSV for programs."""
+"""The results of commands on standard output: a table for people, JSON lines and CSV for programs."""
 
 from __future__ import annotations
 

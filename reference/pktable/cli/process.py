@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from pktable_spec.errors import InvalidRequestError, PkTableError
 
-from pktable.cli import progress, queries  # noqa: F401  (its commands join the others)
+from pktable.cli import options, progress, queries  # noqa: F401  (their commands join the others)
 from pktable.cli.app import OWN_PROCESS
 from pktable.cli.codes import FAILED, FINE, INTERRUPTED, MISTAKEN
 from pktable.cli.commands import app

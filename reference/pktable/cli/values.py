@@ -2,10 +2,10 @@
 
 FLOAT and DOUBLE are JSON numbers, but NaN and the infinities are strings; DECIMAL is a string with all its
 digits; DATE and the timestamps are ISO strings, instants with a Z; bytes are base64; a MAP is a list of
-pairs. As text a nested value is its JSON. What is written is read back as the same value.
+pairs. As text a nested value is its JSON. Every value that is written this way is read back as the same value.
 
-Read back are two forms more, which say the same: a MAP as an object, its names spelling the keys as text does,
-and a ROW without the fields that are null. Any other shape is refused, never taken apart.
+Two more forms are read: a MAP as an object, whose names are the keys as text, and a ROW without the fields that
+are null. Any other shape is refused.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def from_json(value: Any, t: DataType) -> Any:
 
 
 def _nested_from_json(value: Any, t: DataType) -> Any:
-    """Return the parts of ``value``. What has another shape is refused: taken apart it would be another value."""
+    """Return the parts of ``value``. Another shape is refused: read part by part it would be another value."""
     kinds = [child.type for child in t.children]
     if t.root == "ARRAY" and isinstance(value, list):
         return [from_json(one, kinds[0]) for one in value]

@@ -5,7 +5,7 @@ has one child, a MAP two, a ROW its fields. Values of the atomic types are plain
 the timestamps are nanoseconds since the epoch, whatever unit the column has, so that all of them compare
 with ``<``.
 
-Clauses: META-1.
+Clauses: META-19.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class DataType:
     def to_json(self) -> object:
         """Return the type as a schema file holds it: text, or an object for ARRAY, MAP and ROW.
 
-        Clauses: META-1.
+        Clauses: META-19.
         """
         if self.root not in NESTED:
             return str(self)
@@ -121,7 +121,7 @@ def is_atomic(t: DataType) -> bool:
 def parse_type(json_or_sql: object) -> DataType:
     """Return the type that a schema file or SQL text spells. Raises InvalidRequestError.
 
-    Clauses: META-1.
+    Clauses: META-19.
     """
     if isinstance(json_or_sql, str):
         return _from_parsed(type_text.parse_type(json_or_sql), iter(range(1 << 31)))

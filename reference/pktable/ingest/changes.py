@@ -1,6 +1,6 @@
 """The caller's rows, checked and brought to the table's columns before anything is written.
 
-Clauses: TBL-2, TBL-4, TBL-8.
+Clauses: TBL-4, TBL-8, TBL-13.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def as_changes(
 ) -> tuple[pa.Table, npt.NDArray[np.int8]]:
     """Return ``rows`` in the table's columns and types, and their row kinds (0..3), row for row.
 
-    Raises InvalidRequestError. Clauses: TBL-2, TBL-4, TBL-8.
+    Raises InvalidRequestError. Clauses: TBL-4, TBL-8, TBL-13.
     """
     if not isinstance(rows, pa.Table):
         raise InvalidRequestError(
@@ -57,7 +57,7 @@ def as_changes(
 def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """Return ``rows`` with exactly the table's columns and types, in the table's order.
 
-    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-2, TBL-8.
+    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-8, TBL-13.
     """
     names = [field.name for field in schema.fields]
     _expect_names(rows.column_names, names)
@@ -71,7 +71,7 @@ def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
 def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """Return retractions for ``rows`` of primary-key columns: all columns, the others empty.
 
-    Raises InvalidRequestError. Clauses: TBL-2, TBL-4.
+    Raises InvalidRequestError. Clauses: TBL-4, TBL-13.
     """
     _expect_names(rows.column_names, list(schema.primary_keys))
     columns = []

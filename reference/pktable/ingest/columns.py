@@ -4,7 +4,7 @@ What Arrow casts is checked by type before, since it also parses, and by value a
 Two things Arrow never checks: that strings are UTF-8, and that there is no null inside of a value whose type
 has none. What lies outside of a slice, or under a null, is nobody's and is not looked at.
 
-Clauses: TBL-2, TBL-8.
+Clauses: TBL-8, TBL-13, MRG-7.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INTEGER_DIGITS = 20  # of the greatest unsigned integer
 def conform_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     """Return ``values`` in the type of ``field``, row for row.
 
-    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-2, TBL-8.
+    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-8, TBL-13.
     """
     wanted = to_arrow(field.type)
     if values.type != wanted:
@@ -118,7 +118,10 @@ def _declared(values: pa.Array, t: DataType) -> pa.Array:
 
 
 def conform_key_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    """Return a column of the primary key, every NaN as the one NaN: they are one key, in one bucket. Clauses: MRG-5."""
+    """Return a column of the primary key, every NaN as the one NaN: they are one key, in one bucket.
+
+    Clauses: MRG-7, TBL-10.
+    """
     column = conform_column(values, field)
     if field.type.root not in FLOATS:
         return column

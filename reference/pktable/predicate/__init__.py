@@ -9,7 +9,7 @@ timestamps may be given as plain text, which is UTC where it names no zone.
 The subtle case is what Arrow and Spark do differently: it is either brought in line (NaN, the zeros, LIKE,
 doubles of decimals) or refused (quotients of decimals, casts of text, instants against wall-clock time).
 
-Clauses: RD-6, RD-8.
+Clauses: RD-6, RD-8, RD-16.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def to_arrow(predicate: Predicate, arrow_schema: pa.Schema) -> pc.Expression:
 def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> bool:
     """Return False only if no row within ``ranges`` satisfies the condition.
 
-    A column without a range, or without a bound, may hold anything. Clauses: RD-8.
+    A column without a range, or without a bound, may hold anything. Clauses: RD-8, RD-16.
     """
     return may_hold(predicate.root, ranges)
 

@@ -5,7 +5,7 @@ file system gives it by linking a finished temporary file to the final name; HDF
 not overwrite. Object stores that pyarrow reaches offer no such operation to it, so tables there can be
 read but not committed to: `put_if_absent` refuses instead of losing snapshots.
 
-Clauses: CMT-1.
+Clauses: CMT-19.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The records are those of the Avro files, times as milliseconds. Neither format checks every byte; what the
 libraries object to, and a number of records other than the footer's, is damage.
 
-Clauses: META-3, RD-11.
+Clauses: META-22, META-23, RD-11.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 def decode_columnar(data: bytes, at: str) -> list[dict[str, Any]] | None:
     """Return the records of an ORC or Parquet file, in order; None if ``data`` is neither.
 
-    Raises CorruptFileError. Clauses: META-3.
+    Raises CorruptFileError. Clauses: META-22, META-23.
     """
     orc = data.startswith(ORC_MAGIC)
     if not orc and not data.startswith(PARQUET_MAGIC):
