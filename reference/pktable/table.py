@@ -35,6 +35,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
+from pktable.merge.engine import engine_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -240,6 +241,7 @@ class Table:
         """
         context = self.catalog.context
         context.options.require_writable()
+        engine_of(self.schema.options)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(
