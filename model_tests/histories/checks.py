@@ -37,6 +37,11 @@ class CheckFailed(AssertionError):  # noqa: N818 -- a finding, not an error of t
         return f"{self.check}: {self.message} [{', '.join(self.clauses)}]"
 
 
+def message_of(failure: BaseException) -> str:
+    """Return a failure as text: a check with its name and clauses, another error with its type."""
+    return str(failure) if isinstance(failure, CheckFailed) else f"{type(failure).__name__}: {failure}"
+
+
 class _NotAsItMustBe(Exception):  # noqa: N818
     """The message of `fail`, on its way to the check that is running."""
 

@@ -106,7 +106,7 @@ class Expectations:
         self.written(changes, write_only=write_only)
 
     @check
-    @covers("CMT-2", "CMT-18", "CMP-17")
+    @covers("CMT-2", "CMT-18", "CMT-33", "CMP-17")
     def written(
         self, changes: Sequence[Change], *, write_only: bool, planned_on: Layout | None = None
     ) -> None:
@@ -141,7 +141,7 @@ class Expectations:
         self.both_writes_are_there(base, first, second)
 
     @check
-    @covers("LSM-4", "CMT-2")
+    @covers("LSM-4", "LSM-8", "CMT-2")
     def both_writes_are_there(self, base: Layout, *writes: Sequence[Change]) -> None:
         """Check that each write made a snapshot, whatever their sequence numbers."""
         new = self.new_snapshots()
@@ -150,7 +150,7 @@ class Expectations:
         for layout, changes in zip(new, writes, strict=True):
             self.appended(layout, changes, numbered_on=base)
 
-    @covers("DV-15")
+    @covers("DV-15", "DV-18", "RD-22")
     def enable_vectors(self) -> None:
         """Switch deletion vectors on. Rows that were superseded before have no vector, and must not be read."""
         assert isinstance(self.table, SuffersFaults)
@@ -185,7 +185,7 @@ class Expectations:
             fail(f"level 0 is left in {left}")
 
     @check
-    @covers("CMP-7", "DV-13")
+    @covers("CMP-7", "CMP-22", "DV-13")
     def no_vector_is_left(self) -> None:
         """A full compaction leaves no deletion vector."""
         if self.latest.vectors:
@@ -231,7 +231,7 @@ class Expectations:
             fail(f"live at two levels: {twice}")
 
     @check
-    @covers("CMT-2", "CMT-12")
+    @covers("CMT-2", "CMT-12", "CMT-20", "CMT-25")
     def nothing_was_committed(self) -> None:
         """Check that what was staged, abandoned or refused made no snapshot."""
         new = self.new_snapshots()
@@ -241,7 +241,7 @@ class Expectations:
     # ---------------------------------------------------------------- a write
 
     @check
-    @covers("LSM-5", "LSM-2", "TBL-3", "TBL-6", "CMT-2", "DV-14")
+    @covers("LSM-5", "LSM-10", "LSM-2", "TBL-3", "TBL-6", "CMT-2", "CMT-6", "DV-14")
     def appended(
         self, layout: Layout, changes: Sequence[Change], *, numbered_on: Layout | None = None
     ) -> None:
@@ -282,7 +282,7 @@ class Expectations:
         return expected_compactions(base, self.options, full=full, without_vector=self.without_vector)
 
     @check
-    @covers("CMP-3", "CMT-2")
+    @covers("CMP-3", "CMT-2", "CMT-21")
     def compacted(self, new: Sequence[Layout], base: Layout, *, full: bool, among: set[BucketId]) -> None:
         """Check at most one COMPACT snapshot against what was expected of ``base``.
 
@@ -306,6 +306,8 @@ class Expectations:
 
     @check
     @covers("CMP-1", "CMP-2", "CMP-4", "CMP-5", "CMP-6", "CMP-7", "CMP-8", "CMP-9", "CMP-10", "CMP-11")
+    @covers("CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-22", "CMP-23", "CMP-24", "CMP-25", "CMP-27")
+    @covers("DV-17", "TBL-14")
     def compaction_took_the_pick(
         self, layout: Layout, expected: Mapping[BucketId, ExpectedCompaction]
     ) -> set[BucketId]:
@@ -352,7 +354,7 @@ class Expectations:
         self.layouts.append(layout)
 
     def visible_rows(self, layout: Layout) -> frozenset[Row]:
-        """Return the rows of a default read with deletion vectors: those compacted. Clauses: RD-1, RD-2."""
+        """Return the rows of a default read with deletion vectors: those compacted. Clauses: RD-2, RD-15."""
         oldest: dict[BucketId, int] = {}
         for key, file in layout.files.items():
             if file.level == 0:
@@ -360,7 +362,7 @@ class Expectations:
         return frozenset(self.meaning.absorbed_rows(layout.id, oldest))
 
     @check
-    @covers("DV-1", "DV-2", "DV-3", "DV-4", "DV-5", "DV-10")
+    @covers("DV-1", "DV-2", "DV-3", "DV-4", "DV-5", "DV-10", "DV-16")
     def vectors_are_well_formed(self, layout: Layout) -> None:
         """Take in the deletion vectors of a new snapshot and check each."""
         for vector in self.table.vectors(layout.id):
@@ -392,7 +394,7 @@ class Expectations:
                     fail(f"{key} lost deleted positions: {sorted(lost)}")
 
     @check
-    @covers("LSM-2", "LSM-3", "CMT-11", "CMP-2")
+    @covers("LSM-2", "LSM-3", "CMT-11", "CMP-26")
     def levels_are_runs(self, layout: Layout) -> None:
         for files in layout.buckets().values():
             by_level: dict[int, list[FileInfo]] = {}
@@ -435,7 +437,7 @@ class Expectations:
                 fail(f"retractions at the last level, below which nothing can come back: {file}")
 
     @check
-    @covers("LSM-4", "LSM-6", "MRG-4")
+    @covers("LSM-4", "LSM-6", "LSM-8", "MRG-4")
     def newer_runs_hold_newer_records(self, layout: Layout) -> None:
         for bucket, files in layout.buckets().items():
             newest: dict[Key, int] = {}
@@ -453,7 +455,7 @@ class Expectations:
     # ------------------------------------------------------------------ reads
 
     @check
-    @covers("RD-1", "RD-2", "RD-3", "RD-4", "TBL-4", "TBL-6", "TBL-7", "MRG-1", "MRG-3", "MRG-4")
+    @covers("RD-1", "RD-2", "RD-3", "RD-4", "RD-15", "TBL-4", "TBL-6", "TBL-7", "MRG-1", "MRG-3", "MRG-4")
     @covers("CMT-15", "CMP-12", "CMP-14", "DV-9", "DV-12")
     def reads_agree(self, query: Query) -> None:
         """Compare the reads of every retained snapshot, and one query on the latest, with the oracle's."""

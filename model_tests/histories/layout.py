@@ -97,7 +97,7 @@ def may_shadow_rows(files: Sequence[FileInfo], without_vector: set[FileKey]) -> 
 
 
 def sorted_runs(files: Iterable[FileInfo], layout: Layout) -> list[list[PickFile]]:
-    """Return the runs that ``files``, of one bucket of ``layout``, form, newest first. Clauses: LSM-2, LSM-4."""
+    """Return the runs that ``files``, of one bucket of ``layout``, form, newest first. Clauses: LSM-2, LSM-4, LSM-8."""
     level_zero, deeper = [], dict[int, list[FileInfo]]()
     for file in files:
         if file.level == 0:

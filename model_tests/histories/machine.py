@@ -112,12 +112,12 @@ class TableMachine(RuleBasedStateMachine):
     def delete(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("write", query, drawn=drawn, write_only=write_only)
 
-    @covers("TBL-4", "TBL-6", "LSM-5")
+    @covers("TBL-4", "TBL-6", "LSM-5", "LSM-10")
     @rule(drawn=BATCHES, write_only=SELDOM, query=QUERY_NUMBERS)
     def write_changes(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("write", query, drawn=drawn, write_only=write_only)
 
-    @covers("LSM-4")
+    @covers("LSM-4", "LSM-8")
     @precondition(lambda self: self.session.can("concurrent writes") and self._has_vectors_enabled())
     @rule(drawn=PAIRS, query=QUERY_NUMBERS)
     def write_concurrently(self, drawn: Drawn, query: int) -> None:
@@ -129,7 +129,7 @@ class TableMachine(RuleBasedStateMachine):
     def compact(self, query: int) -> None:
         self._do("compact", query)
 
-    @covers("CMP-7", "DV-13")
+    @covers("CMP-7", "CMP-22", "DV-13")
     @precondition(lambda self: self._would_be_new("compact", full=True))
     @rule(query=QUERY_NUMBERS)
     def compact_fully(self, query: int) -> None:
@@ -141,7 +141,7 @@ class TableMachine(RuleBasedStateMachine):
     def reopen(self, query: int) -> None:
         self._do("reopen", query)
 
-    @covers("DV-15")
+    @covers("DV-15", "DV-18", "RD-22")
     @precondition(
         lambda self: (
             self.session.can("enable vectors") and not self._has_vectors_enabled() and not self.session.jobs
@@ -157,7 +157,7 @@ class TableMachine(RuleBasedStateMachine):
     def damage_vectors(self, bit: int) -> None:
         self._do("damage vectors", bit=bit)
 
-    @covers("DVF-1")
+    @covers("DVF-9")
     @precondition(lambda self: self.session.can("reorder vectors") and self._vectors_of_a_bucket() > 1)
     @rule(query=QUERY_NUMBERS)
     def reorder_vectors(self, query: int) -> None:
@@ -169,13 +169,13 @@ class TableMachine(RuleBasedStateMachine):
     def begin_compaction(self, full: bool, query: int) -> None:
         self._do("begin compaction", query, job=self._idle_job(), full=full)
 
-    @covers("CMT-10", "CMT-18")
+    @covers("CMT-10", "CMT-18", "CMT-20")
     @precondition(lambda self: self._can_begin())
     @rule(drawn=BATCHES, write_only=st.booleans(), query=QUERY_NUMBERS)
     def begin_write(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("begin write", query, drawn=drawn, job=self._idle_job(), write_only=write_only)
 
-    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-12", "CMT-14")
+    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-12", "CMT-14", "CMT-24", "CMT-25")
     @precondition(lambda self: self.session.jobs)
     @rule(
         first=st.booleans(),
@@ -195,7 +195,7 @@ class TableMachine(RuleBasedStateMachine):
         self._do("write", drawn=drawn)
         self._do("commit", query, job=job)
 
-    @covers("CMT-10", "CMT-14", "CMT-18")
+    @covers("CMT-10", "CMT-14", "CMT-18", "CMT-24", "CMT-33")
     @precondition(lambda self: self._can_begin())
     @rule(drawn=BATCHES, between=BATCHES, write_only=st.booleans(), query=QUERY_NUMBERS)
     def write_during_write(self, drawn: Drawn, between: Drawn, write_only: bool, query: int) -> None:

@@ -17,8 +17,9 @@ from hypothesis.stateful import run_state_machine_as_test
 from pktable_spec.interface import OpenTable
 
 from model_tests.backends.tables import BACKENDS
-from model_tests.histories.checks import CheckFailed
+from model_tests.histories.checks import CheckFailed, message_of
 from model_tests.histories.expectations import Stats
+from model_tests.histories.failures import Failure
 from model_tests.histories.history import History, Operation
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import PROFILES, Profile
@@ -44,6 +45,13 @@ class Report:
     check: str | None = None
     clauses: tuple[str, ...] = ()
     steps_to_mismatch: int | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """The falsifying history with its message, None if there is none."""
+        if self.falsifying_history is None or self.message is None:
+            return None
+        return Failure(self.falsifying_history, self.backend, self.message, self.check)
 
 
 def run_histories(
@@ -110,11 +118,6 @@ def _run(backend: str, profile: Profile, open_table: OpenTable, progress: Progre
             seen.steps_to_mismatch,
         )
     return Report(backend, profile, stats, 0)
-
-
-def message_of(failure: BaseException) -> str:
-    """Return a failure as text: a check with its name and clauses, another error with its type."""
-    return str(failure) if isinstance(failure, CheckFailed) else f"{type(failure).__name__}: {failure}"
 
 
 @dataclass

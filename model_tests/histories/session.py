@@ -215,7 +215,7 @@ class Session:
             twin.write(job.changes, write_only=job.write_only)
 
     @check
-    @covers("CMT-2", "CMT-10", "CMT-18")
+    @covers("CMT-2", "CMT-10", "CMT-18", "CMT-24", "CMT-33")
     def write_is_not_refused(self, refused_by: str | None) -> None:
         if refused_by is not None:
             fail(f"a write was refused by {refused_by}")

@@ -91,7 +91,7 @@ class Played:
         return Table.open(self.path)
 
     def expected(self) -> dict[int, list[Row]]:
-        """Return the rows that a read of each snapshot must give. Clauses: RD-1, RD-2, RD-4."""
+        """Return the rows that a read of each snapshot must give. Clauses: RD-2, RD-4, RD-15."""
         table = self.table
         if not self.history.definition.has_vectors:
             return {snapshot.id: self.all_rows(snapshot.id) for snapshot in table.snapshots()}

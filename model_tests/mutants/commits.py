@@ -203,7 +203,7 @@ MUTANTS = (
             (rules, "APPEND_RULES", instead(())),
         ),
         "appended: sequence numbers start above",
-        ("LSM-5", "CMT-10"),
+        ("LSM-10", "CMT-10"),
         bugs=("paimon#3327",),
     ),
     Mutant(

@@ -120,7 +120,7 @@ MUTANTS = (
             (primary_key, "sorted_runs", _one_file_per_sequence),
         ),
         rf"{READ}|{NOT_PICKED}|{LEVEL_ZERO_LEFT}",
-        ("LSM-4",),
+        ("LSM-8",),
         bugs=("paimon#356",),
     ),
     Mutant(
@@ -128,7 +128,7 @@ MUTANTS = (
         "rewriting a file drops the vectors of its siblings",
         patched((VectorMaintainer, "forget", _drops_siblings)),
         "vectors_only_grow: .* lost deleted positions",
-        ("DV-10", "DV-11", "CMT-6"),
+        ("DV-10", "DV-11", "CMT-23"),
         bugs=("paimon#6258",),
     ),
     Mutant(
@@ -150,7 +150,7 @@ MUTANTS = (
     Mutant(
         "S2",
         "a range of positions is marked up to its end, inclusively",
-        patched((VectorMaintainer, "mark", _range_end_inclusive)),
+        patched((VectorMaintainer, "delete", _range_end_inclusive)),
         rf"{READ}|vectors_are_well_formed: a vector deletes positions beyond",
         ("DV-1", "DV-2"),
         bugs=("trino#23231",),
@@ -165,7 +165,7 @@ MUTANTS = (
     Mutant(
         "C12",
         "a replaced row is not marked",
-        patched((VectorMaintainer, "mark", instead(lambda self, file, positions: 0))),
+        patched((VectorMaintainer, "delete", instead(lambda self, file, positions: 0))),
         rf"{READ}|newer_runs_hold_newer_records: ",
         ("DV-6", "DV-12"),
     ),
@@ -174,6 +174,6 @@ MUTANTS = (
         "one level-0 run is compacted without the others",
         patched((universal, "_extend", _one_level_zero_run)),
         rf"{NOT_PICKED}|{LEVEL_ZERO_LEFT}",
-        ("CMP-3",),
+        ("CMP-18",),
     ),
 )

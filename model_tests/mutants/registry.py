@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from unittest import mock
 
-from model_tests.histories.checks import CheckFailed
-from model_tests.histories.run import message_of
+from model_tests.histories.checks import CheckFailed, message_of
 
 SAME_CODE: Final = "the same code"
 IN_THE_PLAN: Final = "Spark's plan, changed alike"

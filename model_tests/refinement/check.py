@@ -44,7 +44,7 @@ class Refinement:
         return done
 
     @check
-    @covers("CMT-2", "META-2", "META-3")
+    @covers("CMT-2", "CMT-21", "META-2", "META-3")
     def snapshot_is_a_step(
         self, kind: str, changed: Mapping[Bucket, tuple[State, State]], *, concurrent: bool
     ) -> None:
@@ -85,7 +85,9 @@ class Refinement:
             fail(f"sequence numbers are given once, found {numbers}")
 
     @check
-    @covers("CMP-9", "CMP-12", "CMP-13", "CMP-14", "DV-6", "DV-7", "DV-8", "DV-10")
+    @covers(
+        "CMP-9", "CMP-12", "CMP-13", "CMP-14", "CMP-23", "CMP-24", "DV-6", "DV-7", "DV-8", "DV-10", "DV-17"
+    )
     def compaction_is_a_step(self, bucket: Bucket, before: State, after: State) -> None:
         """Check that the mechanism does the same for one of the picks it allows, planned on some state so far."""
         removed, created = before.live - after.live, after.live - before.live
@@ -106,7 +108,7 @@ class Refinement:
         """Yield the states a compaction may have been planned on: each up to the last, on which it is committed.
 
         A write plans its own on the state that it is about to make, if no other write comes between.
-        Clauses: CMP-17, CMT-18.
+        Clauses: CMP-17, CMT-33.
         """
         yield from reversed(states)
         if len(states) < 2:

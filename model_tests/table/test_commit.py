@@ -36,7 +36,7 @@ def table(tmp_path: Path) -> Table:
     return Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=DV)
 
 
-@covers("CMT-2", "META-11", "CMT-6")
+@covers("CMT-2", "META-11", "CMT-6", "CMT-21")
 def test_a_write_is_an_append_and_a_compact_and_counts_records(table: Table) -> None:
     table.upsert(rows((1, "a"), (2, "b")))
     table.upsert(rows((1, "c")))
@@ -53,7 +53,7 @@ def test_a_write_is_an_append_and_a_compact_and_counts_records(table: Table) -> 
     assert len(table.snapshots()) == 4
 
 
-@covers("CMT-6", "DV-14")
+@covers("CMT-6", "CMT-23", "DV-14")
 def test_an_append_carries_the_index_manifest_and_a_compact_replaces_it(table: Table) -> None:
     table.upsert(rows((1, "a"), (2, "b"), (3, "c")))
     for value in "xyz":
@@ -75,6 +75,21 @@ def test_base_and_delta_lists_of_a_snapshot_hold_all_manifests_before_it(table: 
             *manifests.read_list(before.delta_manifest_list),
         ]
         assert list(manifests.read_list(after.base_manifest_list)) == all_before
+
+
+@covers("CMT-22")
+def test_the_delta_list_of_a_snapshot_holds_the_manifest_of_its_own_commit(table: Table) -> None:
+    for i in range(2):
+        table.upsert(rows((i, "a")))
+    manifests = table.catalog.manifests
+    before: set[tuple[str, int]] = set()
+    for snapshot in table.snapshots():
+        listed = table.files(snapshot.id)
+        after = set(zip(*(listed.column(name).to_pylist() for name in ("file_name", "level")), strict=True))
+        (own,) = manifests.read_list(snapshot.delta_manifest_list)
+        changed = {(entry.file.file_name, entry.file.level) for entry in manifests.read(own)}
+        assert changed == before ^ after
+        before = after
 
 
 @covers("CMT-5")
@@ -106,7 +121,7 @@ def test_the_hints_may_lie(table: Table, hint: bytes | None) -> None:
     assert content(again) == {1: "d"}
 
 
-@covers("CMT-3", "CMT-10")
+@covers("CMT-3", "CMT-10", "CMT-24")
 def test_a_write_that_lost_its_sequence_numbers_is_numbered_anew(table: Table) -> None:
     table.upsert(rows((1, "a")))
     other = Table.open(table.path)
@@ -178,7 +193,7 @@ def referenced(table: Table) -> Iterator[str]:
         yield from table.files(snapshot.id).column("file_name").to_pylist()
 
 
-@covers("CMT-12", "CMT-15")
+@covers("CMT-12", "CMT-20", "CMT-25", "CMT-15")
 @pytest.mark.parametrize("after", [False, True])
 def test_a_write_that_fails_anywhere_changes_no_read_and_leaves_no_data_file(
     tmp_path: Path, after: bool
@@ -237,7 +252,7 @@ def test_a_snapshot_that_does_not_exist_is_refused(table: Table) -> None:
         table.read(tag="none")
 
 
-@covers("RD-10")
+@covers("RD-17")
 def test_a_timestamp_names_the_latest_snapshot_not_younger_than_it(table: Table) -> None:
     now = iter(range(1000, 9000, 1000))
     table.catalog.committer.clock = lambda: next(now)

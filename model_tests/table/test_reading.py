@@ -64,7 +64,7 @@ def key_table(table: Table, values: list[Any], numbers: list[int]) -> pa.Table:
     return pa.table({"k": pa.array(values, schema.field("k").type), "n": pa.array(numbers, pa.int32())})
 
 
-@covers("MRG-5", "TBL-5", "LSM-1", "DV-6")
+@covers("MRG-7", "TBL-5", "LSM-1", "DV-6")
 @pytest.mark.parametrize("kind", KEY_VALUES)
 def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
     values = KEY_VALUES[kind]
@@ -90,7 +90,7 @@ def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
         )
 
 
-@covers("MRG-5")
+@covers("MRG-7")
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
 def test_both_zeros_and_every_nan_are_keys_of_their_own(tmp_path: Path, kind: str) -> None:
     table = Table.create(tmp_path, f"k {kind}, n INT", primary_key=["k"], options=DV)
@@ -103,7 +103,7 @@ def test_both_zeros_and_every_nan_are_keys_of_their_own(tmp_path: Path, kind: st
     assert found.column("n").to_pylist() == [40, 30, 20, 50, 10]
 
 
-@covers("MRG-5", "TBL-10")
+@covers("MRG-5", "MRG-7", "TBL-10")
 @settings(max_examples=40, deadline=None)
 @given(
     batches=st.lists(
@@ -168,7 +168,7 @@ def tombstones_above_level_zero(path: Path) -> Table:
     return Table.open(path)
 
 
-@covers("DV-15", "DV-12")
+@covers("DV-15", "DV-18", "DV-12")
 @pytest.mark.parametrize("write_first", [False, True])
 def test_vectors_switched_on_later_hide_what_was_written_before(tmp_path: Path, write_first: bool) -> None:
     """Counterexample C8: levels that were merged on read are not any more."""
@@ -217,7 +217,7 @@ def test_retractions_above_level_zero_are_merged_by_a_plain_read(tmp_path: Path)
     assert table.to_arrow().num_rows == len(expected)
 
 
-@covers("RD-8", "RD-7", "RD-6")
+@covers("RD-8", "RD-16", "RD-7", "RD-6")
 def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) -> None:
     options = {**DV, "parquet.block.row.count.limit": "3", "target-file-size": "1 b"}
     table = Table.create(tmp_path, "k INT, v INT, s STRING", primary_key=["k"], options=options)
@@ -256,6 +256,18 @@ def test_rows_that_come_at_once_are_cut_like_those_that_come_one_by_one(tmp_path
     assert table.to_arrow(where="k = 23456").num_rows == 1
 
 
+@covers("META-32")
+@pytest.mark.parametrize(("count", "codec"), [(10, "UNCOMPRESSED"), (10_000, "ZSTD")])
+def test_data_files_are_compressed_with_zstd_unless_they_are_tiny(
+    tmp_path: Path, count: int, codec: str
+) -> None:
+    table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=DV)
+    table.upsert(pa.table({"k": range(count), "v": ["the same"] * count}))
+    (path,) = tmp_path.rglob("data-*.parquet")
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert {group.column(i).compression for i in range(group.num_columns)} == {codec}
+
+
 @covers("RD-8")
 def test_value_statistics_skip_nothing_where_a_merge_follows(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={**DV, "write-only": "true"})
@@ -265,7 +277,7 @@ def test_value_statistics_skip_nothing_where_a_merge_follows(tmp_path: Path) -> 
     assert table.to_arrow(fresh=True, where="v = 2").num_rows == 1
 
 
-@covers("CMP-15", "CMP-16", "RD-12")
+@covers("CMP-15", "CMP-26", "CMP-16", "RD-12")
 def test_the_window_of_a_merge_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pktable.bucket import windows as merge
 

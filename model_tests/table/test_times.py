@@ -62,7 +62,7 @@ def rows(table: Table, moments: list[int | None]) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-@covers("META-17", "META-8", "META-6")
+@covers("META-46", "META-8", "META-6")
 def test_times_of_nanoseconds_are_int96_and_the_others_are_what_they_would_be_alone(tmp_path: Path) -> None:
     table = Table.create(tmp_path, COLUMNS, primary_key=["k"], options=DV)
     given_rows = rows(table, [MOMENT, None, -1, MOMENT + 1, 1 - 2**62, 2**62])
@@ -105,7 +105,7 @@ def test_a_table_without_times_of_nanoseconds_has_no_int96(tmp_path: Path) -> No
     assert not has_nanoseconds(table.catalog.context.file_schema)
 
 
-@covers("META-17")
+@covers("META-46")
 @settings(max_examples=15, deadline=None)
 @given(st.permutations(["a", "b", "c", "d", "e"]), st.integers(0, 40))
 def test_any_order_and_number_of_columns_is_named_right(order: list[str], more: int) -> None:
@@ -146,7 +146,7 @@ def with_bytes(path: Path, before: bytes, after: bytes) -> None:
     rewritten(path, change)
 
 
-@covers("META-17", "RD-11")
+@covers("META-47", "RD-11")
 @pytest.mark.parametrize("kind", ["TIMESTAMP(9)", NESTED])
 @pytest.mark.parametrize(
     ("nanos", "day"),
@@ -168,7 +168,7 @@ def test_a_time_that_nanoseconds_cannot_count_is_refused_and_not_another_one(
     assert Table.open(tmp_path).to_arrow(columns=["k", "i"]).num_rows == 3
 
 
-@covers("META-17", "RD-11")
+@covers("META-47", "RD-11")
 @pytest.mark.parametrize("kind", ["TIMESTAMP(9)", NESTED])
 @pytest.mark.parametrize("time", [-1, -1_000_000, 1 - DAY, -DAY, -5 * DAY // 2, -(2**63) + DAY])
 def test_a_time_before_1970_is_read_as_paimon_spells_it(tmp_path: Path, kind: str, time: int) -> None:

@@ -4,7 +4,7 @@ A `Scan` says which snapshot, which rows and which columns. It gives the rows as
 pandas or polars, or as a Spark DataFrame. Whatever understands Arrow's C stream takes a scan as it is: DuckDB,
 polars, pandas, pyarrow. `Scan.splits` gives the pieces of the read, each of which pickles and reads itself anywhere.
 
-Clauses: RD-1 to RD-14.
+Clauses: RD-1 to RD-22.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ class Scan:
     def to_batches(self) -> pa.RecordBatchReader:
         """Return the rows batch by batch, read in this process as they are asked for.
 
-        Raises CorruptFileError, or SnapshotNotFoundError if the snapshot expires meanwhile, from the reader too.
+        Raises CorruptFileError, or SnapshotNotFoundError if the snapshot expires before all is read. The reader raises
+        them too.
         """
         return self.catalog.read_as_of(
             self.as_of,
@@ -170,8 +171,13 @@ class Scan:
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def count(self) -> int:
-        """Return the number of rows: from metadata alone where nothing is merged or filtered. Clauses: RD-1, DV-2."""
-        if self.where is not None or self.limit is not None:
+        """Return the number of rows: from metadata alone where nothing is merged or filtered.
+
+        Clauses: RD-1, RD-15, DV-2.
+        """
+        if self.limit is not None:
+            return min(self.limit, replace(self, limit=None).count())
+        if self.where is not None:
             return self._planned(lambda context, query: self.runner.count(context, query))
 
         def work(context: TableContext, query: Query) -> int:

@@ -19,25 +19,27 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, NotATableError, SnapshotNotFoundError
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.vocabulary import RowKind
 
 from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import create_schema, load_schemas
+from pktable.catalog.schemas import create_schema, find_table
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
+from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
+from pktable.merge.engine import engine_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
-from pktable.staging import StagedCompaction, StagedWrite, Stager
+from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
@@ -70,10 +72,10 @@ class Table:
     def create(
         cls,
         path: str | os.PathLike[str],
-        columns: str | pa.Schema,
+        columns: Any,
         *,
-        primary_key: Sequence[str],
-        partition_by: Sequence[str] = (),
+        primary_key: str | Sequence[str],
+        partition_by: str | Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str = "",
         store: FileIO | None = None,
@@ -82,15 +84,17 @@ class Table:
     ) -> Table:
         """Create an empty table and open it.
 
-        * ``columns``: ``"id BIGINT, city STRING"`` or an Arrow schema. Key columns become NOT NULL.
+        * ``columns``: ``"id BIGINT, city STRING"``, a dict of names and SQL types, an Arrow schema, an object that
+          exports one (``__arrow_c_schema__``), or a Spark StructType. Key columns become NOT NULL.
+        * ``primary_key``, ``partition_by``: column names, or one name.
         * ``options``: Paimon's names and defaults, except that ``bucket`` is 1. Deletion vectors are off unless
           ``deletion-vectors.enabled`` is true, as in Paimon.
         * ``store``, ``spark``, ``runner``: as in `open`.
 
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
-        Clauses: TBL-1, TBL-9, META-1.
+        Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
-        found, root = _located(path, store)
+        found, root = open_store(path) if store is None else (store, os.fspath(path))
         create_schema(
             found,
             TablePaths(root),
@@ -121,13 +125,7 @@ class Table:
 
         Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported.
         """
-        found, root = _located(path, store)
-        schemas = load_schemas(found, TablePaths(root))
-        if not schemas:
-            raise NotATableError(
-                os.fspath(path), "a directory without one" if found.exists(root) else "nothing"
-            )
-        return cls(found, root, schemas, runner or runner_of(spark))
+        return cls(*find_table(path, store), runner or runner_of(spark))
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -162,15 +160,21 @@ class Table:
     def upsert(self, rows: Any) -> int | None:
         """Insert ``rows``, and replace those whose primary key is there already.
 
-        ``rows``: a pyarrow.Table, or a Spark DataFrame if the table has a session. Of rows with equal keys the last
-        one decides. Returns the id of the snapshot after the write, None if there were no rows.
+        ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list of dicts, a dict of lists,
+        one row as a dict, or any other object with ``__arrow_c_stream__``; if the table has a session also a Spark
+        DataFrame. Nothing is rounded or parsed: a value that its column cannot hold is refused. The index of pandas is
+        ignored, and what pandas calls missing (``isna``) is null.
+
+        Of rows with equal keys the last one decides. Returns the id of the snapshot after the write, None if there
+        were no rows.
         Raises InvalidRequestError before anything is written, CommitConflictError.
-        Clauses: TBL-6, TBL-8, TBL-11, CMT-2.
+        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2.
         """
         return self._write(rows, ChangeKind(RowKind.INSERT))
 
     def delete(self, keys: Any = None, *, where: str | None = None) -> int | None:
-        """Delete by ``keys`` (rows of the primary-key columns) or by a condition on the rows of a fresh read.
+        """Delete by ``keys`` (rows of the primary-key columns, as `upsert` takes them) or by a condition on the rows
+        of a fresh read.
 
         Returns the id of the snapshot after the delete, None if there was nothing to delete.
         Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3.
@@ -184,6 +188,7 @@ class Table:
     def write_changes(self, rows: Any, *, row_kind: str) -> int | None:
         """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
 
+        ``rows``: as `upsert` takes them, with that column in addition.
         Returns the id of the snapshot after the write, None if there were no rows.
         Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6.
         """
@@ -193,34 +198,50 @@ class Table:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
-        Clauses: CMP-1 to CMP-8.
+        Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
         """
         state = self.stage_compaction(full=full).commit(_new_commit())
         return state.id if state else None
 
+    def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
+        """Return what `compact` with the same argument would compact now, per bucket. Changes nothing.
+
+        Reads metadata only. Raises InvalidRequestError as `compact` does. Clauses: CMP-1 to CMP-8.
+        """
+        self._require_writable()
+        return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.planned(state, full=full))
+
     def stage_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
     ) -> StagedWrite | None:
-        """Do the data work of a write without committing it; None if there are no rows. Clauses: CMT-12."""
+        """Do the data work of a write without committing it; None if there are no rows.
+
+        Clauses: CMT-12, CMT-20.
+        """
         self._require_writable()
         context = self.catalog.context
         only = context.options.write_only if write_only is None else write_only
+        rows = accept_rows(rows, self.schema, change)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.snapshots.retry_on_latest(
             lambda _: self.stager.write(rows, change, write_only=only)
         )
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
-        """Do the data work of a compaction without committing it. Clauses: CMT-12."""
+        """Do the data work of a compaction without committing it. Clauses: CMT-12, CMT-20."""
         self._require_writable()
         return self.catalog.read_as_of(
             LATEST, lambda state, _: self.stager.compact(state, list(state.files), full=full)
         )
 
     def _require_writable(self) -> None:
-        """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening."""
+        """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.
+
+        Clauses: META-48, TBL-9, TBL-19.
+        """
         context = self.catalog.context
         context.options.require_writable()
+        engine_of(self.schema.options)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(
@@ -237,7 +258,7 @@ class Table:
         """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
 
         Raises InvalidRequestError if the name is taken or not allowed, or there is no snapshot yet;
-        SnapshotNotFoundError. Clauses: CMT-17.
+        SnapshotNotFoundError. Clauses: CMT-17, CMT-32.
         """
         found = self.catalog.snapshots.latest_id() if snapshot is None else snapshot
         if found is None:
@@ -245,7 +266,10 @@ class Table:
         self.catalog.expiry.make_tag(name, found)
 
     def delete_tag(self, name: str) -> None:
-        """Delete a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        """Delete a tag, and the files that only it kept. Raises SnapshotNotFoundError.
+
+        Clauses: CMT-17, CMT-31.
+        """
         self.catalog.expiry.drop_tag(name)
 
     def tags(self) -> dict[str, Snapshot]:
@@ -257,16 +281,21 @@ class Table:
         return found
 
     def expire_snapshots(
-        self, *, retain_last: int, older_than: int | str | datetime | None = None
+        self,
+        *,
+        retain_last: int,
+        older_than: int | str | datetime | None = None,
+        dry_run: bool = False,
     ) -> list[int]:
         """Expire the oldest snapshots and delete the files that are no longer referenced; return the expired ids.
 
         The ``retain_last`` newest snapshots stay. With ``older_than`` (a time, as ``timestamp`` of `scan`) the first
         snapshot that is not older stays, and all after it. A snapshot that a tag keeps can still be read by the tag.
-        Raises InvalidRequestError. Clauses: CMT-16, CMT-17.
+        ``dry_run``: return the ids that would expire, and change nothing.
+        Raises InvalidRequestError. Clauses: CMT-16, CMT-26 to CMT-31.
         """
         limit = None if older_than is None else millis_of(older_than)
-        return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit)
+        return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit, dry_run=dry_run)
 
     # Reading
 
@@ -292,7 +321,7 @@ class Table:
         * ``columns``: names, in the order wanted. ``limit``: at most so many rows, any of them.
 
         Raises InvalidRequestError here or when rows are asked for; SnapshotNotFoundError and CorruptFileError then.
-        Clauses: RD-1 to RD-14.
+        Clauses: RD-1 to RD-22.
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
         names = None if columns is None else tuple(columns)
@@ -324,7 +353,7 @@ class Table:
     def count(self, **options: Unpack[ReadOptions]) -> int:
         """Return the number of rows of a read, from metadata alone where nothing is merged. ``options``: of `scan`.
 
-        Clauses: RD-1.
+        Clauses: RD-1, RD-15.
         """
         return self.scan(**options).count()
 
@@ -388,10 +417,6 @@ def runner_of(spark: SparkSession | None) -> Runner:
     from pktable.run.tiny_first import TinyFirst
 
     return TinyFirst(LocalRunner(), SparkRunner(spark))
-
-
-def _located(path: str | os.PathLike[str], store: FileIO | None) -> tuple[FileIO, str]:
-    return open_store(path) if store is None else (store, os.fspath(path))
 
 
 def _reopened(store: FileIO, root: str, schemas: Mapping[int, TableSchema]) -> Table:

@@ -1,4 +1,4 @@
-"""The decorator that ties a test to the clauses it checks."""
+"""The decorator that names the clauses a test checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ Check = TypeVar("Check", bound=Callable[..., object])
 
 
 def covers(*clauses: str) -> Callable[[Check], Check]:
-    """Say which clauses a test, a rule or an invariant checks; several add up. See `pktable_spec.trace`."""
+    """Return a decorator that records the clauses a test, a rule or an invariant checks. See `pktable_spec.trace`.
+
+    The clauses of several such decorators add up.
+    """
 
     def mark(check: Check) -> Check:
         check.__dict__["clauses"] = (*clauses, *check.__dict__.get("clauses", ()))

@@ -1,11 +1,11 @@
-"""The interface by which an implementation is tested: the oracle, the local runner, the Spark runner, and yours.
+"""The interface by which the tests drive a table: the oracle, the local runner and the Spark runner implement it.
 
 A `TableUnderTest` does what users do (write, compact, read, reopen) and shows the result (snapshots, files, vectors).
-Everything is plain values, so that the answers of two implementations can be compared by ``==``.
 
-The rest are capabilities, each a protocol of its own. `StagesWork` holds a write or a compaction between the moment
-its files exist and the moment its snapshot does; `SuffersFaults` damages what is stored. A test draws only operations
-that the table under test is capable of.
+The other protocols are capabilities, which an implementation may have in addition. The tests do only the operations
+that the table under test is capable of: staged work, concurrent writers, faults of what is stored.
+
+All arguments and results are plain values, so that the results of two implementations can be compared by ``==``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Scalar: TypeAlias = int | str | None
 Row: TypeAlias = tuple[Scalar, ...]
 Key: TypeAlias = tuple[Scalar, ...]
 BucketId: TypeAlias = tuple[tuple[Scalar, ...], int]
-"""The partition's values and the bucket's number."""
+"""The values of the partition, and the number of the bucket."""
 
 
 class Change(NamedTuple):
-    """One row of a write and what it does to its key. Clauses: TBL-4."""
+    """A row of a write, and what the change does to the row's key. Clauses: TBL-4."""
 
     kind: RowKind
     row: Row
@@ -34,9 +34,9 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """The columns of a table: `(name, SQL type)` in order, its primary key and its partition keys.
+    """The definition of a table: its columns as `(name, SQL type)` in order, its primary key and partition keys.
 
-    Clauses: TBL-1, TBL-10.
+    Clauses: TBL-1, TBL-12, TBL-16.
     """
 
     name: str
@@ -46,11 +46,12 @@ class Shape:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
+        """The column names in order."""
         return tuple(name for name, _ in self.columns)
 
     @cached_property
     def trimmed_key(self) -> tuple[str, ...]:
-        """The primary key without the partition keys: what a bucket sorts by and hashes."""
+        """The primary key without the partition keys; buckets hash it and are sorted by it."""
         return tuple(name for name in self.primary_key if name not in self.partition_keys)
 
     def pick(self, row: Row, names: Iterable[str]) -> Row:
@@ -60,19 +61,21 @@ class Shape:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One condition on a column, with SQL's meaning: a comparison with null is not true."""
+    """A condition on one column with the meaning of SQL: a comparison with null is not true."""
 
     column: str
     operator: str  # one of = <> < <= > >=
     literal: int | str
 
     def holds(self, value: Scalar) -> bool:
+        """Return whether the condition is true for a value of the column."""
         if value is None:
             return False
         return bool(_OPERATORS[self.operator](value, self.literal))
 
     @property
     def sql(self) -> str:
+        """The condition as SQL."""
         literal = str(self.literal) if isinstance(self.literal, int) else "'" + self.literal + "'"
         return f"{self.column} {self.operator} {literal}"
 
@@ -89,14 +92,18 @@ _OPERATORS: Mapping[str, Callable[..., bool]] = {
 
 @dataclass(frozen=True)
 class Query:
-    """The query of a read: conditions that must all hold, columns (None: all), a limit (None: none)."""
+    """The query of a read.
+
+    ``where``: conditions that must all hold. ``columns``: None for all. ``limit``: the greatest number of rows, None
+    for no limit.
+    """
 
     where: tuple[Comparison, ...] = ()
     columns: tuple[str, ...] | None = None
     limit: int | None = None
 
     def over(self, shape: Shape, rows: Iterable[Row]) -> list[Row]:
-        """Return the answer for a table that holds ``rows``, limit not applied. Clauses: RD-6."""
+        """Return the result for a table that holds ``rows``, without applying the limit. Clauses: RD-6."""
         at = {name: position for position, name in enumerate(shape.names)}
         chosen = [r for r in rows if all(one.holds(r[at[one.column]]) for one in self.where)]
         if self.columns is None:
@@ -108,7 +115,7 @@ EVERYTHING = Query()
 
 
 class Wanted(NamedTuple):
-    """The arguments of one read."""
+    """The arguments of one read; see `TableUnderTest.read`."""
 
     snapshot: int | None = None
     fresh: bool = False
@@ -116,14 +123,14 @@ class Wanted(NamedTuple):
 
 
 class SnapshotInfo(NamedTuple):
-    """A retained snapshot: its id, from 1, and its kind, APPEND or COMPACT."""
+    """A retained snapshot: its id, from 1, and its commit kind, APPEND or COMPACT."""
 
     id: int
     kind: str
 
 
 class FileInfo(NamedTuple):
-    """A live data file, as a snapshot's metadata describes it. Keys are trimmed keys. Clauses: LSM-7."""
+    """A live data file, by the metadata of a snapshot. Keys are trimmed keys. Clauses: LSM-7."""
 
     name: str
     bucket: BucketId
@@ -135,11 +142,11 @@ class FileInfo(NamedTuple):
     max_sequence: int
     retraction_count: int
     size: int  # bytes
-    created: int  # the time, in any unit: it orders runs of equal sequence numbers (LSM-4)
+    created: int  # creation time in any unit; it orders runs whose sequence numbers are equal (LSM-4)
 
 
 class VectorInfo(NamedTuple):
-    """One deletion vector: the index file that holds it, the bucket and data file it names."""
+    """A deletion vector: its DV index file, its bucket, its data file, and the deleted positions."""
 
     index_file: str
     bucket: BucketId
@@ -148,7 +155,7 @@ class VectorInfo(NamedTuple):
 
 
 class StoredRecord(NamedTuple):
-    """A record as a data file holds it: its trimmed key, sequence number, row kind and row."""
+    """A record as stored in a data file: its trimmed key, sequence number, row kind and row."""
 
     key: Key
     sequence: int
@@ -157,26 +164,26 @@ class StoredRecord(NamedTuple):
 
 
 class TableUnderTest(Protocol):
-    """A primary-key table that can be written, compacted, read at every snapshot, and looked into.
+    """A primary-key table that can be written, compacted, read at every snapshot, and inspected.
 
-    These eight methods, and a way to create a table (`OpenTable`), are all that an implementation needs.
+    An implementation needs these eight methods and a way to create a table, `OpenTable`.
     """
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
-        """Commit ``changes`` in order; unless ``write_only``, compact the buckets they touch."""
+        """Commit ``changes``, later ones win; unless ``write_only``, then compact the buckets they touch."""
         ...
 
     def compact(self, *, full: bool = False) -> None:
-        """Do what the strategy picks in every bucket, or compact all of it with ``full``."""
+        """Compact in every bucket the runs that the strategy picks, or all runs with ``full``."""
         ...
 
     def read(
         self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
     ) -> list[Row]:
-        """Return the rows of a snapshot (None: the latest) in any order.
+        """Return the rows of a snapshot, the latest one for None, in any order.
 
-        With deletion vectors a default read leaves out level 0 and a fresh read merges it in; without them both
-        merge every run. `Query.over` answers a query from all rows.
+        A default read of a table with deletion vectors skips level 0; a ``fresh`` read merges it. Without deletion
+        vectors both merge all runs. `Query.over` answers a query from all rows.
         """
         ...
 
@@ -189,60 +196,60 @@ class TableUnderTest(Protocol):
         ...
 
     def vectors(self, snapshot: int) -> Sequence[VectorInfo]:
-        """Return what the DV index files hold, entries for files that are not live included."""
+        """Return the deletion vectors of all DV index files, those of files that are not live included."""
         ...
 
     def reopen(self) -> None:
-        """Forget everything held in memory and read the table from what is stored."""
+        """Drop everything that is held in memory, and open the table again from its files."""
         ...
 
     def close(self) -> None:
-        """Release what the table holds; its files may be removed."""
+        """Release all resources of the table. Its files may be deleted."""
         ...
 
 
-# Capabilities: what an implementation may offer beyond that. A harness asks with isinstance, and tests what is there.
+# Capabilities: what an implementation can do in addition. The tests ask for them with isinstance.
 
 
 @runtime_checkable
 class ReadsTogether(Protocol):
-    """Several reads at once, where that is faster than one after the other."""
+    """A table that answers several reads at once, where that is faster than one after the other."""
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        """Return the answers of several reads, in order."""
+        """Return the results of several reads, in order. The reads may run concurrently."""
         ...
 
 
 @runtime_checkable
 class ShowsRecords(Protocol):
-    """Data files whose records can be seen."""
+    """A table whose data files can be read record by record."""
 
     def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
-        """Return every record of a data file by position, deletion vectors not applied."""
+        """Return all records of a data file by position, without applying deletion vectors."""
         ...
 
 
 @runtime_checkable
 class StagesWork(ShowsRecords, Protocol):
-    """Writes and compactions that can be held between the moment their files exist and their commit.
+    """A table whose writes and compactions can be held between the moment their files exist and their commit.
 
-    `begin_write` and `begin_compaction` do all the work and make nothing visible; `commit` makes it visible or refuses,
-    `abandon` is the crash in between. Whether a refusal is right depends on records, so those must be shown.
+    `begin_write` and `begin_compaction` write all files and make nothing visible, `commit` makes the staged work
+    visible or refuses it, and `abandon` drops it as a crash would. Whether a refusal is right depends on records.
     """
 
     def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
-        """Do a write and, unless ``write_only``, its compaction, and commit nothing; return a ticket."""
+        """Stage a write and, unless ``write_only``, its compaction; return a ticket for `commit` or `abandon`."""
         ...
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
-        """Plan and do a compaction, and commit nothing; return a ticket, None if there is nothing to do."""
+        """Stage a compaction; return a ticket for `commit` or `abandon`, None if there is nothing to compact."""
         ...
 
     def commit(self, ticket: int) -> str | None:
-        """Make staged work visible. Return None, or the clause that forbids it; then the work is dropped.
+        """Make staged work visible, and return None; or drop it, and return a clause that forbids its commit.
 
-        A compaction of several buckets is committed whole or refused. A write is never refused: if another commit
-        came between, its compaction is planned again. Clauses: CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14.
+        A compaction of several buckets is committed whole or dropped. A write is never dropped: if another commit
+        came first, its compaction is planned again. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-24, CMT-33.
         """
         ...
 
@@ -253,43 +260,45 @@ class StagesWork(ShowsRecords, Protocol):
 
 @runtime_checkable
 class HasConcurrentWriters(Protocol):
-    """A table that writers can commit to which do not know of each other."""
+    """A table to which independent writers can commit at the same time."""
 
     def write_concurrently(self, first: Sequence[Change], second: Sequence[Change]) -> None:
-        """Commit two write-only writes begun on one snapshot; neither looks at the other's sequence numbers.
+        """Commit two write-only writes that began on the same snapshot, as two independent writers do.
 
-        They may number their records alike (LSM-4); they have no key in common.
+        They may assign the same sequence numbers (LSM-8). They have no key in common.
         """
         ...
 
 
 @runtime_checkable
 class StoredOnDisk(Protocol):
-    """A table in Paimon's format in a directory of its own, where every snapshot can be read by other means."""
+    """A table in Paimon's format in a directory of its own, which can be read without the implementation."""
 
     @property
-    def directory(self) -> Path: ...
+    def directory(self) -> Path:
+        """The table directory."""
+        ...
 
 
 @runtime_checkable
 class SuffersFaults(Protocol):
-    """A stored table whose files a test may change, as another program or a failing disk would."""
+    """A stored table whose files other programs, or a failing disk, may change."""
 
     def enable_vectors(self) -> None:
-        """Switch deletion vectors on by a new schema and nothing else, and open the table again."""
+        """Enable deletion vectors by a new schema alone, and open the table again."""
         ...
 
     def damage_vectors(self, number: int) -> bool:
-        """Flip one bit of the latest DV index files, read, put it back; return whether the read refused.
+        """Flip one bit of the latest snapshot's DV index files, read, and restore it; return whether the read failed.
 
-        ``number``: which bit, counted from the end, modulo the number of bits.
+        ``number``: the bit, counted from the end of the last file, modulo the number of bits.
         """
         ...
 
     def reorder_vectors(self) -> None:
-        """Write the latest index manifest as another writer may: the same ranges in reverse order."""
+        """Rewrite the latest snapshot's index manifest with its ranges in reverse order, as other writers may do."""
         ...
 
 
 OpenTable: TypeAlias = Callable[[Shape, Mapping[str, str]], TableUnderTest]
-"""Create a table of this shape with these options (Paimon's names), in a place of its own."""
+"""Create a table with this shape and these options (Paimon's names) in a new place."""

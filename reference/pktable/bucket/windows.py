@@ -7,7 +7,7 @@
 
 So memory depends on the buffers, not on the size of the bucket.
 
-Clauses: MRG-1 to MRG-5, LSM-1, CMP-12, CMP-16.
+Clauses: MRG-1 to MRG-6, LSM-1, CMP-12, CMP-16.
 """
 
 from __future__ import annotations

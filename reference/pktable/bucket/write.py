@@ -50,7 +50,7 @@ class BucketAppend:
 def split_by_bucket(context: TableContext, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
     """Yield (partition, bucket, rows) for every bucket that ``rows`` reach, row order kept.
 
-    Clauses: TBL-3, TBL-5, TBL-10.
+    Clauses: TBL-3, TBL-5, TBL-10, TBL-14.
     """
     buckets = assigner_of(context).of_rows(rows)
     partitions = context.schema.partition_fields
@@ -125,7 +125,7 @@ def renumber(
 ) -> BucketAppend:
     """Write the appended files again with sequence numbers from ``first_sequence`` on, their order kept.
 
-    For a write that lost the race for its sequence numbers. Clauses: CMT-10.
+    For a write that lost the race for its sequence numbers. Clauses: CMT-24.
     """
     shift = first_sequence - min(file.min_sequence_number for file in append.files)
     done: list[DataFileMeta] = []

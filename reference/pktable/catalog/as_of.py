@@ -1,6 +1,6 @@
 """Which snapshot a read asks for: the latest, one by id, one by tag, or the one that was the latest at a time.
 
-Clauses: RD-10.
+Clauses: RD-10, RD-17.
 """
 
 from __future__ import annotations

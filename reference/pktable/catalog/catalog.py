@@ -48,7 +48,7 @@ class Catalog:
 
         If a file is missing because the snapshot expired while ``work`` ran, a read of the latest snapshot is retried
         on the new latest one, and a read of a named snapshot raises SnapshotNotFoundError. Any other missing file is
-        damage: CorruptFileError. Clauses: RD-10, RD-14.
+        damage: CorruptFileError. Clauses: RD-10, RD-14, RD-18, RD-19, RD-22.
         """
         snapshot = as_of.find(self.snapshots)
         if snapshot is None:
@@ -70,7 +70,7 @@ class Catalog:
         return self.states.bucket(self.state(snapshot), bucket_id)
 
     def _under(self, schema_id: int) -> TableContext:
-        """Return the table as it is read under a schema of some time. Clauses: RD-14."""
+        """Return the table as it is read under a schema of some time. Clauses: RD-14, RD-22."""
         if schema_id == self.context.schema.id:
             return self.context
         if schema_id not in self._former:

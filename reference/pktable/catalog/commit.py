@@ -10,7 +10,7 @@ Each attempt does this:
 If another commit was faster, the metadata of the attempt is removed and everything is checked again: a change
 that fits the old snapshot may not fit the new one.
 
-Clauses: CMT-1 to CMT-12, CMT-14, DV-14, META-11.
+Clauses: CMT-1 to CMT-12, CMT-14, CMT-18 to CMT-23, CMT-25, DV-14, META-11.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Committer:
         return self.retry_on_latest_state(lambda state: state)
 
     def retry_on_latest_state(self, work: Callable[[TableState], Result]) -> Result:
-        """Return what ``work`` makes of the state of the latest snapshot; anew if that expires. Clauses: RD-10."""
+        """Return what ``work`` makes of the state of the latest snapshot; again if that expires. Clauses: RD-18."""
         return self._snapshots.retry_on_latest(
             lambda found: work(self._states.at(found) if found else TableState())
         )
@@ -92,7 +92,7 @@ class Committer:
         ``base``: the state the change was planned on, or a later one. It saves looking for the latest snapshot if it
         still is the latest.
         Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
-        the snapshot was there. Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14.
+        the snapshot was there. Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-21.
         """
         first = [base] if base else []
 
@@ -156,7 +156,7 @@ class Committer:
     def _next(
         self, state: TableState, delta: Delta, writer: ManifestWriter, commit_id: CommitId
     ) -> tuple[Snapshot, TableState]:
-        """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, META-11."""
+        """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, CMT-22, CMT-23, META-11."""
         base = writer.merged(state.manifests)
         new = writer.entries(delta.entries) if delta.entries else []
         base_name, base_size = writer.manifest_list(base)

@@ -36,7 +36,7 @@ ADD, DELETE = 0, 1
 
 
 class MissingManifestError(CorruptFileError):
-    """A manifest is not there: damage, unless all that named it has been let go of meanwhile."""
+    """A manifest is missing: damage, unless every snapshot and tag that named it has been removed concurrently."""
 
 
 class Manifests:

@@ -4,7 +4,7 @@ Arrow reads INT96 as nanoseconds in 64 bits; what does not fit wraps, and is a r
 bytes are read too, and compared: a day, and nanoseconds of it, which Paimon's JVM counts back from the midnight
 after for a time before 1970. Of ORC Arrow says itself what does not fit.
 
-Clauses: META-17, RD-11.
+Clauses: META-46, META-47, RD-11.
 """
 
 from __future__ import annotations

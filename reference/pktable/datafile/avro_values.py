@@ -3,7 +3,7 @@
 Paimon writes times as numbers of the unit that the schema's logical type names, decimals as big-endian
 bytes of the unscaled value, and a MAP whose keys are no strings as an array of entries.
 
-Clauses: META-17.
+Clauses: META-17, META-44.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ times and nested values, where Java's spelling would have to be copied.
 The subtle case is statistics: converted bounds are bounds only if the conversion keeps the order and never
 makes a null (`keeps_order`).
 
-Clauses: META-15, META-16, RD-8.
+Clauses: META-15, META-16, META-39, META-40, META-42, META-43, RD-8.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.types import (
     BINARIES,
     FLOATS,
+    INTEGER_BITS,
     NANOS_PER,
     NESTED,
+    NUMBERS,
     STRINGS,
     TIMESTAMPS,
     DataType,
@@ -44,8 +46,6 @@ from pktable.format.types import (
 INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 """Decimal digits that hold every value of the type."""
 
-INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-NUMBERS: Final = frozenset({*INTEGER_DIGITS, *FLOATS, "DECIMAL"})
 WIDE: Final = 76
 """Digits of the decimals that calculations are done in."""
 
@@ -57,7 +57,7 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
 
     ``array``: of any Arrow type that holds ``before``. ``what``: names the column in errors.
     Raises InvalidRequestError if there is no such conversion, ArrowInvalid if ``array`` is not ``before``.
-    Clauses: META-15, META-16.
+    Clauses: META-16, META-39, META-40, META-42, META-43.
     """
     wanted = to_arrow(after)
     if array.type == wanted and same_values(before, after):
@@ -67,7 +67,7 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
 
 
 def require_conversion(before: DataType, after: DataType, what: str) -> None:
-    """Raise InvalidRequestError unless values of ``before`` can be read as ``after``. Clauses: META-15."""
+    """Raise InvalidRequestError unless values of ``before`` can be read as ``after``. Clauses: META-40."""
     if not _convertible(before, after):
         raise InvalidRequestError(f"{what}: expected {after}, or a type that converts to it, found {before}")
 

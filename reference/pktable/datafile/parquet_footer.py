@@ -5,7 +5,7 @@ skip rows that match. Thrift lets readers skip fields they do not know, and Parq
 that end with a UUID. Ours is the CRC-32 of all the footer before the extension. It is no key-value entry, because
 tools that copy rows from file to file copy those too.
 
-Clauses: META-10, META-14, RD-11.
+Clauses: META-14, META-37, META-38, RD-11.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def with_sealed_footer(data: bytes, change: Callable[[bytes], bytes] = bytes) ->
 
 
 def sealed(footer: bytes) -> bytes:
-    """Return a footer with its checksum appended. Clauses: META-14."""
+    """Return a footer with its checksum appended. Clauses: META-37."""
     assert footer.endswith(STOP)
     body = footer[: -len(STOP)]
     return body + FIELD + zlib.crc32(body).to_bytes(CRC_BYTES, "big") + NAME + STOP
@@ -88,7 +88,7 @@ def read_footer(source: Any, *, at: str) -> Any:
 def checked_footer(source: Any, *, at: str) -> bytes:
     """Return the end of an open file from its footer on. Raises CorruptFileError.
 
-    A footer that is sealed is checked. Clauses: META-14, RD-11.
+    A footer that is sealed is checked. Clauses: META-38, RD-11.
     """
     size = source.size()
     source.seek(max(0, size - LIKELY_BYTES))

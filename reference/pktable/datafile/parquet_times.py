@@ -8,7 +8,7 @@ be looked at, a footer is made that calls such columns byte arrays of that lengt
 A footer is Thrift in compact encoding. Of it no more is understood than is changed, and as Arrow writes it;
 all else stays as it is.
 
-Clauses: META-17, RD-11.
+Clauses: META-46, META-47, RD-11.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ All three give tables of some columns in file order with the position of each ta
 no more of a file in memory than such a part of it. Types are those the format gives; what they mean for
 the table is for `evolution` to say. Errors are the libraries' own (`LIBRARY_ERRORS`).
 
-Clauses: META-7, META-10, META-17, RD-7.
+Clauses: META-17, META-29, META-33, META-44, RD-7.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The merge engine ``deduplicate``: the newest record of a key wins.
 
-Clauses: MRG-1, MRG-2, MRG-4.
+Clauses: MRG-1, MRG-2, MRG-4, MRG-6.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -18,6 +19,9 @@ class Deduplicate:
 
     name: Final = "deduplicate"
     lookup: Final[Literal["position", "values"]] = "position"
+
+    def needed(self, columns: Sequence[str]) -> Sequence[str]:
+        return columns
 
     def fold(self, window: Window) -> Selected:
         return Selected(window, window.newest)

@@ -15,7 +15,7 @@ Clauses: MRG-1, MRG-2, MRG-3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, Protocol
 
 import pyarrow as pa
@@ -54,6 +54,13 @@ class MergeEngine(Protocol):
         """What a compaction with deletion vectors must learn of an older row: where it is, or its values too."""
         ...
 
+    def needed(self, columns: Sequence[str]) -> Sequence[str]:
+        """Return the columns that a fold must see to give ``columns``, those included.
+
+        Key columns, sequence numbers and row kinds are always there and are not named.
+        """
+        ...
+
     def fold(self, window: Window) -> Folded:
         """Return one record per key of ``window``. Reads no file, raises nothing."""
         ...
@@ -68,7 +75,7 @@ def engine_of(options: Mapping[str, str]) -> MergeEngine:
 
     Raises UnsupportedOptionError if it is not implemented, or not together with deletion vectors.
     """
-    name = options.get(OPTION, DEDUPLICATE)
+    name = options.get(OPTION, DEDUPLICATE).lower()
     engine = ENGINES.get(name)
     if engine is None:
         raise UnsupportedOptionError(OPTION, name, " or ".join(ENGINES))

@@ -6,7 +6,7 @@
    both. Where they do not, in a damaged table or one of another writer, the records are sorted again by sequence
    number; of equal numbers a retraction comes first.
 
-Clauses: MRG-1, MRG-2, MRG-4, MRG-5.
+Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6.
 """
 
 from __future__ import annotations

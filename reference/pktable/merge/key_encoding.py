@@ -8,7 +8,7 @@ that "a" sorts before "a\\0"; very long strings are replaced by their ranks. Wha
 byte string of fixed width, which numpy compares some times slower. All of this depends on the rows at hand, therefore
 all arrays that are to be compared with each other are encoded in one call.
 
-Clauses: MRG-5, LSM-1.
+Clauses: MRG-5, MRG-7, LSM-1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def encode_keys(tables: Sequence[Columns], types: Sequence[DataType]) -> list[En
     """Return one array per table, row for row, comparable with each other and in key order.
 
     ``tables``: for each its key columns, without nulls, in the order of ``types``.
-    Clauses: MRG-5.
+    Clauses: MRG-7.
     """
     if len(types) == 1 and (_integer_like(types[0])):
         return [_integers(table[0], types[0]) for table in tables]

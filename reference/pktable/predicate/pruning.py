@@ -4,7 +4,7 @@ Conservative: every answer but "cannot match" may be wrong by being too wide. Of
 known, of an expression the set of the three values it may take. NaN lies in no range, so floats have no
 upper bound here.
 
-Clauses: RD-8.
+Clauses: RD-8, RD-16.
 """
 
 from __future__ import annotations

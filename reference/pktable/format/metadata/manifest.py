@@ -5,7 +5,7 @@ file does not have, because an older version wrote it, reads as null; a field th
 not, or has another type, is damage. The one spelling to know: the ranges of vectors are called
 ``_DELETIONS_VECTORS_RANGES``, and their fields f0, f1, f2.
 
-Clauses: CMT-4, META-3, META-12.
+Clauses: CMT-4, META-3, META-12, META-22, META-23, META-27, META-28.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DataFileMeta:
     def value_stats_fields(self, schema: TableSchema) -> Sequence[Field] | None:
         """Return the fields of the file's ``schema`` that the value statistics are of, None where none can tell.
 
-        Paimon 0.9 copies statistics of a few columns without the list of these columns. Clauses: META-6.
+        Paimon 0.9 copies statistics of a few columns without the list of these columns. Clauses: META-27, META-28.
         """
         if self.value_stats_cols is not None:
             return [schema.field(name) for name in self.value_stats_cols]
@@ -121,7 +121,7 @@ class ManifestFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class IndexManifestEntry:
-    """An index file of a bucket; for one of deletion vectors, where each lies in it. Clauses: DVF-1, DV-5."""
+    """An index file of a bucket; for one of deletion vectors, where each lies in it. Clauses: DVF-8, DVF-9, DV-16."""
 
     kind: int
     partition: bytes
@@ -157,7 +157,7 @@ def _encoded_file(file: DataFileMeta) -> bytes:
 def decode_manifest(data: bytes, at: str, *, size: int | None = None) -> list[ManifestEntry]:
     """Return the entries of a manifest, in order. ``size``: of the file, as the manifest list says.
 
-    Raises CorruptFileError. Clauses: META-3, META-13.
+    Raises CorruptFileError. Clauses: META-22, META-23, META-34.
     """
     return [
         ManifestEntry(
@@ -202,7 +202,7 @@ def _encoded_meta(meta: ManifestFileMeta) -> bytes:
 def decode_manifest_list(data: bytes, at: str, *, size: int | None = None) -> list[ManifestFileMeta]:
     """Return the manifests that a manifest list names, in order. ``size``: of the file, as the snapshot says.
 
-    Raises CorruptFileError. Clauses: META-3, META-12, META-13.
+    Raises CorruptFileError. Clauses: META-12, META-22, META-23, META-34.
     """
     return [
         ManifestFileMeta(
@@ -224,7 +224,7 @@ def decode_manifest_list(data: bytes, at: str, *, size: int | None = None) -> li
 
 
 def encode_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
-    """Return an index manifest of ``entries``. Clauses: META-3, DVF-6."""
+    """Return an index manifest of ``entries``. Clauses: META-3, DVF-13."""
     return encode_container(
         manifest_schemas.INDEX_MANIFEST,
         (
@@ -262,7 +262,7 @@ def encode_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
 def decode_index_manifest(data: bytes, at: str, *, size: int | None = None) -> list[IndexManifestEntry]:
     """Return the entries of an index manifest, in order. ``size``: of the file, where it is known.
 
-    Raises CorruptFileError. Clauses: META-3, META-13.
+    Raises CorruptFileError. Clauses: META-22, META-23, META-34.
     """
     return [
         IndexManifestEntry(

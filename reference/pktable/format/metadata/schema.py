@@ -4,7 +4,7 @@ Keys are names; what they select is derived here, once: the trimmed primary key 
 which is the order of rows inside a file, and the bucket key, which is the trimmed one unless an option
 says otherwise. Files of old versions leave defaults out that have changed since; they are put back in.
 
-Clauses: TBL-1, TBL-10, META-1.
+Clauses: TBL-1, TBL-15, TBL-16, META-1, META-20.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class TableSchema:
 
     @cached_property
     def bucket_key_fields(self) -> tuple[Field, ...]:
-        """The columns whose hash selects the bucket. Clauses: TBL-5."""
+        """The columns whose hash selects the bucket. Clauses: TBL-15."""
         names = [name.strip() for name in self.options.get("bucket-key", "").split(",") if name.strip()]
         return tuple(self.field(name) for name in names) if names else self.key_fields
 
@@ -162,7 +162,7 @@ def _former_defaults(version: int) -> dict[str, str]:
 
 
 def _defects(schema: TableSchema) -> list[tuple[str, object, object]]:
-    """Return (what, expected, found) of whatever a schema must not be. Clauses: TBL-1, TBL-10, META-1."""
+    """Return (what, expected, found) of whatever a schema must not be. Clauses: TBL-1, TBL-16, META-1, META-20."""
     names = set(schema.value_names)
     ids = {field.id for field in schema.fields}
     wrong: list[tuple[str, object, object]] = []

@@ -3,7 +3,7 @@
 What a reader does not know it ignores, what it knows it checks. Fields that are absent when they have
 nothing to say are None here.
 
-Clauses: META-2, META-13.
+Clauses: META-2, META-13, META-21.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 def decode_snapshot(data: bytes, *, at: str) -> Snapshot:
     """Return the snapshot that a snapshot file holds. Raises CorruptFileError; ``at`` is the file's path.
 
-    Clauses: META-2.
+    Clauses: META-2, META-21.
     """
     json = decode_json(data, at=at)
     version = json.long("version")

@@ -214,7 +214,7 @@ def stored_parts(vector: DeletionVector) -> list[Any]:
 def decode_vector(blob: bytes | memoryview, *, at: str, cardinality: int | None = None) -> DeletionVector:
     """Return the vector that ``blob`` holds, which is all of it, from length to CRC. Raises CorruptFileError.
 
-    ``cardinality``: what the index manifest says, where it does. Clauses: DVF-2 to DVF-5.
+    ``cardinality``: what the index manifest says, where it does. Clauses: DVF-2 to DVF-5, META-34.
     """
     if len(blob) < FRAME_BYTES + len(MAGIC_32):
         raise CorruptFileError("vector", at=at, expected="12 bytes or more", found=len(blob))

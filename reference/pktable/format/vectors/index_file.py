@@ -4,7 +4,7 @@ The range of a 32-bit vector counts neither its length nor its CRC, that of a 64
 Which kind a vector is, its magic says; the range must agree with the kind, and the ranges together must
 cover the file.
 
-Clauses: DVF-1 to DVF-7.
+Clauses: DVF-1 to DVF-7, DVF-9 to DVF-13.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class VectorRange:
     """Where the vector of a data file lies in an index file, and how many positions it holds.
 
     ``offset_bytes``: of its length field, from the start of the file. ``length_bytes``: see above.
-    Clauses: DVF-2, DVF-3, DVF-6.
+    Clauses: DVF-9, DVF-10, DVF-11, DVF-13.
     """
 
     data_file: str
@@ -44,7 +44,7 @@ class VectorRange:
 def encode_index(vectors: Mapping[str, DeletionVector]) -> tuple[bytes, tuple[VectorRange, ...]]:
     """Return an index file of ``vectors``, by data file, in their order, and where each lies.
 
-    Clauses: DVF-1, DVF-6, DVF-7.
+    Clauses: DVF-1, DVF-7, DVF-9, DVF-10, DVF-11, DVF-13.
     """
     parts = [bytes([VERSION])]
     ranges = []
@@ -62,7 +62,7 @@ def encode_index(vectors: Mapping[str, DeletionVector]) -> tuple[bytes, tuple[Ve
 def decode_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict[str, DeletionVector]:
     """Return the vectors of an index file by data file. Raises CorruptFileError.
 
-    ``ranges``: all of the file, in any order, as the index manifest has them. Clauses: DVF-1, DVF-4, DVF-5.
+    ``ranges``: all of the file, in any order, as the index manifest has them. Clauses: DVF-1, DVF-5, DVF-9, DVF-12.
     """
     if data[:1] != bytes([VERSION]):
         raise CorruptFileError("index version", at=at, expected=VERSION, found=data[:1].hex() or "nothing")
