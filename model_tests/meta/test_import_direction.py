@@ -39,6 +39,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.table",
     "pktable.replay",
     "pktable.cli",
+    "pktable.__main__",
 )
 """The packages of the reference, lowest first: one may import those above it in this list, and itself."""
 

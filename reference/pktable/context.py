@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -29,9 +29,11 @@ from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.format.vectors.index_file import decode_index
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
-from pktable.merge.engine import MergeEngine, engine_of
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO, locate
+
+if TYPE_CHECKING:
+    from pktable.merge.engine import MergeEngine
 
 CACHED_INDEX_FILES = 64
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -124,6 +126,9 @@ class TableContext:
     @cached_property
     def merge_engine(self) -> MergeEngine:
         """The table's merge engine. Raises UnsupportedOptionError."""
+        # Late, as it brings Arrow's kernels, which metadata alone does not need.
+        from pktable.merge.engine import engine_of
+
         return engine_of(self.schema.options)
 
     @cached_property
@@ -194,6 +199,18 @@ class TableContext:
                     found=vector.max_position,
                 )
         return found
+
+    def deleted_counts(self, state: BucketState) -> dict[str, int]:
+        """Return how many positions of each live data file its vector deletes, without the files that have none.
+
+        The index manifest says so; where it was written without cardinalities, the vectors are read.
+        Raises CorruptFileError. Clauses: DV-2, DVF-13.
+        """
+        ranges = (state.index.ranges or ()) if state.index else ()
+        counts = {found.data_file: found.cardinality for found in ranges}
+        if None in counts.values():
+            counts = {name: vector.cardinality for name, vector in self.vectors(state).items()}
+        return {file.file_name: count for file in state.files if (count := counts.get(file.file_name))}
 
     def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
         """Return the vectors of an index file by data file, not cached. Raises CorruptFileError. Clauses: DVF-5."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.bucket.reader import DataReader
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.state import TableState
@@ -83,7 +82,7 @@ class Inspection:
             context.expect_keys(file for live in state.files.values() for file in live)
             rows = []
             for bucket in self._buckets(state):
-                deleted = self._deleted_counts(context, bucket)
+                deleted = context.deleted_counts(bucket)
                 order = context.order
                 for file in sorted(bucket.files, key=lambda file: (file.level, order.smallest(file))):
                     rows.append(_file_row(context, bucket, file, deleted.get(file.file_name, 0)))
@@ -157,14 +156,6 @@ class Inspection:
             for bucket_id in sorted({*state.files, *state.indexes})
         ]
 
-    def _deleted_counts(self, context: TableContext, bucket: BucketState) -> dict[str, int]:
-        """Return how many positions are deleted per data file, from metadata alone where it gives cardinalities."""
-        ranges = (bucket.index.ranges or ()) if bucket.index else ()
-        known = {place.data_file: place.cardinality for place in ranges if place.cardinality is not None}
-        if len(known) == len(ranges):
-            return known
-        return {name: vector.cardinality for name, vector in context.vectors(bucket).items()}
-
 
 def _place(context: TableContext, bucket: BucketState) -> dict[str, object]:
     return {"partition": context.partition_path(bucket.place.partition), "bucket": bucket.place.bucket}
@@ -190,6 +181,8 @@ def _file_row(
 
 
 def _records(context: TableContext, bucket: BucketState, file: DataFileMeta) -> pa.Table:
+    from pktable.bucket.reader import DataReader  # late, as everything else here is metadata
+
     names = [SEQUENCE_NUMBER, VALUE_KIND, *context.schema.value_names]
     parts = [table for _, table in DataReader(context, bucket.place, file).read(names)]
     found = pa.concat_tables(parts) if parts else pa.table({name: [] for name in names})

@@ -16,7 +16,7 @@ Clauses: CMT-2, CMT-12, CMT-14, CMT-20, CMT-24, CMT-25, CMT-33, CMP-17.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -34,7 +34,8 @@ from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import kind_of
-from pktable.lsm.bucket import BucketChange, BucketId
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState
+from pktable.lsm.universal import Pick
 from pktable.retry import RetryPolicy, retry
 from pktable.run.runner import CompactionTask, Runner
 from pktable.store.new_files import NewFiles, remove_quietly
@@ -44,6 +45,22 @@ REPLANS: Final = RetryPolicy()
 
 class _ConflictError(Exception):
     """The latest snapshot does not admit the change as it was planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCompaction:
+    """What a compaction would do in one bucket: the files it takes, and the level their rows go to.
+
+    ``partition``: its directory, empty without partitions. ``files``, ``rows``, ``size_bytes``: of all files taken,
+    retractions and deleted rows included.
+    """
+
+    partition: str
+    bucket: int
+    files: int
+    rows: int
+    size_bytes: int
+    output_level: int
 
 
 @dataclass(slots=True)
@@ -89,18 +106,39 @@ class Stager:
 
         ``cached_rows``: the rows of some files by name, which then are not read.
         """
-        self._expect_same_keys(state)
         tasks = []
+        for bucket, chosen in self._chosen(state, bucket_ids, full=full):
+            names = cached_rows.keys() & {file.file_name for file in chosen.files}
+            rows = {name: cached_rows[name] for name in names}
+            tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
+        changes = self.runner.compact(self.context, tasks) if tasks else []
+        return [change for change in changes if not change.empty]
+
+    def planned(self, state: TableState, *, full: bool) -> list[PlannedCompaction]:
+        """Return what a compaction of ``state`` would compact, per bucket; nothing is done."""
+        return [
+            PlannedCompaction(
+                self.context.partition_path(bucket.place.partition),
+                bucket.place.bucket,
+                len(chosen.files),
+                sum(file.row_count for file in chosen.files),
+                sum(file.file_size for file in chosen.files),
+                chosen.output_level,
+            )
+            for bucket, chosen in self._chosen(state, state.files, full=full)
+        ]
+
+    def _chosen(
+        self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool
+    ) -> Iterator[tuple[BucketState, Pick]]:
+        """Yield the buckets that need a compaction, each with what to compact in it."""
+        self._expect_same_keys(state)
         kind = kind_of(self.context.schema, self.context.root)
         for bucket_id in bucket_ids:
             bucket = self.states.bucket(state, bucket_id)
             chosen = kind.choose_compaction(self.context, bucket, full=full)
             if chosen is not None:
-                names = cached_rows.keys() & {file.file_name for file in chosen.files}
-                rows = {name: cached_rows[name] for name in names}
-                tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
-        changes = self.runner.compact(self.context, tasks) if tasks else []
-        return [change for change in changes if not change.empty]
+                yield bucket, chosen
 
     def _expect_same_keys(self, state: TableState) -> None:
         """Raise InvalidRequestError unless live files have the table's keys and its number of buckets.

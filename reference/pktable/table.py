@@ -25,7 +25,7 @@ from pktable_spec.vocabulary import RowKind
 from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import create_schema, load_schemas
+from pktable.catalog.schemas import create_schema, find_table
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
@@ -35,11 +35,11 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
+from pktable.merge.engine import engine_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
-from pktable.staging import StagedCompaction, StagedWrite, Stager
-from pktable.store.directories import not_a_table
+from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Table:
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
-        found, root = _located(path, store)
+        found, root = open_store(path) if store is None else (store, os.fspath(path))
         create_schema(
             found,
             TablePaths(root),
@@ -125,11 +125,7 @@ class Table:
 
         Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported.
         """
-        found, root = _located(path, store)
-        schemas = load_schemas(found, TablePaths(root))
-        if not schemas:
-            raise not_a_table(found, root, os.fspath(path))
-        return cls(found, root, schemas, runner or runner_of(spark))
+        return cls(*find_table(path, store), runner or runner_of(spark))
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -207,6 +203,14 @@ class Table:
         state = self.stage_compaction(full=full).commit(_new_commit())
         return state.id if state else None
 
+    def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
+        """Return what `compact` with the same argument would compact now, per bucket. Changes nothing.
+
+        Reads metadata only. Raises InvalidRequestError as `compact` does. Clauses: CMP-1 to CMP-8.
+        """
+        self._require_writable()
+        return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.planned(state, full=full))
+
     def stage_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
     ) -> StagedWrite | None:
@@ -237,6 +241,7 @@ class Table:
         """
         context = self.catalog.context
         context.options.require_writable()
+        engine_of(self.schema.options)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(
@@ -276,16 +281,21 @@ class Table:
         return found
 
     def expire_snapshots(
-        self, *, retain_last: int, older_than: int | str | datetime | None = None
+        self,
+        *,
+        retain_last: int,
+        older_than: int | str | datetime | None = None,
+        dry_run: bool = False,
     ) -> list[int]:
         """Expire the oldest snapshots and delete the files that are no longer referenced; return the expired ids.
 
         The ``retain_last`` newest snapshots stay. With ``older_than`` (a time, as ``timestamp`` of `scan`) the first
         snapshot that is not older stays, and all after it. A snapshot that a tag keeps can still be read by the tag.
+        ``dry_run``: return the ids that would expire, and change nothing.
         Raises InvalidRequestError. Clauses: CMT-16, CMT-26 to CMT-31.
         """
         limit = None if older_than is None else millis_of(older_than)
-        return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit)
+        return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit, dry_run=dry_run)
 
     # Reading
 
@@ -407,10 +417,6 @@ def runner_of(spark: SparkSession | None) -> Runner:
     from pktable.run.tiny_first import TinyFirst
 
     return TinyFirst(LocalRunner(), SparkRunner(spark))
-
-
-def _located(path: str | os.PathLike[str], store: FileIO | None) -> tuple[FileIO, str]:
-    return open_store(path) if store is None else (store, os.fspath(path))
 
 
 def _reopened(store: FileIO, root: str, schemas: Mapping[int, TableSchema]) -> Table:

@@ -90,14 +90,9 @@ def _merged(
 
 
 def live_record_count(context: TableContext, state: BucketState) -> int:
-    """Return the number of rows of a bucket that needs no merge, from metadata alone where it gives cardinalities.
+    """Return the number of rows of a bucket that needs no merge, from metadata as `TableContext.deleted_counts`.
 
     Clauses: RD-1, DV-2.
     """
-    live = {file.file_name for file in state.files}
-    ranges = (state.index.ranges or ()) if state.index else ()
-    if all(found.cardinality is not None for found in ranges):
-        marked = sum(found.cardinality or 0 for found in ranges if found.data_file in live)
-    else:
-        marked = sum(vector.cardinality for name, vector in context.vectors(state).items() if name in live)
-    return sum(file.row_count for file in state.files) - marked
+    deleted = context.deleted_counts(state)
+    return sum(file.row_count - deleted.get(file.file_name, 0) for file in state.files)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pktable_spec.vocabulary import APPEND, COMPACT
 
-from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
 from pktable.catalog.manifests import ADD, DELETE
 from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule
@@ -22,6 +21,9 @@ from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
 from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.lsm.runs import KeyOrder
+
+if TYPE_CHECKING:
+    from pktable.bucket.write import BucketAppend
 
 BATCH: Final = (1 << 63) - 1
 """The commit identifier of a commit that is no streaming checkpoint."""

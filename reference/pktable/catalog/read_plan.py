@@ -56,6 +56,22 @@ def plan_read(
     return parts
 
 
+def uncompacted_row_count(context: TableContext, state: TableState) -> int:
+    """Return how many rows, retractions included, a fresh read of ``state`` looks at and a default read does not.
+
+    Clauses: RD-1, RD-3.
+    """
+    if context.options.read_merges_level_zero:
+        return 0
+    kind = kind_of(context.schema, context.root)
+    count = 0
+    for (_, bucket), live in state.files.items():
+        if bucket >= 0:
+            fresh, default = (kind.files_to_read(context, live, fresh=fresh)[0] for fresh in (True, False))
+            count += sum(file.row_count for file in fresh) - sum(file.row_count for file in default)
+    return count
+
+
 def _buckets(context: TableContext, state: TableState, predicate: Predicate | None) -> set[int] | None:
     """Return the buckets that can hold rows of ``predicate``, or None for all. Clauses: TBL-5."""
     # Files of a rescaled table are in the buckets of their own time.

@@ -51,17 +51,17 @@ class Expiry:
     ) -> None:
         self._context, self._snapshots, self._manifests, self._states = context, snapshots, manifests, states
 
-    def expire(self, *, retain_last: int, older_than: int | None) -> list[int]:
+    def expire(self, *, retain_last: int, older_than: int | None, dry_run: bool = False) -> list[int]:
         """Expire all but the ``retain_last`` newest snapshots; return the ids of those expired, ascending.
 
         ``older_than``: milliseconds since the epoch; only the snapshots before the first one that is not
-        older. Raises InvalidRequestError. Clauses: CMT-16.
+        older. ``dry_run``: only return the ids. Raises InvalidRequestError. Clauses: CMT-16.
         """
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
         self._expect_no_branches()
         old = self._old(retain_last, older_than)
-        if old:
+        if old and not dry_run:
             candidates = {path for snapshot in old for path in self._named(snapshot)}
             self._needed_by_all()  # finds damage before anything is removed
             for snapshot in old:

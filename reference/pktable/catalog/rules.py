@@ -12,13 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pktable.bucket.write import BucketAppend
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.bucket import BucketChange
 from pktable.lsm.runs import KeyOrder, level_run
+
+if TYPE_CHECKING:  # it brings all that writes data files, which metadata alone does not need
+    from pktable.bucket.write import BucketAppend
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,6 @@ def numbers_are_newest(append: BucketAppend, live: Sequence[DataFileMeta]) -> st
     return f"sequence number {append.first_sequence} is not above {highest}, which is live in bucket {bucket}"
 
 
-AppendRule: TypeAlias = Callable[[BucketAppend, Sequence[DataFileMeta]], str | None]
+AppendRule: TypeAlias = "Callable[[BucketAppend, Sequence[DataFileMeta]], str | None]"
 
 APPEND_RULES: Final[tuple[tuple[str, AppendRule], ...]] = (("CMT-10", numbers_are_newest),)

@@ -5,6 +5,7 @@ Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,10 +18,27 @@ from pktable.catalog.definitions import column_names, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
-from pktable.store.file_io import FileIO
+from pktable.merge.engine import engine_of
+from pktable.store.directories import not_a_table
+from pktable.store.file_io import FileIO, open_store
 
 WORKING_PREFIX = "__pktable_"
 """The prefix of columns that rows have only while a job works on them."""
+
+
+def find_table(
+    path: str | os.PathLike[str], store: FileIO | None = None
+) -> tuple[FileIO, str, dict[int, TableSchema]]:
+    """Return the store of the table at ``path``, its path there, and its schemas by id.
+
+    ``store``: where the table is, instead of the store that ``path`` names. Raises NotATableError, CorruptFileError.
+    Clauses: META-1.
+    """
+    found, root = open_store(path) if store is None else (store, os.fspath(path))
+    schemas = load_schemas(found, TablePaths(root))
+    if not schemas:
+        raise not_a_table(found, root, os.fspath(path))
+    return found, root, schemas
 
 
 def load_schemas(store: FileIO, paths: TablePaths) -> dict[int, TableSchema]:
@@ -76,6 +94,7 @@ def _check_definition(schema: TableSchema) -> None:
     """
     options = parse_options(schema.options)
     options.require_writable()
+    engine_of(schema.options)
     _check_names(schema)
     keys, partition = schema.primary_keys, schema.partition_keys
     if not keys:

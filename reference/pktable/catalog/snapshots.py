@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -25,6 +26,7 @@ from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
+EPOCH: Final = datetime(1970, 1, 1)
 LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
 RACES: Final = RetryPolicy(attempts=20)
@@ -69,7 +71,7 @@ class SnapshotLog:
 
     def _dense_ids(self) -> list[int]:
         """Return the listed ids. Raises CorruptFileError for a gap, _ChangedError if the listing is not reliable."""
-        found = self._listed()
+        found = self.listed()
         missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
         if missing is None:
             # None at all, where there was one: snapshots came and went during the listing.
@@ -86,7 +88,8 @@ class SnapshotLog:
             "snapshots", at=self._paths.snapshots, expected=f"{SNAPSHOT}{missing}", found="none"
         )
 
-    def _listed(self) -> list[int]:
+    def listed(self) -> list[int]:
+        """Return the ids of the snapshot files that one listing shows, ascending, gaps and all."""
         names = self._store.list_names(self._paths.snapshots)
         return sorted(found for name in names if (found := numbered(name, SNAPSHOT)) is not None)
 
@@ -203,12 +206,19 @@ class SnapshotLog:
         return found
 
     def as_of(self, time_millis: int) -> Snapshot:
-        """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-17."""
+        """Return the latest snapshot not younger than ``time_millis`` since the epoch.
+
+        Raises SnapshotNotFoundError, with times as ISO text. Clauses: RD-17.
+        """
+        found: Snapshot | None = None
         for snapshot in reversed(self.ids()):
             found = self.read(snapshot)
             if found.time_millis <= time_millis:
                 return found
-        raise SnapshotNotFoundError(f"a snapshot at or before {time_millis} ms", self._retained())
+        since = f", the oldest of {_iso(found.time_millis)}" if found else ""
+        raise SnapshotNotFoundError(
+            f"a snapshot at or before {_iso(time_millis)}", f"{self._retained()}{since}"
+        )
 
     def put(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
         """Make ``snapshot`` the latest, or return False because its id is taken, or was until that one expired.
@@ -235,7 +245,7 @@ class SnapshotLog:
         """
         if snapshot.id > 1 and self._store.exists(self._paths.snapshot(snapshot.id - 1)):
             return False
-        if max(self._listed(), default=0) <= snapshot.id:
+        if max(self.listed(), default=0) <= snapshot.id:
             return False
         try:
             return not is_base_of(self.read(snapshot.id + 1))
@@ -260,5 +270,14 @@ class SnapshotLog:
         return int(text) if text.isdigit() and len(text) <= LONGEST_ID else None
 
     def _retained(self) -> str:
-        ids = self._listed()  # as they are: this is for a message about something else
+        ids = self.listed()  # as they are: this is for a message about something else
         return f"{ids[0]} to {ids[-1]}" if ids else "none"
+
+
+def _iso(time_millis: int) -> str:
+    """Return a time as ISO text in UTC; as a number where it lies beyond the year 9999 or before the year 1."""
+    try:
+        text = (EPOCH + timedelta(milliseconds=time_millis)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return f"{time_millis} ms"
+    return text.removesuffix(".000") + "Z"

@@ -5,7 +5,7 @@ Clauses: CMT-4, CMT-5, CMT-6, DV-16.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -88,7 +88,10 @@ class StateLoader:
         assert state.snapshot is not None
         self._known.put((state.id, state.snapshot.delta_manifest_list), state)
 
-    def _load(self, snapshot: Snapshot) -> TableState:
+    def live_entries(
+        self, snapshot: Snapshot
+    ) -> tuple[tuple[ManifestFileMeta, ...], Collection[ManifestEntry]]:
+        """Return the manifests of ``snapshot`` and the entries of its live files. Raises CorruptFileError."""
         metas = (
             *self._manifests.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
             *self._manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
@@ -102,6 +105,10 @@ class StateLoader:
                     expected="an ADD before each DELETE",
                     found=f"DELETE of {entry.file.file_name} alone",
                 )
+        return metas, entries
+
+    def _load(self, snapshot: Snapshot) -> TableState:
+        metas, entries = self.live_entries(snapshot)
         indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
         return make_state(snapshot, metas, entries, indexes, at=self._context.root)
 

@@ -21,7 +21,7 @@ def list_options(
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """List the table options: their defaults, the values they take, and what is refused."""
+    """List the table options: defaults, values, and what is refused."""
     import pyarrow as pa  # not needed by other commands that only list or print help
 
     chosen = [option for option in OPTIONS if part.lower() in option.name]

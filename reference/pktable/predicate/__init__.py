@@ -17,17 +17,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING
 
 from pktable.format.types import Field, Value
-from pktable.predicate.arrow_eval import expression_of, filtered, may_fail
 from pktable.predicate.pruning import ColumnRange, may_hold, pinned
 from pktable.predicate.spark_sql import spark_text
 from pktable.predicate.tree import Column, Expression, walk
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
 __all__ = ["ColumnRange", "Predicate", "key_equalities", "may_match", "parse", "to_arrow"]
 
@@ -46,6 +47,8 @@ class Predicate:
     @property
     def never_fails(self) -> bool:
         """Whether it has an answer for every row there may be, so that deleted rows may be asked too."""
+        from pktable.predicate.arrow_eval import may_fail  # late, here and below: it brings Arrow's kernels
+
         return not may_fail(self.root)
 
     @cached_property
@@ -59,6 +62,8 @@ class Predicate:
         Raises InvalidRequestError where a row that the conditions before it leave divides by zero, overflows
         or does not convert, as Spark does. Clauses: RD-6.
         """
+        from pktable.predicate.arrow_eval import filtered
+
         return filtered(self.root, table, self.source, live)
 
 
@@ -74,6 +79,8 @@ def parse(where: str, fields: Sequence[Field]) -> Predicate:
 
 def to_arrow(predicate: Predicate, arrow_schema: pa.Schema) -> pc.Expression:
     """Return the condition over a table of ``arrow_schema``: true, false or null. Clauses: RD-6."""
+    from pktable.predicate.arrow_eval import expression_of
+
     return expression_of(predicate.root, arrow_schema)
 
 

@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
-from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 
 from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
@@ -61,6 +60,8 @@ def filtered(
     What may fail is evaluated only over rows for which the conditions before it may hold, of which being live
     is the first. Raises InvalidRequestError where it does fail.
     """
+    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
+
     names = table.column_names
     tests = [(expression_of(one, table.schema), may_fail(one)) for one in conjuncts(root)]
     if live is not None:

@@ -12,8 +12,6 @@ import datetime
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.orc as po
-import pyarrow.parquet as pq
 from pktable_spec.errors import CorruptFileError
 
 ORC_MAGIC: Final = b"ORC"
@@ -30,6 +28,9 @@ def decode_columnar(data: bytes, at: str) -> list[dict[str, Any]] | None:
     orc = data.startswith(ORC_MAGIC)
     if not orc and not data.startswith(PARQUET_MAGIC):
         return None
+    import pyarrow.orc as po  # rarely needed, and slow to import
+    import pyarrow.parquet as pq
+
     try:
         source = pa.BufferReader(data)
         if orc:

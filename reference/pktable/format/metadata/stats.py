@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.binary_row import decode_row, encode_row
@@ -133,6 +132,8 @@ def _bounds(column: Any, t: DataType, truncate: int | None) -> tuple[Value, Valu
             return None, None
         low, high = min(values), max(values)
     else:
+        import pyarrow.compute as pc  # slow to import, and only data files of some size need it
+
         if t.root in FLOATS and pc.any(pc.is_nan(column)).as_py():
             return None, None
         found: Any = pc.min_max(column)
