@@ -78,7 +78,7 @@ def test_other_spellings_mean_the_same_type(spelled: str, canonical: str) -> Non
      "VARIANT", "ARRAY<INT", "é", "INT;", "ARRAY<" * 90 + "INT" + ">" * 90, "DECIMAL(" + "9" * 5000 + ")"],
 )  # fmt: skip
 def test_a_text_that_is_no_type_is_refused(text: str) -> None:
-    with pytest.raises(InvalidRequestError, match="expected|defined twice"):
+    with pytest.raises(InvalidRequestError, match=r"expected|defined twice"):
         parse_type(text)
 
 
