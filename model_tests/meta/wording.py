@@ -34,12 +34,18 @@ CLEAN: Final = (
     "spec/README.md",
     "spec/options.md",
     *(f"spec/pktable_spec/{name}.py" for name in SPECIFICATION),
+    "reference/pktable/ingest",
+    "reference/pktable/catalog/definitions.py",
+    "reference/pktable/catalog/schemas.py",
+    "reference/pktable/run/local.py",
     "reference/pktable/check",
     "reference/pktable/replay",
     "reference/pktable/cli",
     "reference/pktable/catalog/summaries.py",
     "reference/pktable/store/directories.py",
     "model_tests/histories/failures.py",
+    "model_tests/table/test_definition.py",
+    "model_tests/table/test_sources.py",
 )
 """Folders and files without a banned word. Add one when it is clean; take none away."""
 

@@ -253,6 +253,25 @@ def test_a_commit_does_not_take_the_place_of_one_that_has_expired(
         expect_sound(table)
 
 
+@covers("CMT-2", "RD-10")
+def test_a_write_that_begins_again_writes_rows_that_can_be_read_only_once(
+    template: Path, tmp_path: Path
+) -> None:
+    # The compaction of the write looks for key 0 in the files of the others, which expire.
+    rows = pa.table({"k": pa.array([0, 9], pa.int32()), "v": ["new", "new"]})
+
+    def one(table: Table) -> None:
+        assert table.upsert(rows.to_reader()) is not None
+
+    def other(table: Table) -> None:
+        untag_and_expire(table)
+        table.compact(full=True)
+        table.expire_snapshots(retain_last=1)
+
+    for table in races(template, tmp_path / "t", one, other):
+        assert content(table)[9] == "new"
+
+
 def overtaken_write(table: Table) -> None:
     rows = pa.table({"k": pa.array([9], pa.int32()), "v": ["new"]})
     prepared = table.stage_write(rows, ChangeKind())

@@ -32,8 +32,10 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
+from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
+from pktable.merge.engine import engine_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -70,10 +72,10 @@ class Table:
     def create(
         cls,
         path: str | os.PathLike[str],
-        columns: str | pa.Schema,
+        columns: Any,
         *,
-        primary_key: Sequence[str],
-        partition_by: Sequence[str] = (),
+        primary_key: str | Sequence[str],
+        partition_by: str | Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str = "",
         store: FileIO | None = None,
@@ -82,7 +84,9 @@ class Table:
     ) -> Table:
         """Create an empty table and open it.
 
-        * ``columns``: ``"id BIGINT, city STRING"`` or an Arrow schema. Key columns become NOT NULL.
+        * ``columns``: ``"id BIGINT, city STRING"``, a dict of names and SQL types, an Arrow schema, an object that
+          exports one (``__arrow_c_schema__``), or a Spark StructType. Key columns become NOT NULL.
+        * ``primary_key``, ``partition_by``: column names, or one name.
         * ``options``: Paimon's names and defaults, except that ``bucket`` is 1. Deletion vectors are off unless
           ``deletion-vectors.enabled`` is true, as in Paimon.
         * ``store``, ``spark``, ``runner``: as in `open`.
@@ -156,15 +160,21 @@ class Table:
     def upsert(self, rows: Any) -> int | None:
         """Insert ``rows``, and replace those whose primary key is there already.
 
-        ``rows``: a pyarrow.Table, or a Spark DataFrame if the table has a session. Of rows with equal keys the last
-        one decides. Returns the id of the snapshot after the write, None if there were no rows.
+        ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list of dicts, a dict of lists,
+        one row as a dict, or any other object with ``__arrow_c_stream__``; if the table has a session also a Spark
+        DataFrame. Nothing is rounded or parsed: a value that its column cannot hold is refused. The index of pandas is
+        ignored, and what pandas calls missing (``isna``) is null.
+
+        Of rows with equal keys the last one decides. Returns the id of the snapshot after the write, None if there
+        were no rows.
         Raises InvalidRequestError before anything is written, CommitConflictError.
         Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2.
         """
         return self._write(rows, ChangeKind(RowKind.INSERT))
 
     def delete(self, keys: Any = None, *, where: str | None = None) -> int | None:
-        """Delete by ``keys`` (rows of the primary-key columns) or by a condition on the rows of a fresh read.
+        """Delete by ``keys`` (rows of the primary-key columns, as `upsert` takes them) or by a condition on the rows
+        of a fresh read.
 
         Returns the id of the snapshot after the delete, None if there was nothing to delete.
         Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3.
@@ -178,6 +188,7 @@ class Table:
     def write_changes(self, rows: Any, *, row_kind: str) -> int | None:
         """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
 
+        ``rows``: as `upsert` takes them, with that column in addition.
         Returns the id of the snapshot after the write, None if there were no rows.
         Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6.
         """
@@ -210,6 +221,7 @@ class Table:
         self._require_writable()
         context = self.catalog.context
         only = context.options.write_only if write_only is None else write_only
+        rows = accept_rows(rows, self.schema, change)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.snapshots.retry_on_latest(
             lambda _: self.stager.write(rows, change, write_only=only)
@@ -229,6 +241,7 @@ class Table:
         """
         context = self.catalog.context
         context.options.require_writable()
+        engine_of(self.schema.options)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(

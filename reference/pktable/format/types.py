@@ -28,6 +28,8 @@ STRINGS: Final = frozenset({"CHAR", "VARCHAR", "STRING"})
 BINARIES: Final = frozenset({"BINARY", "VARBINARY", "BYTES"})
 TIMESTAMPS: Final = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 FLOATS: Final = frozenset({"FLOAT", "DOUBLE"})
+INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+NUMBERS: Final = frozenset({*INTEGER_BITS, *FLOATS, "DECIMAL"})
 
 _PLAIN_ARROW: Final[dict[str, Any]] = {
     "BOOLEAN": pa.bool_(),
@@ -198,7 +200,7 @@ def _require_unique_names(fields: Sequence[Field]) -> None:
     seen: set[str] = set()
     for field in fields:
         if field.name in seen:
-            raise InvalidRequestError(f"column {field.name!r}: expected once, found twice")
+            raise InvalidRequestError(f"column {field.name!r} is defined twice")
         seen.add(field.name)
 
 

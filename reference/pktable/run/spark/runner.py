@@ -241,12 +241,14 @@ def _expect_batch(rows: DataFrame) -> None:
 
 
 def _arrow(frame: DataFrame) -> pa.Table:
-    """Return the caller's rows. Raises InvalidRequestError for what Arrow has no type of."""
+    """Return the rows of ``frame``. Raises InvalidRequestError for a column type that Arrow does not have."""
     try:
         with raised_here():
             return frame.toArrow()
     except (PySparkTypeError, ValueError) as error:
-        raise InvalidRequestError(f"rows: expected columns that Arrow can hold, found {error}") from None
+        raise InvalidRequestError(
+            f"rows: Arrow has no type for a column of this DataFrame: {error}"
+        ) from None
 
 
 def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
