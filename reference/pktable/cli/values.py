@@ -156,29 +156,16 @@ def as_column(
 
     ``place``: where value i was read, for messages. Raises InvalidRequestError that names the place and the column.
     """
-    arrow = to_arrow(field.type)
     converted = []
     for i, value in enumerate(values):
         try:
             converted.append(None if value is None else convert(value, field.type))
         except (ValueError, ArithmeticError):  # an exponent may be too long for a Decimal
-            raise _misfit(value, field, place(i)) from None
-    try:
-        return pa.array(converted, arrow)
-    except pa.ArrowException:
-        for i, value in enumerate(converted):
-            try:
-                pa.array([value], arrow)
-            except pa.ArrowException:
-                raise _misfit(values[i], field, place(i)) from None
-        raise
-
-
-def _misfit(value: Any, field: Field, place: str) -> InvalidRequestError:
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return InvalidRequestError(
-        f"{place}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
-    )
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+            raise InvalidRequestError(
+                f"{place(i)}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
+            ) from None
+    return pa.array(converted, to_arrow(field.type))
 
 
 def _shortened(text: str) -> str:
