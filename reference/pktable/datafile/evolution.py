@@ -28,8 +28,10 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.types import (
     BINARIES,
     FLOATS,
+    INTEGER_BITS,
     NANOS_PER,
     NESTED,
+    NUMBERS,
     STRINGS,
     TIMESTAMPS,
     DataType,
@@ -44,8 +46,6 @@ from pktable.format.types import (
 INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 """Decimal digits that hold every value of the type."""
 
-INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-NUMBERS: Final = frozenset({*INTEGER_DIGITS, *FLOATS, "DECIMAL"})
 WIDE: Final = 76
 """Digits of the decimals that calculations are done in."""
 

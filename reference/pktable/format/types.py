@@ -28,6 +28,8 @@ STRINGS: Final = frozenset({"CHAR", "VARCHAR", "STRING"})
 BINARIES: Final = frozenset({"BINARY", "VARBINARY", "BYTES"})
 TIMESTAMPS: Final = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 FLOATS: Final = frozenset({"FLOAT", "DOUBLE"})
+INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+NUMBERS: Final = frozenset({*INTEGER_BITS, *FLOATS, "DECIMAL"})
 
 _PLAIN_ARROW: Final[dict[str, Any]] = {
     "BOOLEAN": pa.bool_(),

@@ -12,14 +12,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pktable.format.types import FLOATS, TIMESTAMPS, DataType
+from pktable.format.types import FLOATS, INTEGER_BITS, NUMBERS, TIMESTAMPS, DataType
 from pktable.predicate.literals import MOST_DIGITS, as_spelled, decimal_type, literal_as
-from pktable.predicate.tree import BOOLEAN, DOUBLE, FLOAT, INTEGER_BITS, NULL, Cast, Expression, Literal
+from pktable.predicate.tree import (
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    NULL,
+    Arithmetic,
+    Cast,
+    Expression,
+    Literal,
+    assert_never,
+)
 
-DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}  # as Spark counts them
-NUMBERS: Final = frozenset({*INTEGER_BITS, "DECIMAL", "FLOAT", "DOUBLE"})
+SPARK_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
+"""Digits of the decimal that Spark converts an integer to."""
 
-# What a cast gives that is the same in Arrow and in Spark, and depends on nothing else.
 CASTS: Final = {
     **{root: {*INTEGER_BITS, "DECIMAL", "FLOAT", "DOUBLE", "STRING", "BOOLEAN"} for root in INTEGER_BITS},
     "DECIMAL": {*INTEGER_BITS, "DECIMAL", "DOUBLE"},
@@ -30,11 +39,12 @@ CASTS: Final = {
     "TIMESTAMP": {"TIMESTAMP", "DATE"},
     "TIMESTAMP_LTZ": {"TIMESTAMP_LTZ"},
 }
+"""The casts whose result is the same in Arrow and in Spark, whatever the settings of the session."""
 
 
 def as_decimal(t: DataType) -> DataType:
     """Return the decimal type that holds every value of an exact number type."""
-    return t if t.root == "DECIMAL" else decimal_type(DIGITS[t.root], 0)
+    return t if t.root == "DECIMAL" else decimal_type(SPARK_DIGITS[t.root], 0)
 
 
 def common(a: DataType, b: DataType) -> DataType | None:
@@ -104,23 +114,33 @@ def converted(expression: Expression, t: DataType) -> Expression | None:
     return Cast(expression, t) if t.root in CASTS.get(expression.type.root, ()) else None
 
 
-def arithmetic_type(function: str, a: DataType, b: DataType) -> DataType | None:
-    """Return the type of a sum, difference, product, quotient or remainder; None if there is none here.
+def arithmetic_type(function: Arithmetic, a: DataType, b: DataType) -> DataType | None:
+    """Return the type of a sum, difference, product, quotient or remainder, None if it is not supported.
 
-    Quotients of decimals and remainders of what is no integer are not: Spark rounds them by rules of its own.
+    Quotients of decimals, and remainders of anything but integers, are not supported: Spark rounds them by rules
+    of its own.
     """
     if not {a.root, b.root} <= NUMBERS:
         return None
     integers = a.root in INTEGER_BITS and b.root in INTEGER_BITS
     floating = a.root in FLOATS or b.root in FLOATS
-    if function == "remainder":
-        return common(a, b) if integers else None
-    if function == "divide":
-        return DOUBLE if integers or floating else None
-    if integers:
-        return common(a, b)
-    if floating:
-        return FLOAT if a == b == FLOAT else DOUBLE
+    match function:
+        case "remainder":
+            return common(a, b) if integers else None
+        case "divide":
+            return DOUBLE if integers or floating else None
+        case "add" | "subtract" | "multiply":
+            if integers:
+                return common(a, b)
+            if floating:
+                return FLOAT if a == b == FLOAT else DOUBLE
+            return _decimal_result(function, a, b)
+        case _:
+            assert_never(function)
+
+
+def _decimal_result(function: Arithmetic, a: DataType, b: DataType) -> DataType | None:
+    """Return the type of a sum, difference or product of decimals, None if it would have too many digits."""
     (p1, s1), (p2, s2) = digits(a), digits(b)
     if function == "multiply":
         precision, scale = p1 + p2 + 1, s1 + s2

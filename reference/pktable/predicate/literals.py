@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from pktable.format.types import BINARIES, FLOATS, STRINGS, TIMESTAMPS, DataType, Value
-from pktable.predicate.tree import BIGINT, BYTES, DOUBLE, INT, INTEGER_BITS, NULL, STRING, Literal
+from pktable.format.types import BINARIES, FLOATS, INTEGER_BITS, STRINGS, TIMESTAMPS, DataType, Value
+from pktable.predicate.tree import BIGINT, BYTES, DOUBLE, INT, NULL, STRING, Literal
 
 MOST_DIGITS: Final = 38
 MOST_TEXT: Final = 400  # characters of a number, which is more than any double needs

@@ -19,9 +19,9 @@ from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 from sqlglot.dialects.spark import Spark
 
-from pktable.format.types import NESTED, TIMESTAMPS, DataType, Field
+from pktable.format.types import INTEGER_BITS, NESTED, NUMBERS, TIMESTAMPS, DataType, Field
 from pktable.predicate import tree
-from pktable.predicate.coercion import CASTS, NUMBERS, arithmetic_type, converted, unify
+from pktable.predicate.coercion import CASTS, arithmetic_type, converted, unify
 from pktable.predicate.literals import (
     MOST_DIGITS,
     decimal_literal,
@@ -33,7 +33,18 @@ from pktable.predicate.literals import (
     parsed,
     timestamp,
 )
-from pktable.predicate.tree import BOOLEAN, BYTES, INT, INTEGER_BITS, NULL, STRING, Expression, Literal
+from pktable.predicate.tree import (
+    BOOLEAN,
+    BYTES,
+    INT,
+    NULL,
+    STRING,
+    Arithmetic,
+    Expression,
+    Literal,
+    Operator,
+    Ordering,
+)
 
 Node: TypeAlias = Any  # of sqlglot, whose base class has another name from version to version
 
@@ -46,8 +57,15 @@ class Spark4(Spark):  # type: ignore[misc]
 
 
 SPARK: Final = Spark4()
-COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-OPERATORS: Final = {
+COMPARISONS: Final[dict[Any, Ordering]] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+OPERATORS: Final[dict[Any, Arithmetic]] = {
     exp.Add: "add",
     exp.Sub: "subtract",
     exp.Mul: "multiply",
@@ -183,7 +201,7 @@ class Resolver:
     def distinct(self, node: Node) -> Expression:
         return tree.Not(self.null_safe(node))
 
-    def compared(self, operator: str, left: Node, right: Node, node: Node) -> Expression:
+    def compared(self, operator: Operator, left: Node, right: Node, node: Node) -> Expression:
         left, right = self.in_one_type([self.expression(left), self.expression(right)], node)
         return tree.Compare(operator, left, right)
 
