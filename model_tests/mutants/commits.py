@@ -11,8 +11,9 @@ from unittest import mock
 from pktable import staging as changing
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit
-from pktable.catalog.manifests import ADD, DELETE, Manifests
+from pktable.catalog.manifests import Manifests
 from pktable.catalog.state import TableState
+from pktable.format.metadata.manifest import ADD, DELETE
 from pktable.lsm.bucket import BucketChange
 from pktable.lsm.vectors import VectorMaintainer
 

@@ -20,11 +20,18 @@ from pktable_spec.errors import CommitConflictError
 from pktable_spec.vocabulary import APPEND, COMPACT
 
 from pktable.bucket.write import BucketAppend
-from pktable.catalog.manifests import ADD, DELETE, Manifests, ManifestWriter, MissingManifestError
+from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
-from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.metadata.manifest import (
+    ADD,
+    DELETE,
+    DataFileMeta,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.lsm.runs import KeyOrder, level_run

@@ -17,7 +17,7 @@ NOTE: Final = "note"
 SEVERITIES: Final = (ERROR, NOTE)
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and of how much."""
+"""Called with the name of the work, how much of it is done, and how much there is."""
 
 Value = TypeVar("Value")
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pktable.format import binary_row
 from pktable.format.binary_row import DECIMAL_BYTES, INLINE_BYTES, INLINE_MARK, NANOS_PER_MILLI
-from pktable.format.types import NANOS_PER, DataType
+from pktable.format.types import NANOS_PER, DataType, one_array
 
 Column = Any  # pa.Array or pa.ChunkedArray
 Longs = npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArr
     """
     rows = len(columns[0])
     parts = [
-        _hash_batch([_one_array(column.slice(start, BATCH_ROWS)) for column in columns], types)
+        _hash_batch([one_array(column.slice(start, BATCH_ROWS)) for column in columns], types)
         for start in range(0, rows, BATCH_ROWS)
     ]
     return np.concatenate(parts) if parts else np.empty(0, np.int32)
@@ -197,12 +197,6 @@ class _Ragged:
             ordinal = np.arange(total)
             source = np.repeat(self.offsets - before, self.lengths) + ordinal
             buffer[np.repeat(targets - before, self.lengths) + ordinal] = self.data[source]
-
-
-def _one_array(column: Column) -> Any:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def _nulls(column: Any) -> npt.NDArray[np.bool_] | None:

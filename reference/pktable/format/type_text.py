@@ -118,7 +118,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def quoted(name: str) -> str:
-    """Return ``name`` in backquotes."""
+    """Return a name in backquotes, which SQL takes literally, dots and all."""
     return "`" + name.replace("`", "``") + "`"
 
 

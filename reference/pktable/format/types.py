@@ -332,6 +332,13 @@ def values_of(array: pa.Array[Any] | pa.ChunkedArray[Any], t: DataType) -> list[
     return [value for chunk in chunks for value in _values_of_chunk(chunk, t)]
 
 
+def one_array(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> Any:
+    """Return the rows of ``column`` as one array; they are copied only if there are several chunks."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _values_of_chunk(array: Any, t: DataType) -> list[Any]:
     if t.root in TIMESTAMPS:
         factor = NANOS_PER[array.type.unit]

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pktable.format.types import DataType
+from pktable.format.types import BINARIES, STRINGS, DataType, one_array
 
 Columns = Sequence[pa.ChunkedArray]
 Encoded = npt.NDArray[Any]
@@ -40,7 +40,7 @@ INTEGERS = {
     "BIGINT": pa.int64(),
     "DATE": pa.int32(),
 }
-STRINGS = {"CHAR", "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES"}
+BYTE_STRINGS = STRINGS | BINARIES
 
 
 def encode_keys(tables: Sequence[Columns], types: Sequence[DataType]) -> list[Encoded]:
@@ -114,8 +114,8 @@ def _column(columns: Sequence[pa.ChunkedArray], kind: DataType) -> _Column:
         return _from_integers([_integers(column, kind) for column in columns])
     if kind.root == "DECIMAL":
         return _from_bytes([_decimals(column) for column in columns])
-    assert kind.root in STRINGS, f"{kind.root} is no key type"
-    arrays = [_one_array(column).cast(pa.binary()) for column in columns]
+    assert kind.root in BYTE_STRINGS, f"{kind.root} is no key type"
+    arrays = [one_array(column).cast(pa.binary()) for column in columns]
     if max((pc.max(pc.binary_length(array)).as_py() or 0 for array in arrays), default=0) > WIDEST_STRING:
         return _from_integers(_ranks(arrays))
     return _from_bytes(_padded(arrays))
@@ -198,7 +198,7 @@ def _bits_of(mask: int) -> Words:
 
 def _decimals(column: pa.ChunkedArray) -> Matrix:
     """128-bit two's complement, turned big-endian with the sign flipped."""
-    array = _one_array(column.cast(pa.decimal128(38, column.type.scale)))
+    array = one_array(column.cast(pa.decimal128(38, column.type.scale)))
     data = np.frombuffer(array.buffers()[1], dtype=np.uint8) if len(array) else np.empty(0, np.uint8)
     rows = data[array.offset * 16 : (array.offset + len(array)) * 16].reshape(len(array), 16)
     matrix: Matrix = rows[:, ::-1].copy()
@@ -241,10 +241,3 @@ def _ranks(arrays: Sequence[Any]) -> list[Words]:
     places[order.to_numpy()] = np.arange(len(distinct), dtype=np.uint64)
     ranks = places[pc.index_in(together, value_set=distinct).to_numpy()]
     return np.split(ranks, np.cumsum([len(array) for array in arrays])[:-1])
-
-
-def _one_array(column: pa.ChunkedArray) -> Any:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

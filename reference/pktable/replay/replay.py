@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.check.findings import Progress
 from pktable.replay.git_history import KINDS, Commit, Entry, PathChange
 from pktable.table import Table
 
@@ -39,9 +40,6 @@ ROWS: Final = pa.schema(
         (ROW_KIND, pa.string()),
     ]
 )
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
 
 
 class History(Protocol):

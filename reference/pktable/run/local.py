@@ -28,7 +28,7 @@ from pktable.predicate import Predicate
 from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
-TINY_BYTES = 4 << 20  # of data files that one thread has read before others have started
+ONE_THREAD_BYTES = 4 << 20  # of data files that one thread reads faster than other threads start
 
 Result = TypeVar("Result")
 
@@ -157,7 +157,7 @@ def _in_parts(
     def one(part: BucketRead) -> Result:
         return work(read_bucket(context, part, query.columns, query.predicate))
 
-    if sum(file.file_size for part in query.parts for file in part.state.files) <= TINY_BYTES:
+    if sum(file.file_size for part in query.parts for file in part.state.files) <= ONE_THREAD_BYTES:
         return map(one, query.parts)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(one, (piece for part in query.parts for piece in by_file(part))))
