@@ -43,6 +43,8 @@ COMPRESSOR: Final = zstd.ZstdCompressor()  # kept: making one costs more than co
 def encode_long(number: int) -> bytes:
     """Return ``number`` as Avro writes it: zigzag, 7 bits per byte, lowest first."""
     rest = (number << 1) ^ (number >> 63)
+    if rest < 0x80:
+        return ONE_BYTE[rest]
     encoded = bytearray()
     while rest > 0x7F:
         encoded.append(rest & 0x7F | 0x80)
@@ -51,35 +53,27 @@ def encode_long(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _encode_entry(key: str, value: bytes) -> bytes:
-    return encode_long(len(key)) + key.encode() + encode_long(len(value)) + value
+def encode_bytes(data: bytes) -> bytes:
+    """Return ``data`` as Avro writes bytes, and the UTF-8 of a string: behind their number."""
+    return encode_long(len(data)) + data
 
 
-SYNC_IS_DIGEST: Final = _encode_entry("pktable.sync", b"blake2b")
+ONE_BYTE: Final = [bytes([byte]) for byte in range(0x80)]
+SYNC_IS_DIGEST: Final = encode_bytes(b"pktable.sync") + encode_bytes(b"blake2b")
 
 
 class RecordSchema:
-    """A schema to write with: parsed once, and its container header up to the sync marker."""
+    """A schema to write with: its text, and the header of a container up to the sync marker."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.text = json.dumps(schema, separators=(",", ":"))
-        self.parsed = _parse(self.text.encode())
-        entries = [
-            _encode_entry("avro.schema", self.text.encode()),
-            _encode_entry("avro.codec", b"zstandard"),
-        ]
-        self.header = MAGIC + encode_long(3) + b"".join(entries) + SYNC_IS_DIGEST + encode_long(0)
-
-
-def encode_record(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
-    """Return one record as it lies in a block."""
-    encoded = io.BytesIO()
-    fastavro.schemaless_writer(encoded, schema.parsed, record, disable_tuple_notation=True)
-    return encoded.getvalue()
+        entries = {b"avro.schema": self.text.encode(), b"avro.codec": b"zstandard"}
+        metadata = b"".join(encode_bytes(key) + encode_bytes(value) for key, value in entries.items())
+        self.header = MAGIC + encode_long(3) + metadata + SYNC_IS_DIGEST + encode_long(0)
 
 
 def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
-    """Return a container of ``records``, each from `encode_record`. Clauses: META-3, META-13."""
+    """Return a container of ``records``, each the encoded fields of one. Clauses: META-3, META-13."""
     encoded = list(records)
     count = len(encoded)
     framed = b""
