@@ -1,8 +1,8 @@
-"""How values of different types come together, and which casts there are.
+"""Find the common type of two values, the type of an arithmetic result, and the casts that are supported.
 
-As in Spark's ANSI mode, with one difference that changes no answer: a literal takes the type of what it is
-compared with whenever it has the same value there, so that ``id = 5.0`` compares integers and still prunes.
-What could mean two things, or depends on the time zone of a session, does not come together at all.
+The rules are those of Spark's ANSI mode, with one difference that changes no result: a literal takes the type of the
+other operand if it has the same value in that type, so that ``id = 5.0`` compares integers and can still prune.
+Types have no common type if the comparison would be ambiguous or would depend on the time zone of a session.
 
 Clauses: RD-6.
 """
@@ -48,7 +48,7 @@ def as_decimal(t: DataType) -> DataType:
 
 
 def common(a: DataType, b: DataType) -> DataType | None:
-    """Return the type in which values of both compare, None if they do not."""
+    """Return the type in which values of both types are compared, None if they cannot be compared."""
     if a == b or b == NULL:
         return a
     if a == NULL:
@@ -82,7 +82,7 @@ def digits(t: DataType) -> tuple[int, int]:
 
 
 def unify(expressions: Sequence[Expression]) -> list[Expression] | None:
-    """Return ``expressions`` in one type, or None if there is none for them all."""
+    """Return ``expressions`` converted to one type, None if they have no common type."""
     others = [one for one in expressions if not isinstance(one, Literal)]
     target = _common_of([one.type for one in others or expressions])
     if target is None:
@@ -105,7 +105,7 @@ def _common_of(types: Sequence[DataType]) -> DataType | None:
 
 
 def converted(expression: Expression, t: DataType) -> Expression | None:
-    """Return ``expression`` in type ``t``, None if it cannot be."""
+    """Return ``expression`` converted to type ``t``, None if that is not supported."""
     if expression.type == t:
         return expression
     literal = literal_as(expression, t) if isinstance(expression, Literal) else None
