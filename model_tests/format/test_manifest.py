@@ -273,6 +273,17 @@ def test_no_damage_to_what_we_wrote_misleads(
             decode(damaged, at="manifest")
 
 
+@covers("META-13")
+def test_a_wrong_digest_is_reported_next_to_the_stored_one() -> None:
+    data = bytearray(encode_manifest([AN_ENTRY]))
+    data[-20] ^= 1
+    with pytest.raises(
+        CorruptFileError, match=r"m: checksum: expected [0-9a-f]{32}, found [0-9a-f]{32}$"
+    ) as caught:
+        decode_manifest(bytes(data), at="m")
+    assert caught.value.expected == data[-16:].hex() != caught.value.found
+
+
 @covers("META-13", "RD-11")
 @each_codec
 def test_damage_to_what_others_wrote_never_crashes(

@@ -1,1 +1,1 @@
-"""Bytes and values of a table's metadata: decoded and encoded, without any I/O. Data files have a package of their own."""
+"""Decode and encode the metadata of a table: bytes to values and back, without I/O. Data files: `pktable.datafile`."""

@@ -1,9 +1,9 @@
-"""Manifests: which data files were added and removed, which manifests there are, which indexes there are.
+"""Encode and decode manifests (added and removed data files), manifest lists, and index manifests (index files).
 
-They are written as Avro; what others wrote as ORC or Parquet is known by its first bytes. A field that a
-file does not have, because an older version wrote it, reads as null; a field that must be there and is
-not, or has another type, is damage. The one spelling to know: the ranges of vectors are called
-``_DELETIONS_VECTORS_RANGES``, and their fields f0, f1, f2.
+Each of the three has a dataclass for its records and a table of their fields (`MANIFEST`, `MANIFEST_LIST`,
+`INDEX_MANIFEST`). They are written as Avro; files that others wrote as ORC or Parquet are recognised by their first
+bytes. In an index manifest the byte ranges of the deletion vectors are called ``_DELETIONS_VECTORS_RANGES``, and
+their fields f0, f1 and f2.
 
 Clauses: CMT-4, META-3, META-12.
 """
@@ -43,7 +43,7 @@ DELETE: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class DataFileMeta:
-    """What a manifest knows of a data file. Sizes in bytes, counts in records, time in milliseconds.
+    """A data file as a manifest describes it. Sizes in bytes, counts in records, time in milliseconds since 1970.
 
     Clauses: LSM-7, META-5, META-6.
     """
@@ -70,9 +70,9 @@ class DataFileMeta:
     write_cols: tuple[str, ...] | None = None
 
     def value_stats_fields(self, schema: TableSchema) -> Sequence[Field] | None:
-        """Return the fields of the file's ``schema`` that the value statistics are of, None where none can tell.
+        """Return the fields of the file's ``schema`` that its value statistics describe, None if that is unknown.
 
-        Paimon 0.9 copies statistics of a few columns without the list of these columns. Clauses: META-6.
+        Paimon 0.9 writes statistics of a few columns without the list of these columns. Clauses: META-6.
         """
         if self.value_stats_cols is not None:
             return [schema.field(name) for name in self.value_stats_cols]
@@ -85,7 +85,7 @@ class DataFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A data file that was added (kind 0) to a bucket or deleted (kind 1) from it. Clauses: CMT-4."""
+    """A data file that was added to a bucket (kind `ADD`) or removed from it (kind `DELETE`). Clauses: CMT-4."""
 
     kind: int
     partition: bytes
@@ -95,7 +95,7 @@ class ManifestEntry:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What a DELETE and its ADD have in common, and nothing else has. Clauses: CMT-4."""
+        """The values by which a DELETE finds its ADD; no other entries share them. Clauses: CMT-4."""
         file = self.file
         return (
             self.partition,
@@ -110,7 +110,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFileMeta:
-    """What a manifest list knows of a manifest. Clauses: META-12."""
+    """A manifest as a manifest list describes it. Clauses: META-12."""
 
     file_name: str
     file_size: int
@@ -128,7 +128,7 @@ class ManifestFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class IndexManifestEntry:
-    """An index file of a bucket; for one of deletion vectors, where each lies in it. Clauses: DVF-1, DV-5."""
+    """An index file of a bucket. ``ranges``: of a DV index file, where each vector is. Clauses: DVF-1, DV-5."""
 
     kind: int
     partition: bytes

@@ -1,7 +1,6 @@
-"""A snapshot and the file that holds it.
+"""Encode and decode snapshot files.
 
-What a reader does not know it ignores, what it knows it checks. Fields that are absent when they have
-nothing to say are None here.
+A reader checks the fields it knows and ignores any other. An optional field that is absent is None here.
 
 Clauses: META-2, META-13.
 """
@@ -22,7 +21,7 @@ COMMIT_KINDS: Final = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a table was after one commit. Sizes in bytes, counts in records. Clauses: META-2."""
+    """The state of a table after one commit. Sizes in bytes, counts in records. Clauses: META-2."""
 
     id: int
     schema_id: int
@@ -95,9 +94,9 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: bytes, *, at: str) -> Snapshot:
-    """Return the snapshot that a snapshot file holds. Raises CorruptFileError; ``at`` is the file's path.
+    """Return the snapshot that a snapshot file holds. ``at``: the path of the file, for errors.
 
-    Clauses: META-2.
+    Raises CorruptFileError. Clauses: META-2.
     """
     json = decode_json(data, at=at)
     found: dict[str, Any] = {attribute: read(json, name) for name, attribute, read in FIELDS}
