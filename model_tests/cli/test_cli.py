@@ -95,11 +95,11 @@ def test_json_lines_come_back_as_they_were(filled: Path, cli: Run) -> None:
 
 def test_a_tag_keeps_what_expires(filled: Path, cli: Run) -> None:
     assert cli("tag", filled, "first", "--snapshot", 1) == (0, "tag first keeps snapshot 1\n", "")
-    assert cli("expire", filled, "--retain-last", 1) == (0, "expired snapshots 1 to 1\n", "")
+    assert cli("expire", filled, "--retain-last", 1) == (0, "expired snapshot 1\n", "")
     assert cli("expire", filled, "--retain-last", 1) == (0, "nothing to do\n", "")
     assert by_id(cli("read", filled, "--tag", "first", "--fresh", "--format", "jsonl")[1]) == LINES
     assert cli("tag", filled, "--format", "csv") == (0, "tag,snapshot\nfirst,1\n", "")
-    assert cli("tag", filled, "first", "--delete") == (0, "dropped tag first\n", "")
+    assert cli("tag", filled, "first", "--delete") == (0, "removed tag first\n", "")
     code, out, err = cli("tag", filled, "first", "--snapshot", 1)
     assert (code, out) == (2, "")
     assert "snapshot 1 does not exist or has expired" in err
@@ -179,12 +179,12 @@ def test_reads_take_filter_columns_limit_and_time(filled: Path, cli: Run) -> Non
 
 def test_delete_compact_count_history_and_files(filled: Path, cli: Run) -> None:
     assert cli("count", filled)[1] == "3\n"
-    assert cli("delete", filled, "--where", "s = ''")[1] == "rows deleted, snapshot 4\n"
+    assert cli("delete", filled, "--where", "s = ''")[1] == "1 row deleted, snapshot 4\n"
     assert cli("delete", filled, "--where", "s = ''")[1] == "nothing to do\n"
     assert cli("count", filled)[1] == "2\n"
     assert cli("count", filled, "--snapshot", 2)[1] == "3\n"
     history = [json.loads(line) for line in cli("history", filled, "--format", "jsonl")[1].splitlines()]
-    assert [(row["kind"], row["vectors"], row["marked"]) for row in history[2:]] == [
+    assert [(row["kind"], row["vectors"], row["deleted_rows"]) for row in history[2:]] == [
         ("APPEND", 0, 0),
         ("COMPACT", 1, 1),
     ]
@@ -255,13 +255,13 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("name", "body", "named"),
     [
-        ("rows.csv", "id,s\none,x\n", "row 1, column id: expected BIGINT"),
+        ("rows.csv", "id,s\none,x\n", "rows.csv: line 2, column id: expected BIGINT"),
         ("rows.csv", "id,nosuch\n1,x\n", "nosuch"),
         ("rows.csv", "id,s\n1\n", "rows.csv"),
         ("rows.csv", "", "rows.csv"),
         ("rows.jsonl", '{"id": 1}\n{"id": }\n', "line 2"),
         ("rows.jsonl", "[1]\n", "object"),
-        ("rows.jsonl", '{"id": 1.5}\n', "row 1, column id"),
+        ("rows.jsonl", '{"id": 1.5}\n', "rows.jsonl: line 1, column id"),
         ("rows.jsonl", '{"id": true}\n', "column id"),
         ("rows.jsonl", '{"id": 1, "s": 5}\n', "column s"),
         ("rows.jsonl", '{"id": 1, "m": "1.005"}\n', "column m"),
@@ -356,7 +356,7 @@ def test_without_java_spark_is_refused_in_one_line(place: Path, tmp_path: Path, 
 
 
 def test_without_its_packages_spark_connect_is_refused_in_one_line(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "grpc.py").write_text("raise ImportError")  # beside the script, so found first
+    (tmp_path / "grpc.py").write_text("raise ImportError")  # next to the script, so found first
     script = tmp_path / "script.py"
     script.write_text("from pktable.cli import main\nmain()\n")
     running = process("count", place, "--spark", program=[script], SPARK_REMOTE="sc://127.0.0.1")

@@ -170,7 +170,7 @@ libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
 """
 ENDS_SOMETHING = """
 import atexit
-from pktable.cli import app
+from pktable.cli.commands import app
 @app.command()
 def end():
     atexit.register(print, "ended")

@@ -69,7 +69,7 @@ def test_nothing_is_written_of_a_file_with_a_wrong_shape(
     (tmp_path / "r.jsonl").write_text('{"id": 1, "m": {}}\n{"id": 2, "m": "ab"}\n')
     assert run(["write", str(tmp_path / "table"), str(tmp_path / "r.jsonl")]) == 2
     error = capsys.readouterr().err
-    assert "row 2, column m: expected MAP<STRING, STRING>, found 'ab'" in error
+    assert "r.jsonl: line 2, column m: expected MAP<STRING, STRING>, found 'ab'" in error
     assert error.count("\n") == 1
     assert not list(table.snapshots())
 
@@ -113,7 +113,7 @@ def test_names_of_an_object_spell_the_keys_of_a_map_as_text_does(tmp_path: Path)
     ],
 )
 def test_a_number_is_no_text_and_no_bytes_and_no_time(tmp_path: Path, line: str) -> None:
-    with pytest.raises(InvalidRequestError, match="row 1, column"):
+    with pytest.raises(InvalidRequestError, match="line 1, column"):
         rows_of(tmp_path / "r.jsonl", line)
 
 
@@ -136,10 +136,10 @@ def test_a_number_is_no_text_and_no_bytes_and_no_time(tmp_path: Path, line: str)
 def test_a_number_is_not_rounded_to_infinity_nor_to_zero(tmp_path: Path, name: str, text: str) -> None:
     for body in (f'{{"{name}": {text}}}\n', f'{{"{name}": "{text}"}}\n'):
         with pytest.raises(
-            InvalidRequestError, match=f"row 1, column {name}: expected (DOUBLE|FLOAT), found"
+            InvalidRequestError, match=f"line 1, column {name}: expected (DOUBLE|FLOAT), found"
         ):
             rows_of(tmp_path / "r.jsonl", body)
-    with pytest.raises(InvalidRequestError, match=f"row 1, column {name}"):
+    with pytest.raises(InvalidRequestError, match=f"line 2, column {name}"):
         rows_of(tmp_path / "r.csv", f"id,{name}\n1,{text}\n")
 
 
@@ -161,24 +161,76 @@ def test_the_ends_of_the_range_are_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "body", "named"),
     [
-        ("r.csv", "id,w\n1,1500-01-01\n", "row 1, column w: expected TIMESTAMP"),
-        ("r.csv", "id,w\n1,2500-01-01\n", "row 1, column w: expected TIMESTAMP"),
-        ("r.jsonl", '{"w": "1500-01-01"}\n', "row 1, column w: expected TIMESTAMP"),
-        ("r.jsonl", '{"t": {"w": "1500-01-01"}}\n', "row 1, column t: expected ROW"),
-        ("r.csv", "id,n\n1,1e99999999999999999999\n", "row 1, column n: expected INT"),
-        ("r.csv", 'id,r\n1,{"q": 1e99999999999999999999}\n', "row 1, column r: expected ROW"),
+        ("r.csv", "id,w\n1,1500-01-01\n", "line 2, column w: expected TIMESTAMP"),
+        ("r.csv", "id,w\n1,2500-01-01\n", "line 2, column w: expected TIMESTAMP"),
+        ("r.jsonl", '{"w": "1500-01-01"}\n', "line 1, column w: expected TIMESTAMP"),
+        ("r.jsonl", '{"t": {"w": "1500-01-01"}}\n', "line 1, column t: expected ROW"),
+        ("r.csv", "id,n\n1,1e99999999999999999999\n", "line 2, column n: expected INT"),
+        ("r.csv", 'id,r\n1,{"q": 1e99999999999999999999}\n', "line 2, column r: expected ROW"),
         ("r.jsonl", '{"n": 1e99999999999999999999}\n', "line 1: expected a JSON object: an exponent"),
-        ("r.jsonl", '{"n": "1e99999999999999999999"}\n', "row 1, column n: expected INT"),
+        ("r.jsonl", '{"n": "1e99999999999999999999"}\n', "line 1, column n: expected INT"),
         ("r.jsonl", '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "line 1: .*deep"),
         ("r.csv", "id,v,v\n1,a,b\n", "expected each column once, found v twice"),
-        ("r.jsonl", '{"id": 1, "v": "\\ud800"}\n', "row 1, column v: expected VARCHAR"),
-        ("r.jsonl", '{"id": 1, "m": {"\\ud800": ""}}\n', "row 1, column m: expected MAP"),
+        ("r.jsonl", '{"id": 1, "v": "\\ud800"}\n', "line 1, column v: expected VARCHAR"),
+        ("r.jsonl", '{"id": 1, "m": {"\\ud800": ""}}\n', "line 1, column m: expected MAP"),
         ("r.jsonl", '{"\\ud800": 1}\n', "expected columns id, "),
     ],
 )
 def test_what_no_type_can_hold_is_refused(tmp_path: Path, file: str, body: str, named: str) -> None:
     with pytest.raises(InvalidRequestError, match=named):
         rows_of(tmp_path / file, body)
+
+
+# Lines
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("id,v\n1,Rome\n1,Rome,x\n", "line 3: expected 2 columns, found 3"),
+        ("id,v\r\n1,Rome\r\n2\r\n", "line 3: expected 2 columns, found 1"),
+        ('id,v\n1,"a\n\nb"\n\n2,b,c\n', "line 6: expected 2 columns, found 3"),
+        ('id,v\n1,"a\n\nb"\n\nx,b\n', "line 6, column id: expected BIGINT, found 'x'"),
+        ("\n\nid,v\n\n1,a\nx,b\n", "line 6, column id: expected BIGINT, found 'x'"),
+        ("id\n1\n\nx\n", "line 4, column id: expected BIGINT, found 'x'"),
+        ("id,v\n1,a\n2,\udcff\n", "line 3: expected UTF-8 text"),
+        ("id,\udcff\n1,a\n", "line 1: expected UTF-8 text"),
+        ("", "expected a line of column names, found an empty file"),
+        ("\n\n", "expected a line of column names, found an empty file"),
+        ('id,v\n1,"' + "x" * 3_000_000 + '"\n2\n', "line 3: expected 2 columns, found 1"),
+        ('id,v\n1,"' + "x" * 300_000 + '"\nx,a\n', "line 3, column id: expected BIGINT, found 'x'"),
+    ],
+)
+def test_an_error_in_a_csv_file_names_the_line(tmp_path: Path, body: str, message: str) -> None:
+    path = tmp_path / "r.csv"
+    path.write_bytes(body.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InvalidRequestError) as caught:
+        read_rows(path, parse_columns(COLUMNS), None)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('\n{"id": 1}\n\n{"id": "x"}\n', "line 4, column id: expected BIGINT, found 'x'"),
+        ('{"id": 1}\n{"id": 1, "l": [300000000000]}\n', "line 2, column l: expected ARRAY<INT>, found '[30"),
+        ('{"id": 1}\n\n[]\n', "line 3: expected a JSON object, found '[]'"),
+        ('{"id": 1}\n{"v": "\udcff"}\n', "line 2: expected UTF-8 text"),
+    ],
+)
+def test_an_error_in_a_file_of_json_lines_names_the_line(tmp_path: Path, body: str, message: str) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(body.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InvalidRequestError) as caught:
+        read_rows(path, parse_columns(COLUMNS), None)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_a_file_that_is_not_parquet_is_refused_in_plain_words(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    path.write_bytes(b"PAR1 and no more PAR1")
+    with pytest.raises(InvalidRequestError, match="expected a Parquet file, found other or damaged bytes"):
+        read_rows(path, parse_columns(COLUMNS), None)
 
 
 # Sizes
@@ -195,7 +247,7 @@ def test_a_row_may_be_longer_than_a_block(tmp_path: Path, before: int) -> None:
     assert [(row["id"], row["v"]) for row in rows_of(tmp_path / "r.csv", "id,v\n" + body)] == rows
 
 
-# Row kinds, byte order marks
+# Row kinds, BOMs
 
 
 def test_row_kinds_may_be_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

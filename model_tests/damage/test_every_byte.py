@@ -22,7 +22,7 @@ from model_tests.damage import every_byte, flipped_vector
 STEP = 151  # a prime, so that fields of all kinds are met
 
 
-@covers("RD-11", "META-10", "META-14", "CMT-13", "DVF-5")
+@covers("RD-11", "META-10", "META-33", "META-14", "META-38", "CMT-13", "DVF-5")
 def test_no_changed_byte_and_no_cut_misleads_a_read() -> None:
     outcomes = list(every_byte.outcomes(STEP, lambda what, done, total: None, checks_every=7))
     assert [outcome.kind for outcome in outcomes] == list(every_byte.KINDS)
@@ -56,7 +56,7 @@ class AnyNumber(int):
     __hash__ = int.__hash__
 
 
-@covers("META-14", "RD-8")
+@covers("META-37", "META-38", "RD-8")
 def test_statistics_of_a_row_group_cannot_be_changed_unseen(tmp_path: Path) -> None:
     options = {"deletion-vectors.enabled": "true", "parquet.block.row.count.limit": "4"}
     table = Table.create(tmp_path, "k INT, n BIGINT", primary_key=["k"], options=options)
@@ -71,7 +71,7 @@ def test_statistics_of_a_row_group_cannot_be_changed_unseen(tmp_path: Path) -> N
         Table.open(tmp_path).to_arrow(where="n = 1010")
 
 
-@covers("META-14")
+@covers("META-37")
 def test_rows_that_are_copied_to_another_file_leave_the_checksum_behind(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT", primary_key=["k"])
     table.upsert(pa.table({"k": pa.array([1], pa.int32())}))
@@ -85,7 +85,7 @@ def test_rows_that_are_copied_to_another_file_leave_the_checksum_behind(tmp_path
         assert read_footer(copy, at="copy").num_rows == 1
 
 
-@covers("META-14")
+@covers("META-37", "META-38")
 def test_a_footer_of_any_length_is_found_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "wide.parquet"
     schema = pa.schema([(f"column {i}", pa.int32()) for i in range(3000)])

@@ -57,7 +57,7 @@ def test_parquet_field_ids_are_those_of_the_schema() -> None:
     assert (physical["d"], physical["w"], physical["t"]) == ("INT32", "FIXED_LEN_BYTE_ARRAY", "INT64")
 
 
-@covers("META-9")
+@covers("META-31")
 @pytest.mark.parametrize(
     ("value", "text", "path", "path_without_legacy"),
     [
@@ -95,7 +95,7 @@ def test_partition_values_nest_in_order() -> None:
         partition_path([1.5], parse_columns("f DOUBLE"))
 
 
-@covers("META-9")
+@covers("META-31")
 @given(st.text(max_size=8))
 def test_an_escaped_value_is_one_part_of_a_path_and_tells_the_value(text: str) -> None:
     path = escaped(text)

@@ -167,7 +167,7 @@ def blobs() -> list[bytes]:
     return [encode_vector(DeletionVector.from_positions(s, bits=bits)) for s in sets[:3] for bits in (32, 64)]
 
 
-@covers("DVF-5", "META-13")
+@covers("DVF-5", "META-34")
 @pytest.mark.parametrize("blob", blobs(), ids=len)
 def test_no_damaged_vector_decodes(blob: bytes) -> None:
     assert_no_prefix_decodes(decode, blob)

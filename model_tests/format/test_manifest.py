@@ -117,7 +117,7 @@ def test_a_manifest_list_survives_its_bytes(metas: list[ManifestFileMeta]) -> No
     assert decode_manifest_list(data, at="list", size=len(data)) == metas
 
 
-@covers("META-3", "META-13", "DVF-6")
+@covers("META-3", "META-13", "DVF-13")
 @given(st.lists(INDEXES, max_size=3))
 def test_an_index_manifest_survives_its_bytes(entries: list[IndexManifestEntry]) -> None:
     data = encode_index_manifest(entries)
@@ -163,7 +163,7 @@ def written_by_others(
     return stream.getvalue()
 
 
-@covers("META-3")
+@covers("META-22")
 @each_codec
 def test_a_nullable_field_that_is_absent_is_null(
     encode: Any, decode: Any, value: Any, schema: RecordSchema
@@ -177,7 +177,7 @@ def test_a_nullable_field_that_is_absent_is_null(
         assert found == value
 
 
-@covers("META-3")
+@covers("META-22")
 @each_codec
 def test_a_field_that_must_be_there_and_is_not_is_damage(
     encode: Any, decode: Any, value: Any, schema: RecordSchema
@@ -187,7 +187,7 @@ def test_a_field_that_must_be_there_and_is_not_is_damage(
             decode(written_by_others(schema, encode([value]), without=(name,)), at="table/manifest-1")
 
 
-@covers("META-3")
+@covers("META-23", "META-34")
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy", "bzip2", "xz"])
 def test_other_codecs_are_read_and_their_damage_is_found(codec: str) -> None:
     data = packed_with(codec, encode_manifest([AN_ENTRY] * 30))
@@ -221,7 +221,7 @@ def packed_with(codec: str, encoded: bytes) -> bytes:
     return data
 
 
-@covers("META-3", "META-13", "RD-11")
+@covers("META-23", "META-34", "RD-11")
 @each_codec
 @pytest.mark.parametrize("kind", ["orc", "parquet"])
 def test_manifests_of_other_formats_are_read_and_their_damage_crashes_nothing(
@@ -260,7 +260,7 @@ def with_types(records: pa.Table) -> pa.Table:
     return records
 
 
-@covers("META-13", "RD-11")
+@covers("META-34", "RD-11")
 @each_codec
 def test_no_damage_to_what_we_wrote_misleads(
     encode: Any, decode: Any, value: Any, schema: RecordSchema
@@ -273,7 +273,7 @@ def test_no_damage_to_what_we_wrote_misleads(
             decode(damaged, at="manifest")
 
 
-@covers("META-13")
+@covers("META-38")
 def test_a_wrong_digest_is_reported_next_to_the_stored_one() -> None:
     data = bytearray(encode_manifest([AN_ENTRY]))
     data[-20] ^= 1
@@ -284,7 +284,7 @@ def test_a_wrong_digest_is_reported_next_to_the_stored_one() -> None:
     assert caught.value.expected == data[-16:].hex() != caught.value.found
 
 
-@covers("META-13", "RD-11")
+@covers("RD-11")
 @each_codec
 def test_damage_to_what_others_wrote_never_crashes(
     encode: Any, decode: Any, value: Any, schema: RecordSchema
@@ -293,7 +293,7 @@ def test_damage_to_what_others_wrote_never_crashes(
     assert_no_flip_crashes(lambda damaged: decode(damaged, at="manifest"), data)
 
 
-@covers("META-3", "META-13")
+@covers("META-23", "RD-11")
 def test_a_container_of_others_whose_frame_is_wrong_is_found() -> None:
     data = written_by_others(MANIFEST.schema, encode_manifest([AN_ENTRY] * 3), codec="null")
     block = data.index(data[-16:]) + 16
@@ -303,7 +303,7 @@ def test_a_container_of_others_whose_frame_is_wrong_is_found() -> None:
             decode_manifest(data[:at] + bytes([byte]) + data[at + 1 :], at="manifest")
 
 
-@covers("META-13")
+@covers("META-34")
 @each_codec
 def test_a_file_cut_between_blocks_is_found_by_its_size(
     encode: Any, decode: Any, value: Any, schema: RecordSchema

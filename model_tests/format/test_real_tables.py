@@ -151,7 +151,7 @@ def test_a_manifest_list_tells_what_each_manifest_holds(table: Path) -> None:
 
 
 @each_paimon_table(shipped=True)
-@covers("META-9")
+@covers("META-9", "META-31")
 def test_a_data_file_lies_in_the_directory_of_its_partition_and_bucket(table: Path) -> None:
     existing = {str(path.parent.relative_to(table)) for path in table.rglob("bucket-*/data-*")}
     schema = schemas(table)
@@ -184,7 +184,7 @@ def as_stored(kind: Any) -> Any:
 
 
 @each_paimon_table(shipped=True)
-@covers("META-5", "META-6", "LSM-7")
+@covers("META-5", "META-6", "META-27", "LSM-7")
 def test_the_statistics_of_a_data_file_are_what_we_compute_of_its_rows(table: Path) -> None:
     limit = 16 if written_by_0_9(table) else KEY_CODE_POINTS  # 0.9 had one limit for all
     for schema, entry, rows in data_files(table):
@@ -239,7 +239,7 @@ def assert_keys(schema: TableSchema, meta: DataFileMeta, rows: pa.Table) -> None
 
 
 @each_paimon_table(shipped=True)
-@covers("DVF-1", "DVF-2", "DVF-5", "DVF-6", "DVF-7")
+@covers("DVF-1", "DVF-2", "DVF-5", "DVF-6", "DVF-7", "DVF-8", "DVF-9")
 def test_an_index_of_vectors_decodes_and_encodes_to_the_same_bytes(table: Path) -> None:
     rows = {entry.file.file_name: entry.file.row_count for _, es in manifests(table).values() for entry in es}
     for entry in (entry for index in index_entries(table) for entry in index):

@@ -125,7 +125,7 @@ class Watched:
         self.table.write(changes, write_only=write_only)
         self.written(changes, write_only=write_only)
 
-    @covers("CMT-2", "CMT-18", "CMP-17", "CMP-3")
+    @covers("CMT-2", "CMT-18", "CMT-33", "CMP-17", "CMP-3")
     def written(
         self, changes: Sequence[Change], *, write_only: bool, planned_on: Layout | None = None
     ) -> None:
@@ -151,7 +151,7 @@ class Watched:
             left = {file.bucket for file in self.latest.files.values() if file.level == 0}
             assert not left & touched, f"compaction leaves no level-0 run, left in {left}"
 
-    @covers("LSM-4", "CMT-2")
+    @covers("LSM-4", "LSM-8", "CMT-2")
     def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         """Commit two writes that do not know of each other; both are there, whatever their numbers."""
         base = self.latest
@@ -161,7 +161,7 @@ class Watched:
         for layout, changes in zip(new, (first, second), strict=True):
             self.appended(layout, changes, numbered_on=base)
 
-    @covers("DV-15")
+    @covers("DV-15", "DV-18", "RD-22")
     def enable_vectors(self) -> None:
         """Switch deletion vectors on: what was superseded before has no mark, and is not to be read all the same."""
         self.table.enable_vectors()
@@ -178,7 +178,7 @@ class Watched:
                 f"a read took vectors with bit {bit} (from the end) flipped"
             )
 
-    @covers("CMP-3", "CMP-7", "DV-13", "CMT-2")
+    @covers("CMP-3", "CMP-7", "CMP-22", "DV-13", "CMT-21")
     def compact(self, *, full: bool) -> None:
         """Compact, and check that every bucket did what the strategy says."""
         self.table.compact(full=full)
@@ -209,7 +209,7 @@ class Watched:
 
     # ---------------------------------------------------------------- a write
 
-    @covers("LSM-5", "LSM-2", "TBL-3", "TBL-6", "CMT-2", "DV-14")
+    @covers("LSM-5", "LSM-10", "LSM-2", "TBL-3", "TBL-6", "CMT-2", "CMT-6", "DV-14")
     def appended(
         self, layout: Layout, changes: Sequence[Change], *, numbered_on: Layout | None = None
     ) -> None:
@@ -288,7 +288,29 @@ class Watched:
         self.stats.compactions += 1
         self.settle(new[0])
 
-    @covers("CMP-1", "CMP-2", "CMP-4", "CMP-5", "CMP-6", "CMP-7", "CMP-8", "CMP-9", "CMP-10", "CMP-11")
+    @covers(
+        "CMP-1",
+        "CMP-2",
+        "CMP-4",
+        "CMP-5",
+        "CMP-6",
+        "CMP-7",
+        "CMP-8",
+        "CMP-9",
+        "CMP-10",
+        "CMP-11",
+        "CMP-18",
+        "CMP-19",
+        "CMP-20",
+        "CMP-21",
+        "CMP-22",
+        "CMP-23",
+        "CMP-24",
+        "CMP-25",
+        "CMP-27",
+        "DV-17",
+        "TBL-14",
+    )
     def compaction_took_the_pick(
         self, layout: Layout, expected: Mapping[BucketId, ExpectedCompaction]
     ) -> set[BucketId]:
@@ -333,14 +355,14 @@ class Watched:
         self.layouts.append(layout)
 
     def plain_rows(self, layout: Layout) -> frozenset[Row]:
-        """Return what a read by vectors must return: what compaction has absorbed. Clauses: RD-1, RD-2."""
+        """Return what a read by vectors must return: what compaction has absorbed. Clauses: RD-2, RD-15."""
         oldest: dict[BucketId, int] = {}
         for key, file in layout.files.items():
             if file.level == 0:
                 oldest[file.bucket] = min(self.written_by[key], oldest.get(file.bucket, layout.id))
         return frozenset(self.meaning.absorbed_rows(layout.id, oldest))
 
-    @covers("DV-1", "DV-2", "DV-3", "DV-4", "DV-5", "DV-10")
+    @covers("DV-1", "DV-2", "DV-3", "DV-4", "DV-5", "DV-10", "DV-16")
     def vectors_are_well_formed(self, layout: Layout) -> None:
         index_files: dict[BucketId, str] = {}
         for vector in self.table.vectors(layout.id):
@@ -365,7 +387,7 @@ class Watched:
                 now = layout.vectors.get(key, frozenset())
                 assert positions <= now, f"{key} lost marks: {sorted(positions - now)}"
 
-    @covers("LSM-2", "LSM-3", "CMT-11")
+    @covers("LSM-2", "LSM-3", "CMT-11", "CMP-26")
     def levels_are_runs(self, layout: Layout) -> None:
         for files in layout.buckets().values():
             by_level: dict[int, list[FileInfo]] = {}
@@ -400,7 +422,7 @@ class Watched:
                 f"retractions where nothing older can be: {file}"
             )
 
-    @covers("LSM-4", "LSM-6", "MRG-4")
+    @covers("LSM-4", "LSM-6", "LSM-8", "MRG-4")
     def newer_runs_hold_newer_records(self, layout: Layout) -> None:
         for bucket, files in layout.buckets().items():
             held: dict[Key, int] = {}
@@ -421,6 +443,7 @@ class Watched:
         "RD-2",
         "RD-3",
         "RD-4",
+        "RD-15",
         "TBL-7",
         "CMT-15",
         "CMP-12",
@@ -484,7 +507,7 @@ def pick_file(file: FileInfo, has_vector: bool) -> PickFile:
 
 
 def sorted_runs(files: Iterable[PickFile], layout: Layout) -> list[list[PickFile]]:
-    """Return the runs of a bucket of ``layout``, newest first. Clauses: LSM-2, LSM-4."""
+    """Return the runs of a bucket of ``layout``, newest first. Clauses: LSM-2, LSM-4, LSM-8."""
     numbers = {
         file.name: (-file.max_sequence, -file.min_sequence, file.created, file.name)
         for file in layout.files.values()

@@ -107,12 +107,12 @@ class TableMachine(RuleBasedStateMachine):
     def delete(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("write", query, drawn=drawn, write_only=write_only)
 
-    @covers("TBL-4", "TBL-6", "LSM-5")
+    @covers("TBL-4", "TBL-6", "LSM-5", "LSM-10")
     @rule(drawn=BATCHES, write_only=SELDOM, query=QUERY_NUMBERS)
     def write_changes(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("write", query, drawn=drawn, write_only=write_only)
 
-    @covers("LSM-4")
+    @covers("LSM-4", "LSM-8")
     @precondition(lambda self: self.checked.main.options.deletion_vectors)
     @rule(drawn=PAIRS, query=QUERY_NUMBERS)
     def write_beside(self, drawn: Drawn, query: int) -> None:
@@ -124,7 +124,7 @@ class TableMachine(RuleBasedStateMachine):
     def compact(self, query: int) -> None:
         self._do("compact", query)
 
-    @covers("CMP-7", "DV-13")
+    @covers("CMP-7", "CMP-22", "DV-13")
     @precondition(lambda self: self._would_be_new("compact", full=True))
     @rule(query=QUERY_NUMBERS)
     def compact_fully(self, query: int) -> None:
@@ -136,7 +136,7 @@ class TableMachine(RuleBasedStateMachine):
     def reopen(self, query: int) -> None:
         self._do("reopen", query)
 
-    @covers("DV-15")
+    @covers("DV-15", "DV-18", "RD-22")
     @precondition(
         lambda self: (
             self._is_stored() and not self.checked.main.options.deletion_vectors and not self.checked.jobs
@@ -152,7 +152,7 @@ class TableMachine(RuleBasedStateMachine):
     def damage_vectors(self, bit: int) -> None:
         self._do("damage vectors", bit=bit)
 
-    @covers("DVF-1")
+    @covers("DVF-9")
     @precondition(lambda self: self._is_stored() and self._vectors_of_a_bucket() > 1)
     @rule(query=QUERY_NUMBERS)
     def reorder_vectors(self, query: int) -> None:
@@ -164,7 +164,7 @@ class TableMachine(RuleBasedStateMachine):
     def begin_compaction(self, full: bool, query: int) -> None:
         self._do("begin compaction", query, job=self._idle_job(), full=full)
 
-    @covers("CMT-10", "CMT-18")
+    @covers("CMT-10", "CMT-18", "CMT-20")
     @precondition(
         lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
     )
@@ -172,7 +172,7 @@ class TableMachine(RuleBasedStateMachine):
     def begin_write(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("begin write", query, drawn=drawn, job=self._idle_job(), write_only=write_only)
 
-    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-12", "CMT-14")
+    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-12", "CMT-14", "CMT-24", "CMT-25")
     @precondition(lambda self: self.checked.jobs)
     @rule(
         first=st.booleans(),
@@ -192,7 +192,7 @@ class TableMachine(RuleBasedStateMachine):
         self._do("write", drawn=drawn)
         self._do("commit", query, job=job)
 
-    @covers("CMT-10", "CMT-14", "CMT-18")
+    @covers("CMT-10", "CMT-14", "CMT-18", "CMT-24", "CMT-33")
     @precondition(
         lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
     )

@@ -20,6 +20,7 @@ from pktable_spec.interface import OpenTable
 
 from model_tests.backends.tables import BACKENDS
 from model_tests.histories.expectations import Stats, Watched
+from model_tests.histories.failures import Failure
 from model_tests.histories.history import History, Operation
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import PROFILES, Profile
@@ -31,7 +32,7 @@ Progress = Callable[[Stats], None]
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did: counts, and the smallest falsifying history found, as JSON text, with its message.
+    """The counts of a run, and the smallest falsifying history it found, as JSON text, with its message.
 
     ``check``: which check found it, see `check_of`. ``steps_to_mismatch``: operations done until it was first
     found, over all histories, the one that showed it included.
@@ -45,6 +46,13 @@ class Report:
     falsifying_history: str | None = None
     check: str | None = None
     steps_to_mismatch: int | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """The falsifying history with its message, None if there is none."""
+        if self.falsifying_history is None or self.message is None:
+            return None
+        return Failure(self.falsifying_history, self.backend, self.message, self.check)
 
 
 CHECKS: dict[CodeType, str] = {

@@ -159,7 +159,7 @@ class Checked:
             refused = self._commit_compaction(job)
             assert operation.refused in (None, refused), f"commit of {operation.job}: refused is {refused}"
 
-    @covers("CMT-2", "CMT-10", "CMT-18")
+    @covers("CMT-2", "CMT-10", "CMT-18", "CMT-24", "CMT-33")
     def _commit_write(self, job: Job) -> None:
         assert self.main.table.commit(job.ticket), "a write is never refused"
         self.main.written(job.changes, write_only=job.write_only, planned_on=job.base)
@@ -187,7 +187,7 @@ class Checked:
         main.compacted(new, job.base, full=job.full, among=set(expected))
         return False
 
-    @covers("CMT-12")
+    @covers("CMT-12", "CMT-20", "CMT-25")
     def _abandon(self, operation: Operation) -> None:
         job = self.jobs.pop(operation.job, None)
         if job is not None:

@@ -37,7 +37,7 @@ def told(stats: Stats) -> None:
     """Progress that a test has no use for."""
 
 
-@covers("RD-1", "RD-3", "RD-4", "MRG-4")
+@covers("RD-1", "RD-15", "RD-3", "RD-4", "MRG-4")
 def test_the_mechanism_means_what_the_fold_says() -> None:
     report = run_histories("model", "quick", told)
     print(f"seed {report.profile.seed}: {report.stats}")

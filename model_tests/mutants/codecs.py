@@ -80,7 +80,7 @@ MUTANTS = (
             (table_files, "decode_index", instead(_read_on)), (TableContext, "vectors", _positions_unchecked)
         ),
         READ,
-        ("DVF-1",),
+        ("DVF-9",),
         bugs=("paimon#8211",),
     ),
     Mutant(
@@ -96,7 +96,7 @@ MUTANTS = (
         "vectors are remembered by index file: that of another data file is served",
         patched((TableContext, "vectors", _remembered_by_index_file)),
         rf"{READ}|vectors_only_grow: .* lost marks|vectors_are_well_formed: VectorInfo",
-        ("DV-1", "DVF-1"),
+        ("DV-1", "DVF-9"),
         bugs=("iceberg#17497",),
     ),
     Mutant(

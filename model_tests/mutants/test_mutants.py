@@ -83,7 +83,7 @@ def test_a_crash_is_no_kill(local_tables: OpenTable) -> None:
     def crash(self: VectorMaintainer, file: str, positions: object) -> int:
         raise AssertionError("read of snapshot 1: a message that looks like a check's")
 
-    of_the_reference = replace(MUTANTS["C12"], inject=patched((VectorMaintainer, "mark", instead(crash))))
+    of_the_reference = replace(MUTANTS["C12"], inject=patched((VectorMaintainer, "delete", instead(crash))))
     kill = replayed(stored_history(MUTANTS["C12"]), local_tables, of_the_reference)
     assert kill is not None
     assert (kill.check, kill.meant) == (None, False)

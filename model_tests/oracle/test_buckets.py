@@ -17,7 +17,7 @@ def test_the_hash_is_paimons(key: tuple[int | str, ...], hash_: int) -> None:
     assert murmur(binary_row(key)) == hash_
 
 
-@covers("META-4")
+@covers("META-4", "META-24")
 def test_a_string_of_more_than_seven_bytes_lies_in_the_variable_part() -> None:
     row = binary_row((1, "a2345678"))
     assert row[16:24] == bytes([8, 0, 0, 0, 24, 0, 0, 0])
@@ -31,7 +31,7 @@ def test_the_bucket_of_a_negative_hash_is_that_of_its_absolute_value() -> None:
     assert bucket_number((-7,), 4) == 3
 
 
-@covers("TBL-10", "TBL-3")
+@covers("TBL-10", "TBL-15", "TBL-3")
 def test_a_partition_key_is_no_part_of_the_bucket_key() -> None:
     shape = SHAPES["partitioned"]
     for partition in ("x", "y"):

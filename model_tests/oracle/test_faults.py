@@ -64,7 +64,7 @@ RARE = {
 }
 
 
-@covers("CMT-7", "CMT-8", "CMT-9", "CMT-18", "CMP-13", "DV-4", "DV-6", "DV-9", "DV-10", "DV-11")
+@covers("CMT-7", "CMT-8", "CMT-9", "CMT-18", "CMT-33", "CMP-13", "DV-4", "DV-6", "DV-9", "DV-10", "DV-11")
 @pytest.mark.parametrize("fault", NOTICED, ids=lambda fault: fault.__name__)
 def test_a_stored_history_notices(fault: type[Mechanism]) -> None:
     messages = [mismatch(name, fault) for name in corpus.names()]
@@ -112,7 +112,7 @@ SCOPES: dict[type[Mechanism], Scope] = {
 }
 
 
-@covers("CMT-8", "CMT-9", "CMT-18", "DV-12")
+@covers("CMT-8", "CMT-9", "CMT-18", "CMT-33", "DV-12")
 @pytest.mark.parametrize("fault", SCOPES, ids=lambda fault: fault.__name__)
 def test_an_invariant_notices_in_a_small_scope(fault: type[Mechanism]) -> None:
     mechanism = fault(ModelOptions(num_levels=4, trigger=9))

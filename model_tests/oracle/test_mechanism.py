@@ -80,8 +80,8 @@ SCOPES = {
 }
 
 
-@covers("RD-1", "RD-2", "RD-3", "RD-4", "DV-2", "DV-3", "DV-4", "DV-11", "DV-12", "LSM-1", "LSM-2", "LSM-3")
-@covers("LSM-6", "CMP-13", "CMP-14", "CMT-1", "CMT-11", "CMT-12", "CMT-15")
+@covers("RD-1", "RD-15", "RD-2", "RD-3", "RD-4", "DV-2", "DV-3", "DV-4", "DV-11", "DV-12", "LSM-1", "LSM-2")
+@covers("LSM-3", "LSM-6", "CMP-13", "CMP-14", "CMT-20", "CMT-25", "CMT-11", "CMT-15")
 @pytest.mark.parametrize("scope", SCOPES)
 def test_every_invariant_holds_in_every_state_and_on_every_step(scope: str) -> None:
     options, bounds = SCOPES[scope]
@@ -93,7 +93,7 @@ def test_every_invariant_holds_in_every_state_and_on_every_step(scope: str) -> N
     assert {"PlanCompaction", "CommitCompaction", "Crash"} <= actions
 
 
-@covers("MRG-2", "MRG-1", "MRG-5")
+@covers("MRG-2", "MRG-6", "MRG-1", "MRG-5")
 def test_of_equal_sequence_numbers_an_add_wins_and_then_the_newer_run() -> None:
     add, other = Record((1,), 5, PUT, (1, "a")), Record((1,), 5, RowKind.UPDATE_AFTER, (1, "b"))
     retraction = Record((1,), 5, DELETE, (1, None))
@@ -128,7 +128,7 @@ def test_a_key_without_a_level_zero_record_marks_nothing() -> None:
     assert compacted(mechanism, deeper, full=True).vectors == frozenset()
 
 
-@covers("DV-10", "DV-13", "CMP-10", "CMP-12")
+@covers("DV-10", "DV-17", "DV-13", "CMP-10", "CMP-12")
 def test_a_vector_goes_with_its_file_and_stays_with_an_upgrade() -> None:
     mechanism = Mechanism(WIDE)
     base = compacted(mechanism, mechanism.write(EMPTY, put(*range(10))))
@@ -182,7 +182,7 @@ def test_two_compactions_may_not_fill_one_level_with_overlapping_files() -> None
     assert mechanism.conflict(other, moved) == "CMT-11"
 
 
-@covers("CMT-10", "LSM-5")
+@covers("CMT-10", "CMT-24", "LSM-10")
 def test_a_staged_write_is_numbered_anew_when_another_came_first() -> None:
     mechanism = Mechanism(WIDE)
     staged = mechanism.begin_write(mechanism.begin_write(EMPTY, "a", put(1)), "b", put(1, 2))
@@ -191,7 +191,7 @@ def test_a_staged_write_is_numbered_anew_when_another_came_first() -> None:
     assert [record.sequence for record in after.files[1].records] == [2]
 
 
-@covers("CMT-18")
+@covers("CMT-18", "CMT-33")
 def test_a_write_numbered_anew_drops_what_it_planned_though_a_gap_had_room_for_the_other() -> None:
     mechanism = Mechanism(WIDE)
     written = planned(mechanism, mechanism.write(EMPTY, delete(1, 1)), "a")

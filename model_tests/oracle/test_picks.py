@@ -38,7 +38,7 @@ def picked(pick: Pick | None) -> tuple[int, int] | None:
     return None if pick is None else (len(pick.files), pick.output_level)
 
 
-@covers("CMP-2")
+@covers("CMP-2", "CMP-19")
 def test_the_output_level_is_one_less_than_that_of_the_next_run_and_never_zero() -> None:
     assert picked(take(runs((0, 1), (3, 1)), 1, OPTIONS)) == (1, 2)
     assert picked(take(runs((0, 1), (1, 1), (3, 1)), 1, OPTIONS)) == (2, 1)
@@ -54,7 +54,7 @@ def test_size_amplification_above_the_limit_picks_everything() -> None:
     assert picked(universal_pick(runs((0, 300), (4, 1)), PLAIN)) is None, "fewer runs than the trigger"
 
 
-@covers("CMP-5")
+@covers("CMP-5", "CMP-27")
 def test_runs_are_added_while_they_are_not_larger_than_what_is_picked() -> None:
     assert picked(universal_pick(runs((0, 100), (2, 101), (3, 500)), PLAIN)) == (2, 2)
     assert picked(universal_pick(runs((0, 100), (2, 102), (3, 500)), PLAIN)) is None
@@ -66,7 +66,7 @@ def test_more_runs_than_the_trigger_are_made_fewer() -> None:
     assert picked(universal_pick(runs((0, 1), (2, 9), (3, 10), (4, 900)), PLAIN)) == (3, 3)
 
 
-@covers("CMP-3")
+@covers("CMP-3", "CMP-20", "CMP-21")
 def test_with_deletion_vectors_level_zero_is_forced_out() -> None:
     assert picked(universal_pick(runs((0, 1)), FORCED)) == (1, 4)
     assert picked(universal_pick(runs((0, 1), (0, 1), (3, 90)), FORCED)) == (2, 2)
@@ -81,7 +81,7 @@ def test_a_single_file_at_its_output_level_is_no_compaction() -> None:
     assert universal_pick(runs((4, 1)), ModelOptions(trigger=1, num_levels=5)) is None
 
 
-@covers("CMP-7")
+@covers("CMP-7", "CMP-22")
 def test_a_full_compaction_of_the_last_run_takes_its_files_with_vectors() -> None:
     marked, clean = file("a", 4, keys=(0, 1), has_vector=True), file("b", 4, keys=(2, 3))
     pick = full_pick([[marked, clean]], OPTIONS)
@@ -93,7 +93,7 @@ def test_a_full_compaction_of_the_last_run_takes_its_files_with_vectors() -> Non
     assert picked(full_pick([[clean._replace(level=3)]], OPTIONS)) == (1, 4)
 
 
-@covers("CMP-9", "CMP-10")
+@covers("CMP-9", "CMP-10", "CMP-23", "CMP-24")
 def test_a_large_file_alone_is_upgraded_and_small_neighbours_are_rewritten_together() -> None:
     a, b = file("a", 0, 1, (0, 1)), file("b", 2, 1, (2, 3))
     large, c = file("large", 2, 100, (4, 5)), file("c", 2, 1, (6, 7))
@@ -104,13 +104,13 @@ def test_a_large_file_alone_is_upgraded_and_small_neighbours_are_rewritten_toget
     assert there == ((), ())
 
 
-@covers("CMP-9")
+@covers("CMP-9", "CMP-24")
 def test_files_that_overlap_are_rewritten_however_large() -> None:
     a, b = file("a", 0, 100, (0, 4)), file("b", 2, 100, (4, 9))
     assert divide(Pick((b, a), 3), OPTIONS, lambda one: True).rewrites == ((a, b),)
 
 
-@covers("CMP-11", "DV-13")
+@covers("CMP-11", "CMP-25", "DV-13")
 def test_a_file_that_may_not_keep_its_bytes_is_rewritten() -> None:
     def upgraded(one: PickFile, options: ModelOptions, level: int, *, full: bool = False) -> bool:
         return divide(Pick((one,), level, full), options, lambda _: True).upgrades == (one,)
@@ -132,7 +132,7 @@ def sized_runs(draw: st.DrawFn) -> list[Run]:
     return runs(*((0, size) for size in level_zero), *sorted(deeper.items()))
 
 
-@covers("CMP-1", "CMP-2", "CMP-3")
+@covers("CMP-1", "CMP-2", "CMP-3", "CMP-18", "CMP-19")
 @given(sized_runs(), st.booleans(), st.integers(2, 5))
 def test_what_sizes_pick_is_allowed_whatever_they_are(
     sized: Sequence[Run], deletion_vectors: bool, trigger: int

@@ -33,7 +33,8 @@ def levels_and_sizes(draw: st.DrawFn) -> list[tuple[int, int]]:
     return [*((0, size) for size in level_zero), *sorted(deeper.items())]
 
 
-@covers("CMP-1", "CMP-2", "CMP-3", "CMP-4", "CMP-5", "CMP-6", "CMP-8")
+@covers("CMP-1", "CMP-2", "CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-27", "CMP-4", "CMP-5", "CMP-6")
+@covers("CMP-8")
 @settings(max_examples=2_000, deadline=None)
 @given(levels_and_sizes(), st.booleans(), st.integers(2, 5))
 def test_the_reference_picks_what_the_clauses_say(

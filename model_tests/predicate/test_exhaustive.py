@@ -46,7 +46,7 @@ TRANSLATORS = {
     "power": {"arrow_eval._call", "spark_sql._call", "coercion.arithmetic_type"},
     "!<": {"arrow_eval._ordered", "pruning._compared"},
 }
-"""What must be reported for each addition."""
+"""The functions that mypy must report for each addition."""
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def test_arrow_agrees_with_a_plain_evaluator(condition: Text, rows: list[Row]) -
     assert ids(predicate.filter(table_of(rows))) == [row["id"] for row in rows if condition.of(row) is True]
 
 
-@covers("RD-6", "MRG-5")
+@covers("RD-6", "MRG-7")
 @pytest.mark.parametrize("sign", [*OPERATORS, "<=>"])
 def test_floats_and_nulls_compare_in_one_order(sign: str) -> None:
     values = (None, math.nan, -math.inf, -0.0, 0.0, 1.5, math.inf)
@@ -95,7 +95,7 @@ def test_pruning_loses_no_row(condition: Text, rows: list[Row], known: set[str])
         assert may_match(parse(condition.sql, FIELDS), ranges)
 
 
-@covers("RD-8")
+@covers("RD-16")
 @settings(max_examples=200, deadline=None)
 @given(condition=CONDITIONS, rows=ROWS)
 def test_pinned_keys_are_all_there_are(condition: Text, rows: list[Row]) -> None:
@@ -137,7 +137,7 @@ def test_floats_are_never_pinned() -> None:
 DAY = (date(2024, 2, 1) - date(1970, 1, 1)).days
 
 
-@covers("RD-8")
+@covers("RD-8", "RD-16")
 @pytest.mark.parametrize(
     "where",
     [

@@ -29,7 +29,21 @@ class Refinement:
         self.mechanism = Mechanism(options)
 
     @covers(
-        "CMT-2", "CMP-9", "CMP-12", "CMP-13", "CMP-14", "DV-6", "DV-7", "DV-8", "DV-10", "META-2", "META-3"
+        "CMT-2",
+        "CMT-21",
+        "CMP-9",
+        "CMP-12",
+        "CMP-13",
+        "CMP-14",
+        "CMP-23",
+        "CMP-24",
+        "DV-6",
+        "DV-7",
+        "DV-8",
+        "DV-10",
+        "DV-17",
+        "META-2",
+        "META-3",
     )
     def follow(self, latest: int, *, beside: bool = False) -> int:
         """Check the snapshots up to ``latest`` that were not checked yet; return how many.
@@ -91,7 +105,7 @@ class Refinement:
         """Yield what a compaction may have been planned on: each state up to the last, to which it is committed.
 
         A write plans its own on what it is about to make of an earlier state, if no other write comes between.
-        Clauses: CMP-17, CMT-18.
+        Clauses: CMP-17, CMT-33.
         """
         yield from reversed(states)
         if len(states) < 2:

@@ -4,7 +4,7 @@ Reads what is stored with general libraries (JSON, Avro, Parquet, roaring bitmap
 codec of ours that reads its own mistakes back is noticed. A state is the oracle's: files by number, in
 the order in which they first appear, live files at their levels, vectors, and how often the bucket changed.
 
-Clauses: DVF-1, DVF-2, DVF-3, META-2, META-3, META-7, META-9.
+Clauses: DVF-1, DVF-2, DVF-3, DVF-9, META-2, META-3, META-7, META-9.
 """
 
 from __future__ import annotations

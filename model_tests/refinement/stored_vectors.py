@@ -17,7 +17,7 @@ MAGIC_32 = struct.pack(">i", 1581511376)
 MAGIC_64 = struct.pack("<i", 1681511377)
 
 
-@covers("DVF-1", "DVF-2", "DVF-3", "DVF-4", "DVF-6")
+@covers("DVF-1", "DVF-2", "DVF-3", "DVF-4", "DVF-9", "DVF-10", "DVF-11", "DVF-13")
 def stored_vectors(data: bytes, ranges: Sequence[Any]) -> dict[str, frozenset[int]]:
     """Return the positions that an index file stores per data file. Raises AssertionError.
 

@@ -68,7 +68,7 @@ def expect_every_snapshot(table: Table, path: Path) -> None:
 
 
 @each_paimon_table()
-@covers("RD-1", "RD-4", "META-3", "DVF-4", "DVF-5", "CMT-4", "META-7", "META-17")
+@covers("RD-1", "RD-4", "META-22", "DVF-4", "DVF-5", "CMT-4", "META-7", "META-17")
 def test_a_table_of_paimon_reads_here_as_it_does_there(table: Path) -> None:
     expect_every_snapshot(Table.open(table), table)
 
@@ -79,12 +79,12 @@ def test_a_table_of_paimon_reads_here_as_it_does_there(table: Path) -> None:
 def test_a_table_of_paimon_reads_on_spark_as_it_does_there(table: Path) -> None:
     found = Table.open(table, spark=spark_session())
     # However tiny: what is not for Spark's own scan goes to executors.
-    found._runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    found.runner = SparkRunner(spark_session())
     expect_every_snapshot(found, table)
 
 
 @needs_shared
-@covers("RD-1", "TBL-9")
+@covers("RD-20", "TBL-9")
 @pytest.mark.parametrize("name", ["agg", "partialupd"])
 def test_of_other_merge_engines_what_needs_a_merge_is_refused_by_name(name: str) -> None:
     table = Table.open(PAIMON / "jvm-0.9/c.db" / name)

@@ -41,16 +41,16 @@ def rule_holds(name: str, path: Path, spark: Any = None) -> None:
     assert all(words in found for words in expected), found
 
 
-@covers("CMT-1", "CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-17", "CMT-18")
-@covers("CMP-3", "DV-6", "DV-9", "DV-10")
+@covers("CMT-19", "CMT-18", "CMT-33", "CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-17", "CMP-3")
+@covers("DV-6", "DV-9", "DV-10")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rule_holds_here(name: str, tmp_path: Path) -> None:
     rule_holds(name, tmp_path / "t")
 
 
 @pytest.mark.spark
-@covers("CMT-1", "CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-17", "CMT-18")
-@covers("CMP-3", "DV-6", "DV-9", "DV-10")
+@covers("CMT-19", "CMT-18", "CMT-33", "CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-17", "CMP-3")
+@covers("DV-6", "DV-9", "DV-10")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rule_holds_on_spark(name: str, tmp_path: Path) -> None:
     rule_holds(name, tmp_path / "t", spark_session())

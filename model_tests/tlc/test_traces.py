@@ -19,7 +19,7 @@ OPTIONS = ModelOptions(num_levels=4, trigger=3, target_file_size=2 * RECORD_SIZE
 PLAIN = replace(OPTIONS, deletion_vectors=False)
 
 
-@covers("CMP-1", "CMP-9", "CMP-15", "DV-6", "CMT-7", "LSM-5", "RD-1")
+@covers("CMP-1", "CMP-9", "CMP-15", "DV-6", "CMT-7", "LSM-5", "LSM-10", "RD-1")
 def test_random_walks_of_the_oracle_are_accepted() -> None:
     walks = [walk(Mechanism(options), Random(seed), 40) for options in (OPTIONS, PLAIN) for seed in range(5)]
     assert [one.accepted for one in accepts(walks)] == [True] * 10
@@ -41,7 +41,7 @@ FAULTS = (
 )
 
 
-@covers("CMP-12", "DV-4", "DV-9", "DV-10", "DV-14", "CMT-6", "CMT-10")
+@covers("CMP-12", "DV-4", "DV-9", "DV-10", "DV-17", "DV-14", "CMT-6", "CMT-10")
 def test_walks_of_a_faulty_oracle_are_rejected() -> None:
     walks = [[walk(fault(OPTIONS), Random(seed), 40) for seed in range(6)] for fault in FAULTS]
     verdicts = accepts([one for ones in walks for one in ones])
@@ -75,7 +75,7 @@ def test_an_empty_trace_is_accepted_and_no_traces_give_no_verdict() -> None:
     assert data_of([]) == "---- MODULE TraceData ----\nTraces == <<>>\n====\n"
 
 
-@covers("CMT-1", "CMT-2", "CMT-7", "CMT-12", "CMP-3", "DV-14")
+@covers("CMT-20", "CMT-25", "CMT-2", "CMT-7", "CMP-3", "DV-14")
 @pytest.mark.parametrize("backend", ["model", "local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_a_table_did_is_accepted(backend: str) -> None:
     traces = traces_of(backend, *((3, 25) if backend == "spark" else (6, 40)))

@@ -40,27 +40,15 @@ def expect_all_reads(table: Table, case: dict[str, Any]) -> None:
 
 
 @each_vector
-@covers(
-    "RD-1",
-    "RD-4",
-    "RD-5",
-    "RD-10",
-    "RD-14",
-    "DV-1",
-    "DVF-2",
-    "DVF-3",
-    "META-7",
-    "META-9",
-    "META-15",
-    "CMT-13",
-)
+@covers("RD-1", "RD-4", "RD-5", "RD-10", "RD-14", "DV-1", "DVF-2", "DVF-3", "META-29", "META-30", "META-9")
+@covers("META-15", "CMT-13")
 def test_a_vector_reads_as_the_paimon_that_wrote_it_reads_it(folder: Path) -> None:
     expect_all_reads(Table.open(folder / "table"), case_of(folder))
 
 
 @pytest.mark.spark
 @each_vector
-@covers("RD-1", "RD-4", "RD-12", "RD-14", "META-7", "META-15")
+@covers("RD-1", "RD-4", "RD-12", "RD-14", "META-29", "META-30", "META-15")
 def test_a_vector_reads_on_spark_as_the_paimon_that_wrote_it_reads_it(folder: Path) -> None:
     expect_all_reads(Table.open(folder / "table", spark=spark_session()), case_of(folder))
 
@@ -98,7 +86,7 @@ def positions(name: str, snapshot: int) -> list[list[int]]:
     return found
 
 
-@covers("DVF-1", "DVF-2", "DVF-6")
+@covers("DVF-9", "DVF-2")
 def test_the_vector_of_containers_holds_the_positions_of_the_keys_deleted() -> None:
     few, half = set(range(7, 8400, 1000)), set(range(0, 8400, 2))
     most = half | few | set(range(1, 8000, 2))
@@ -106,7 +94,7 @@ def test_the_vector_of_containers_holds_the_positions_of_the_keys_deleted() -> N
         assert positions("containers", snapshot) == [sorted(expected)]
 
 
-@covers("DVF-1", "DVF-2", "LSM-2")
+@covers("DVF-1", "DVF-2", "DVF-8", "LSM-2")
 def test_one_index_file_holds_a_vector_of_each_of_three_files() -> None:
     (entry,) = index_entries("several-vectors", 4)
     assert entry.row_count == 3
@@ -117,7 +105,7 @@ def test_one_index_file_holds_a_vector_of_each_of_three_files() -> None:
     assert sorted(positions("several-vectors", 6)) == [[3, 4], [300], [500]]
 
 
-@covers("DVF-3", "DVF-4", "DVF-6")
+@covers("DVF-3", "DVF-4", "DVF-13")
 def test_64_bit_vectors_tell_their_cardinality() -> None:
     for entry in index_entries("vectors-of-64-bits", 6):
         ranges = entry.ranges or ()
@@ -128,7 +116,7 @@ def test_64_bit_vectors_tell_their_cardinality() -> None:
         assert {vector.bits for vector in vectors.values()} == {64}
 
 
-@covers("DVF-1", "DVF-2", "DVF-3")
+@covers("DVF-1", "DVF-2", "DVF-3", "DVF-12")
 def test_one_index_file_holds_vectors_of_both_kinds() -> None:
     (entry,) = index_entries("vectors-of-both-kinds", 6)
     path = VECTORS / "vectors-of-both-kinds/table/index" / entry.file_name
@@ -159,7 +147,7 @@ def test_an_upgraded_file_is_deleted_and_added_under_its_name() -> None:
     assert (before["file_name"], before["level"], after["level"]) == (after["file_name"], 0, 5)
 
 
-@covers("META-7")
+@covers("META-30")
 def test_a_thin_file_has_no_key_columns() -> None:
     import pyarrow.parquet as pq
 

@@ -1,10 +1,13 @@
 """Everything that can be checked from a command: ``make verify``, also ``pktable verify``.
 
-In this order: the TLA+ models by TLC, and the oracle held against them; drawn histories on the oracle, on the
-local runner and on Spark; the stored histories on Spark; the history of this checkout, replayed and compared
-with git; a larger stored stream where there is one; every mutant against the history that must kill it; in the
-deep profile the decoders against a fuzzer. What is absent is said and is no failure. Ends on tables of what was
-checked and compared.
+1. TLC checks the TLA+ models, the state graphs of the oracle, and traces of tables.
+2. Drawn histories run on the oracle, on the local runner and on Spark; stored histories run on Spark.
+3. The history of this checkout, and a larger stored stream if there is one, are replayed and compared by time travel.
+4. Every mutant is injected while the history stored for it is replayed, which must fail.
+5. The deep profile also fuzzes the decoders.
+
+An absent input is reported and is no failure. At the end tables show how much was checked and compared. A history
+that fails is printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory.
 """
 
 from __future__ import annotations
@@ -28,8 +31,9 @@ from model_tests import corpus
 from model_tests.backends.tables import local_backend, spark_backend
 from model_tests.damage import fuzz
 from model_tests.histories.expectations import Stats
+from model_tests.histories.failures import Failure, kept
 from model_tests.histories.profiles import PROFILES, Profile
-from model_tests.histories.run import run_histories
+from model_tests.histories.run import check_of, run_histories
 from model_tests.histories.session import replay as replay_history
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import replayed, stored_history
@@ -59,7 +63,7 @@ class Result:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, None if nothing; a check that compared nothing has not passed."""
+        """The problem, None if there is none; a check that compared nothing has not passed."""
         if self.mismatches:
             return f"{self.mismatches} mismatches"
         return None if self.snapshots and self.reads else "compared nothing"
@@ -112,12 +116,14 @@ def checked_by_tlc(show: Reporter) -> list[suite.Result]:
 def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
     """Run the histories of a profile on one backend."""
     chosen = PROFILES[backend, profile]
-    seed = "drawn anew" if chosen.seed is None else f"seed {chosen.seed}"
+    seed = "a fresh seed" if chosen.seed is None else f"seed {chosen.seed}"
     show.say(f"{backend}: {chosen.histories} histories of up to {chosen.steps} steps, {seed}")
     what = f"histories on {backend}"
     report = run_histories(backend, chosen, lambda stats: show(what, stats.histories, chosen.histories))
     if report.mismatches:
-        show.say(f"{what}: {report.message}\n{report.falsifying_history}")
+        show.say(f"{what}: {report.message}")
+    if report.failure is not None:
+        show.say(kept(report.failure))
     return counted(what, report.stats, report.mismatches)
 
 
@@ -126,11 +132,14 @@ def stored_histories(show: Reporter) -> Result:
     what, stats, mismatches, names = "stored histories on spark", Stats(), 0, corpus.names()
     with spark_backend() as open_table:
         for done, name in enumerate(names, 1):
+            history = corpus.load(name)
             try:
-                replay_history(corpus.load(name), open_table, CORPUS, stats)
+                replay_history(history, open_table, CORPUS, stats)
             except Exception as failure:  # whatever a table raises is a mismatch
                 mismatches += 1
-                show.say(f"{what}: {name}: {type(failure).__name__}: {failure}")
+                message = f"{type(failure).__name__}: {failure}"
+                show.say(f"{what}: {name}: {message}")
+                show.say(kept(Failure(history.to_json(), "spark", message, check_of(failure))))
             show(what, done, len(names))
     return counted(what, stats, mismatches)
 

@@ -3,7 +3,7 @@
 Every piece of work on a bucket gets a `TableContext`. It pickles, so that the same work can be sent to an
 executor; caches stay behind.
 
-Clauses: META-1, META-9, META-15, META-18, DV-2, DVF-5, RD-14.
+Clauses: META-1, META-9, META-18, META-41, META-49, META-50, DV-2, DVF-5, RD-14, RD-22.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -31,6 +31,9 @@ from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO, locate
+
+if TYPE_CHECKING:
+    from pktable.merge.engine import MergeEngine
 
 CACHED_INDEX_FILES = 64
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -70,7 +73,7 @@ class TableContext:
         return known
 
     def under(self, schema: TableSchema) -> TableContext:
-        """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14."""
+        """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14, RD-22."""
         other = TableContext(self.store, self.root, schema, self.options, self.schemas)
         other._vectors = self._vectors
         return other
@@ -78,7 +81,7 @@ class TableContext:
     def expect_keys(self, files: Iterable[DataFileMeta]) -> None:
         """Raise InvalidRequestError if a file's key has other types than the table's.
 
-        It would be ordered otherwise, and lie in another bucket. Clauses: META-15.
+        It would be ordered otherwise, and lie in another bucket. Clauses: META-41.
         """
         for schema_id in {file.schema_id for file in files} - self._same_keys:
             before, after = (
@@ -121,6 +124,14 @@ class TableContext:
         return KeyOrder(self.key_types)
 
     @cached_property
+    def merge_engine(self) -> MergeEngine:
+        """The table's merge engine. Raises UnsupportedOptionError."""
+        # Late, as it brings Arrow's kernels, which metadata alone does not need.
+        from pktable.merge.engine import engine_of
+
+        return engine_of(self.schema.options)
+
+    @cached_property
     def vector_bits(self) -> int:
         return 64 if self.options.deletion_vectors_bitmap64 else 32
 
@@ -147,15 +158,15 @@ class TableContext:
         )
 
     def data_path(self, place: BucketPath, file: DataFileMeta) -> str:
-        """Return the path of a data file, or its URI if it lies elsewhere. Clauses: META-9, META-18."""
+        """Return the path of a data file, or its URI if it lies elsewhere. Clauses: META-9, META-18, META-49."""
         return file.external_path or f"{place.directory}/{file.file_name}"
 
     def index_directory(self, place: BucketPath) -> str:
-        """Return where the bucket's vectors are written. Clauses: META-18."""
+        """Return where the bucket's vectors are written. Clauses: META-50."""
         return place.directory if self.options.index_in_data_directory else self.paths.indexes
 
     def index_path(self, entry: IndexManifestEntry) -> str:
-        """Return the path of an index of vectors, or its URI if it lies elsewhere. Clauses: META-18."""
+        """Return the path of a DV index file, or its URI if it lies elsewhere. Clauses: META-18, META-50."""
         if entry.external_path:
             return entry.external_path
         return f"{self.index_directory(self.place(entry.partition, entry.bucket))}/{entry.file_name}"
@@ -189,8 +200,20 @@ class TableContext:
                 )
         return found
 
+    def deleted_counts(self, state: BucketState) -> dict[str, int]:
+        """Return how many positions of each live data file its vector deletes, without the files that have none.
+
+        The index manifest says so; where it was written without cardinalities, the vectors are read.
+        Raises CorruptFileError. Clauses: DV-2, DVF-13.
+        """
+        ranges = (state.index.ranges or ()) if state.index else ()
+        counts = {found.data_file: found.cardinality for found in ranges}
+        if None in counts.values():
+            counts = {name: vector.cardinality for name, vector in self.vectors(state).items()}
+        return {file.file_name: count for file in state.files if (count := counts.get(file.file_name))}
+
     def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
-        """Return the vectors of an index file by data file, read anew. Raises CorruptFileError. Clauses: DVF-5."""
+        """Return the vectors of an index file by data file, not cached. Raises CorruptFileError. Clauses: DVF-5."""
         path = self.index_path(entry)
         try:
             store, place = self.located(path)

@@ -14,12 +14,12 @@ Range(s) == {s[i] : i \in DOMAIN s}
 KeysOf(S) == {r.key : r \in S}
 IsAdd(r) == r.kind = "+I"
 
-\* Which of two records of one key decides.  Clauses: MRG-1, MRG-2, MRG-4.
+\* Which of two records of one key decides.  Clauses: MRG-1, MRG-2, MRG-4, MRG-6.
 Newer(r, s) == r.seq > s.seq \/ (r.seq = s.seq /\ IsAdd(r) /\ ~IsAdd(s))
 
 \* The winner of every key.  `runs` is a sequence of sets of records, newest
 \* first: where neither record is newer, the newer run has it.
-\* Clauses: MRG-1, MRG-2, MRG-5.
+\* Clauses: MRG-1, MRG-2, MRG-5, MRG-6.
 Merge(runs) ==
   LET all       == UNION {{<<i, r>> : r \in runs[i]} : i \in DOMAIN runs}
       Beats(c, d) == \/ Newer(c[2], d[2])

@@ -1,14 +1,20 @@
-"""Compact one bucket: carry out a plan, mark what its records replace, write the vectors anew.
+"""Compact one bucket: rewrite or upgrade files, and delete the older rows that their records replace.
 
-The heart is one condition. A key needs a lookup exactly when none of its records in the merge is an add of
-a level >= 1. Such a record would be the one live row the key has at levels >= 1 (DV-12), and it is merged
-away here; without one, the key's live row, if there is one, lies above the output level, and must be marked
-before this compaction's record, or the drop of its retraction, becomes visible.
+1. Each group of files to rewrite is merged into one run of the output level, window by window.
+2. In each window, the keys that older files may hold are looked up there, and the positions found are added to the
+   deletion vectors of those files.
+3. A level-0 file that only changes its level gets the same lookup.
+4. Rewritten files lose their vectors. If a vector changed, a new DV index file is written for the bucket.
 
-So: no level-0 record and no retraction in the merge, no lookup (DV-7); a level-0 record beside an older
-add, no lookup (DV-8); otherwise look the key up and mark (DV-6, CMP-13).
+Whether a key needs a lookup is one condition: it does unless a record of it in the merge is an add of a level >= 1.
+That record is the one live row the key has above level 0 (DV-12), and the merge replaces it. Without such a record,
+the key's live row, if there is one, lies above the output level. It must be deleted there before the record of this
+compaction becomes visible, or before a retraction is dropped.
 
-Clauses: CMP-9 to CMP-16, DV-6 to DV-11, DV-13.
+So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
+an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
+
+Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-18.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.bucket.locate import Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
-from pktable.bucket.windows import Window, merge
+from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.vectors.index_file import encode_index
@@ -30,6 +36,7 @@ from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
 from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
+from pktable.merge.grouping import Flags, Window, taken
 from pktable.store.new_files import NewFiles
 
 
@@ -51,6 +58,11 @@ def compact_bucket(
     return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
 
 
+def keys_to_look_up(window: Window) -> Flags:
+    """Return per key of ``window`` whether older files may hold a live row of it. Clauses: DV-6, DV-7, DV-8."""
+    return ~window.any_of_key(window.adds() & (window.levels > 0))
+
+
 class _Compaction:
     """One compaction under way."""
 
@@ -70,6 +82,8 @@ class _Compaction:
         older = [file for file in state.files if file.level > steps.output_level]
         self._older = older if context.options.deletion_vectors_enabled else []
         self._deleted = 0
+        self._engine = context.merge_engine
+        assert not self._older or self._engine.lookup == "position", "refused when the table was opened"
 
     def run(self) -> BucketChange:
         removed: list[DataFileMeta] = []
@@ -112,15 +126,15 @@ class _Compaction:
         try:
             for window in self._merged(runs, columns):
                 self._delete_replaced(window, locator)
-                stays = window.adds()[window.winners] if self._plan.drop_deletes else None
-                writer.write(window.winning_rows(stays))
+                folded = self._engine.fold(window)
+                writer.write(folded.rows(folded.adds() if self._plan.drop_deletes else None))
             return writer.close()
         except BaseException:
             writer.abort()
             raise
 
     def _delete_replaced_by(self, file: DataFileMeta) -> None:
-        """Mark what the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
+        """Delete the older rows that the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
         locator = self._locator()
         for window in self._merged(sorted_runs([file], self._context.order), ()):
             self._delete_replaced(window, locator)
@@ -133,18 +147,18 @@ class _Compaction:
     def _delete_replaced(self, window: Window, locator: Locator | None) -> None:
         if locator is None:
             return
-        needed = ~window.any_of_key(window.adds() & (window.levels > 0))
+        needed = keys_to_look_up(window)
         if not needed.any():
             return
-        keys = window.winning_rows(needed).select(list(self._context.key_columns))
+        keys = taken(window.records.select(list(self._context.key_columns)), window.newest[needed])
         for file, positions in locator.locate(keys):
-            self._deleted += self._vectors.mark(file.file_name, positions)
+            self._deleted += self._vectors.delete(file.file_name, positions)
 
     def _locator(self) -> Locator | None:
         return Locator(self._context, self._state.place, self._older) if self._older else None
 
     def _index(self) -> IndexManifestEntry | None:
-        """Write the bucket's vectors if they changed, and return their index entry. Clauses: DV-5, DVF-1."""
+        """Write the bucket's vectors if they changed, and return their index entry. Clauses: DV-16, DVF-1."""
         if not self._vectors.modified:
             return self._state.index
         vectors = self._vectors.vectors()

@@ -40,7 +40,7 @@ class Locator:
         """Yield (file, positions) for the files that hold any of ``keys``.
 
         ``keys``: the key columns, rows ascending and unique, not below those of an earlier call.
-        Positions ascending; a record is found whether or not a vector marks it.
+        Positions ascending; a record is found whether or not a vector deletes it.
         Raises CorruptFileError, also where the rows of a file are not in key order.
         """
         if not keys.num_rows or not self._candidates:

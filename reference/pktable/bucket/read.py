@@ -4,7 +4,7 @@ A filter and a limit may only save work: rows are counted by position before any
 value statistics skip a file or a row group only where no merge follows (RD-8), and a limit counts rows
 that are returned (RD-9).
 
-Clauses: RD-1, RD-3 to RD-9, RD-12.
+Clauses: RD-1, RD-3 to RD-9, RD-12, RD-16.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_bucket(
 def _unmerged(
     context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
-    """Yield data plus filter by position and value. Clauses: RD-1, RD-7, RD-8."""
+    """Yield data plus filter by position and value. Clauses: RD-1, RD-7, RD-8, RD-16."""
     vectors = context.vectors(state)
     for file in state.files:
         reader = DataReader(context, state.place, file)
@@ -80,22 +80,19 @@ def _kept(
 def _merged(
     context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
-    """Yield the winning rows of all runs, retractions dropped. Clauses: RD-3, RD-4, RD-5, MRG-3."""
+    """Yield the rows that the merge of all runs leaves. Clauses: RD-3, RD-4, RD-5, MRG-3."""
     runs = sorted_runs(state.files, context.order)
-    for window in merge(context, state.place, runs, context.vectors(state), columns):
-        rows = window.winning_rows(window.adds()[window.winners]).select(list(columns))
+    engine = context.merge_engine
+    for window in merge(context, state.place, runs, context.vectors(state), engine.needed(columns)):
+        folded = engine.fold(window)
+        rows = folded.rows(folded.adds()).select(list(columns))
         yield predicate.filter(rows) if predicate else rows
 
 
 def live_record_count(context: TableContext, state: BucketState) -> int:
-    """Return the number of rows of a bucket that needs no merge, from metadata alone where it gives cardinalities.
+    """Return the number of rows of a bucket that needs no merge, from metadata as `TableContext.deleted_counts`.
 
     Clauses: RD-1, DV-2.
     """
-    live = {file.file_name for file in state.files}
-    ranges = (state.index.ranges or ()) if state.index else ()
-    if all(found.cardinality is not None for found in ranges):
-        marked = sum(found.cardinality or 0 for found in ranges if found.data_file in live)
-    else:
-        marked = sum(vector.cardinality for name, vector in context.vectors(state).items() if name in live)
-    return sum(file.row_count for file in state.files) - marked
+    deleted = context.deleted_counts(state)
+    return sum(file.row_count - deleted.get(file.file_name, 0) for file in state.files)

@@ -99,7 +99,7 @@ class DataReader:
     def live(
         self, columns: Sequence[str], vector: DeletionVector | None, *, batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.Table]:
-        """Yield the rows that ``vector`` does not mark. Clauses: DV-1, CMP-12."""
+        """Yield the rows that ``vector`` does not delete. Clauses: DV-1, CMP-12."""
         for position, table in self.read(columns, batch_rows=batch_rows):
             yield without_deleted(table, position, vector)
 
@@ -151,7 +151,7 @@ class DataReader:
 
 
 def without_deleted(table: pa.Table, position: int, vector: DeletionVector | None) -> pa.Table:
-    """Return the rows of ``table`` that ``vector`` does not mark; ``position`` is that of its first row.
+    """Return the rows of ``table`` that ``vector`` does not delete; ``position`` is that of its first row.
 
     Clauses: DV-1, RD-7.
     """

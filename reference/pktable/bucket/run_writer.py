@@ -1,9 +1,9 @@
-"""Write one sorted run as data files, and tell the metadata of each.
+"""Write one sorted run as data files, and return the metadata of each.
 
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: LSM-7, CMP-15, META-5, META-6, META-7, META-8, META-10, META-17.
+Clauses: LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class RunWriter:
         return self._done
 
     def abort(self) -> None:
-        """Let go of an unfinished file; whoever made the names removes it."""
+        """Close an unfinished file; its path is removed with the other new files."""
         if self._open is not None:
             self._open.abort()
 
@@ -221,5 +221,5 @@ def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def stats_fields(context: TableContext) -> Sequence[Field]:
-    """Return the fields whose value statistics are stored. Clauses: META-6."""
+    """Return the fields whose value statistics are stored. Clauses: META-27."""
     return () if context.options.stats_mode == "none" else context.schema.fields

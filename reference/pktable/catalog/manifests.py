@@ -36,7 +36,7 @@ from pktable.store.file_io import FileIO
 
 
 class MissingManifestError(CorruptFileError):
-    """A manifest is not there: damage, unless all that named it has been let go of meanwhile."""
+    """A manifest is missing: damage, unless every snapshot and tag that named it has been removed concurrently."""
 
 
 class Manifests:

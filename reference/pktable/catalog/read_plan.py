@@ -1,6 +1,6 @@
-"""What a read must look at: buckets and files, after everything that metadata can rule out.
+"""Plan a read: which buckets and files it must look at, after everything that metadata rules out.
 
-Clauses: RD-1 to RD-5, RD-8.
+Clauses: RD-1 to RD-5, RD-8, RD-13, RD-16, RD-20, RD-21, DV-15.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def plan_read(
     """Return the parts of a read of ``state``; together they hold every row it must return, and may hold more.
 
     Raises UnsupportedOptionError if a part needs a merge that is not implemented, or an option asks for other
-    rows, InvalidRequestError if key types have changed, CorruptFileError. Clauses: RD-1, RD-3, RD-4, RD-5, RD-8, RD-13.
+    rows, InvalidRequestError if key types have changed, CorruptFileError.
+    Clauses: RD-1, RD-3, RD-4, RD-5, RD-8, RD-20, RD-21.
     """
     context.options.require_readable()
     context.expect_keys(file for live in state.files.values() for file in live)
@@ -36,7 +37,7 @@ def plan_read(
     kind = kind_of(context.schema, context.root)
     buckets = _buckets(context, state, predicate)
     for identity in state.files:
-        # What waits in bucket -2 for a bucket of its own is no row of the table yet.
+        # Rows in bucket -2 wait for a bucket of their own; they are not rows of the table yet.
         if identity[1] < 0 or (buckets is not None and identity[1] not in buckets):
             continue
         partition = _partition_ranges(context, identity)
@@ -53,6 +54,22 @@ def plan_read(
             bucket = states.bucket(state, identity)
             parts.append(BucketRead(replace(bucket, files=tuple(wanted)), merges))
     return parts
+
+
+def uncompacted_row_count(context: TableContext, state: TableState) -> int:
+    """Return how many rows, retractions included, a fresh read of ``state`` looks at and a default read does not.
+
+    Clauses: RD-1, RD-3.
+    """
+    if context.options.read_merges_level_zero:
+        return 0
+    kind = kind_of(context.schema, context.root)
+    count = 0
+    for (_, bucket), live in state.files.items():
+        if bucket >= 0:
+            fresh, default = (kind.files_to_read(context, live, fresh=fresh)[0] for fresh in (True, False))
+            count += sum(file.row_count for file in fresh) - sum(file.row_count for file in default)
+    return count
 
 
 def _buckets(context: TableContext, state: TableState, predicate: Predicate | None) -> set[int] | None:
@@ -79,7 +96,10 @@ def _partition_ranges(context: TableContext, identity: BucketId) -> Ranges:
 
 
 def _ranges(context: TableContext, file: DataFileMeta, *, values: bool) -> Ranges:
-    """Return what metadata says of the columns of ``file``; of its value columns only if ``values``. Clauses: RD-8."""
+    """Return what metadata says of the columns of ``file``; of its value columns only if ``values``.
+
+    Clauses: RD-8, RD-16.
+    """
     ranges = _value_ranges(context, file) if values else {}
     first, last = context.order.smallest(file), context.order.greatest(file)
     smallest = decode_row(file.min_key, context.key_types, at=file.file_name)
@@ -94,10 +114,10 @@ def _ranges(context: TableContext, file: DataFileMeta, *, values: bool) -> Range
 
 
 def _value_ranges(context: TableContext, file: DataFileMeta) -> Ranges:
-    """Return the value statistics of ``file`` for the columns as they are today, where these can be told.
+    """Return the value statistics of ``file`` for the columns as they are today, where they are known.
 
     A column that was not there is null in every row; one of another type has bounds if its conversion keeps
-    the order. Clauses: RD-8, META-16.
+    the order. Clauses: RD-8, META-15.
     """
     before = context.schema_of(file.schema_id)
     known = {}

@@ -1,21 +1,25 @@
-"""Let go of old snapshots, and of the files that then nothing refers to.
+"""Expire old snapshots, keep others by tags, and delete the files that are no longer referenced.
 
-The snapshot file goes first, the oldest before the others; only then what no retained snapshot and no tag
-refers to. So whatever interrupts an expiry leaves files that nothing names, never a name without its file.
+An expiry, and the removal of a tag, take four steps:
 
-Several do so at once, while others commit and make tags. Each goes through the same four steps: name all files
-of what it lets go of, let go, look at all that is left, delete what that does not need.
+1. List every file that the snapshots to be removed name.
+2. Remove the snapshot files, the oldest first.
+3. Load what all remaining snapshots need, and after that what all tags need.
+4. Delete the files of step 1 that nobody needs.
 
-Nothing is left behind. Of all that need a file one goes last. Whoever lets go of it has named the file, and
-finds nobody who needs it. So what vanishes under our hands is another's to clear away: if a file is missing,
-and with it the snapshot that named it, we go on without.
+So an interruption leaves files that nothing names, never a name without its file.
 
-Nothing that is needed is deleted. Commits make no file live again that was not live in the snapshot before, so
-a snapshot made later needs of our files only what the newest that we see needs; therefore that one must not
-vanish before its files are known. Tags are listed last. Whoever makes a tag looks once more for its snapshot
-when the tag is there, and otherwise lets go of the tag again: so a snapshot that we miss has left us its tags.
+Several processes expire at once, while others commit and make tags.
 
-Clauses: CMT-16, CMT-17.
+* No file is leaked. The process that removes the last snapshot or tag that needs a file has listed that file in
+  step 1 and finds in step 3 that nobody needs it. So a file that vanishes during an expiry is another process's to
+  delete: if a manifest is missing and the snapshot that named it is gone too, the expiry goes on without it.
+* No needed file is deleted. A commit makes no file live again that was not live in the snapshot before it. So a
+  snapshot that is made later needs only those of our files that the newest snapshot we see needs; that one must not
+  expire before its files are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the
+  tag is written, and removes the tag if the snapshot is gone: a snapshot that step 3 misses has left its tags.
+
+Clauses: CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34.
 """
 
 from __future__ import annotations
@@ -47,19 +51,19 @@ class Expiry:
     ) -> None:
         self._context, self._snapshots, self._manifests, self._states = context, snapshots, manifests, states
 
-    def expire(self, *, retain_last: int, older_than: int | None) -> list[int]:
+    def expire(self, *, retain_last: int, older_than: int | None, dry_run: bool = False) -> list[int]:
         """Expire all but the ``retain_last`` newest snapshots; return the ids of those expired, ascending.
 
         ``older_than``: milliseconds since the epoch; only the snapshots before the first one that is not
-        older. Raises InvalidRequestError. Clauses: CMT-16.
+        older. ``dry_run``: only return the ids. Raises InvalidRequestError. Clauses: CMT-16.
         """
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
         self._expect_no_branches()
         old = self._old(retain_last, older_than)
-        if old:
+        if old and not dry_run:
             candidates = {path for snapshot in old for path in self._named(snapshot)}
-            self._needed_by_all()  # damage is met before anything is let go of, not after
+            self._needed_by_all()  # finds damage before anything is removed
             for snapshot in old:
                 self._context.store.delete(self._context.paths.snapshot(snapshot.id))
             self._snapshots.hint_earliest(old[-1].id + 1)
@@ -86,20 +90,20 @@ class Expiry:
         """Keep a retained snapshot under a name.
 
         Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError if the snapshot
-        expired meanwhile. Clauses: CMT-17.
+        expired concurrently. Clauses: CMT-17.
         """
         kept = self._snapshots.put_tag(tag, snapshot)
         lost = self._snapshots.expired_error(kept)
         if lost:  # The expiry may have seen the tag and kept its files, or not and deleted them.
-            self._let_go(tag, kept)
+            self._remove_tag(tag, kept)
             raise lost
 
     def drop_tag(self, tag: str) -> None:
-        """Remove a tag, and what only it referred to. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        """Remove a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17, CMT-31."""
         self._expect_no_branches()
-        self._let_go(tag, self._snapshots.by_tag(tag))
+        self._remove_tag(tag, self._snapshots.by_tag(tag))
 
-    def _let_go(self, tag: str, kept: Snapshot) -> None:
+    def _remove_tag(self, tag: str, kept: Snapshot) -> None:
         candidates = set(self._named(kept, tag))
         self._context.store.delete(self._context.paths.tag(tag))
         self._remove(candidates)
@@ -107,7 +111,7 @@ class Expiry:
     def _remove(self, candidates: set[str]) -> None:
         """Delete those of ``candidates`` that no retained snapshot and no tag needs."""
         needed = self._needed_by_all()
-        self._expect_no_branches()  # nor one that was made meanwhile
+        self._expect_no_branches()  # not even one made since the first look
         for path in candidates - needed:
             store, place = self._context.located(path)
             remove_quietly(store, [place])
@@ -116,12 +120,12 @@ class Expiry:
         """Return the paths of the files that some retained snapshot or tag needs."""
         needed = self._snapshots.retry_on_latest(self._needed_by_retained)
         for tag in self._snapshots.tags():
-            with contextlib.suppress(SnapshotNotFoundError):  # dropped meanwhile
+            with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
                 needed.update(self._needed_by_tag(tag))
         return needed
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
-        """Return what the snapshots up to ``latest`` need; those that expire meanwhile need not be among them."""
+        """Return the files that the snapshots up to ``latest`` need; those that expire concurrently may be left out."""
         needed = set(self._needed(latest)) if latest else set()
         for snapshot in self._snapshots.up_to(latest):
             try:
@@ -136,7 +140,7 @@ class Expiry:
         try:
             return set(self._needed(kept))
         except MissingManifestError:
-            # Made too late, and let go of in a moment. Until then it keeps what there is.
+            # Made too late, its maker will remove it. Until then it keeps the files that are there.
             return set(self._named(kept, tag))
 
     def _needed(self, snapshot: Snapshot) -> Iterator[str]:
@@ -149,8 +153,9 @@ class Expiry:
     def _named(self, snapshot: Snapshot, tag: str | None = None) -> Iterator[str]:
         """Yield the paths of all files that ``snapshot`` names, those it removed included.
 
-        What a missing manifest named is left out: whoever deleted that has all it named in hand. It is damage
-        while the snapshot is there; of a tag that is not told apart from one made too late.
+        Entries of a missing manifest are skipped: the expiry that deleted it has listed the files it names. While the
+        snapshot exists, a missing manifest is damage. For a tag we cannot distinguish damage from a tag that was made
+        after its files were deleted.
         """
         paths = self._context.paths
         for name in _lists(snapshot):
@@ -197,7 +202,7 @@ class Expiry:
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
 
     def _expect_no_branches(self) -> None:
-        # A branch has snapshots of its own, elsewhere, that name files of this table.
+        # A branch has snapshots of its own, elsewhere, that name files of this table. Clauses: CMT-34.
         branches = self._context.store.list_names(self._context.paths.branches)
         if branches:
             raise InvalidRequestError(

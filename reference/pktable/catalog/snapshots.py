@@ -1,12 +1,12 @@
-"""Snapshot files: which exist, which is latest, how one more is put.
+"""Snapshot and tag files: which exist, which is the latest, and how the next one is put.
 
-The hints only save a listing. LATEST is believed when its snapshot exists and the next one does not.
+The hint files only save a listing. LATEST is believed if its snapshot exists and the next one does not.
 
-Others commit and expire meanwhile. The ids that exist are always an interval, of which both ends only grow:
-commits add the next id, expiries take the oldest first. A listing need not show that interval, because it
-takes time; so what a listing seems to lack is looked for by name before it counts.
+Other processes commit and expire at the same time. The ids that exist are always an interval, and both its ends only
+grow: a commit adds the next id, an expiry removes the oldest first. A listing takes time and need not show that
+interval. So an id that a listing seems to lack is looked for by name before its absence counts.
 
-Clauses: CMT-1, CMT-13, CMT-16, CMT-17, RD-10.
+Clauses: CMT-1, CMT-13, CMT-17, CMT-19, CMT-29, CMT-32, RD-10, RD-17, RD-18.
 """
 
 from __future__ import annotations
@@ -14,21 +14,41 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, numbered
+from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
+EPOCH: Final = datetime(1970, 1, 1)
 LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
-ATTEMPTS = 20  # to win a race against expiries; each loss is a commit and an expiry of others
+RACES: Final = RetryPolicy(attempts=20)
+"""Against expiries: each loss is a commit and an expiry of others."""
 
 Result = TypeVar("Result")
+
+
+class _ChangedError(Exception):
+    """Snapshots came and went during a listing. ``missing``: the first id that the listing lacks, if any."""
+
+    def __init__(self, missing: int | None) -> None:
+        super().__init__(missing)
+        self.missing = missing
+
+
+class _ExpiredError(Exception):
+    """The latest snapshot expired while it was used."""
+
+    def __init__(self, error: SnapshotNotFoundError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class SnapshotLog:
@@ -41,31 +61,42 @@ class SnapshotLog:
 
     def ids(self) -> list[int]:
         """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1."""
-        for _ in range(ATTEMPTS):
-            found = self._listed()
-            missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
-            if missing is None:
-                # None at all, where there has been one: they came and went while the listing went on.
-                if found or self._hint(LATEST) is None:
-                    break
-            elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
-                self._paths.snapshot(missing - 1)
-            ):
-                break
-        if missing is not None:
-            raise CorruptFileError(
-                "snapshots", at=self._paths.snapshots, expected=f"{SNAPSHOT}{missing}", found="none"
-            )
-        return found
+        try:
+            return retry(self._dense_ids, on=_ChangedError, policy=RACES)
+        except _ChangedError as changed:
+            missing = changed.missing
+        if missing is None:
+            return []
+        raise self._gap(missing)
 
-    def _listed(self) -> list[int]:
+    def _dense_ids(self) -> list[int]:
+        """Return the listed ids. Raises CorruptFileError for a gap, _ChangedError if the listing is not reliable."""
+        found = self.listed()
+        missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
+        if missing is None:
+            # None at all, where there was one: snapshots came and went during the listing.
+            if found or self._hint(LATEST) is None:
+                return found
+        elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
+            self._paths.snapshot(missing - 1)
+        ):
+            raise self._gap(missing)
+        raise _ChangedError(missing)
+
+    def _gap(self, missing: int) -> CorruptFileError:
+        return CorruptFileError(
+            "snapshots", at=self._paths.snapshots, expected=f"{SNAPSHOT}{missing}", found="none"
+        )
+
+    def listed(self) -> list[int]:
+        """Return the ids of the snapshot files that one listing shows, ascending, gaps and all."""
         names = self._store.list_names(self._paths.snapshots)
         return sorted(found for name in names if (found := numbered(name, SNAPSHOT)) is not None)
 
     def retained(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first, up to the latest of when the call began.
 
-        Raises CorruptFileError. Clauses: CMT-1, CMT-16.
+        Raises CorruptFileError. Clauses: CMT-1, CMT-29.
         """
         return self.retry_on_latest(self.up_to)
 
@@ -82,30 +113,33 @@ class SnapshotLog:
     def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
         """Return what ``work`` makes of the latest snapshot, None if nothing was written.
 
-        Where ``work`` misses a file because others have committed and expired that snapshot meanwhile, it is
-        called anew with the latest of then. Raises SnapshotNotFoundError after many such losses. Clauses: RD-10.
+        If the snapshot expires while ``work`` runs, ``work`` is retried on the new latest snapshot.
+        Raises SnapshotNotFoundError if that happens again and again. Clauses: RD-18.
         """
-        lost: SnapshotNotFoundError | None = None
-        for _ in range(ATTEMPTS):
+
+        def attempt() -> Result:
             latest = self.latest_id()
             try:
                 found = None if latest is None else self.read(latest)
             except SnapshotNotFoundError as error:
-                lost = error
-                continue
+                raise _ExpiredError(error) from None
             try:
                 return work(found)
             except CorruptFileError:
-                lost = self.expired_error(found) if found else None
-                if lost is None:
+                expired = self.expired_error(found) if found else None
+                if expired is None:
                     raise
-        assert lost is not None, "each attempt ended so"
-        raise lost
+            raise _ExpiredError(expired)
+
+        try:
+            return retry(attempt, on=_ExpiredError, policy=RACES)
+        except _ExpiredError as expired:
+            raise expired.error from None
 
     def expired_error(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
         """Return the error that says so if ``snapshot`` is no longer there, or no longer under ``tag``, or None.
 
-        While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-11.
+        While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-19.
         """
         try:
             found = self.read(snapshot.id) if tag is None else self.by_tag(tag)
@@ -155,7 +189,8 @@ class SnapshotLog:
     def put_tag(self, tag: str, snapshot: int) -> Snapshot:
         """Copy a retained snapshot to a name and return it. It may have expired before the tag was there.
 
-        Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError. Clauses: CMT-17.
+        Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError.
+        Clauses: CMT-17, CMT-32.
         """
         if not isinstance(tag, str) or not TAG_NAME.fullmatch(tag):
             raise InvalidRequestError(
@@ -171,17 +206,24 @@ class SnapshotLog:
         return found
 
     def as_of(self, time_millis: int) -> Snapshot:
-        """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-10."""
+        """Return the latest snapshot not younger than ``time_millis`` since the epoch.
+
+        Raises SnapshotNotFoundError, with times as ISO text. Clauses: RD-17.
+        """
+        found: Snapshot | None = None
         for snapshot in reversed(self.ids()):
             found = self.read(snapshot)
             if found.time_millis <= time_millis:
                 return found
-        raise SnapshotNotFoundError(f"a snapshot at or before {time_millis} ms", self._retained())
+        since = f", the oldest of {_iso(found.time_millis)}" if found else ""
+        raise SnapshotNotFoundError(
+            f"a snapshot at or before {_iso(time_millis)}", f"{self._retained()}{since}"
+        )
 
     def put(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
         """Make ``snapshot`` the latest, or return False because its id is taken, or was until that one expired.
 
-        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3.
+        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3, CMT-19.
         """
         data = encode_snapshot(snapshot)
         if not self._store.put_if_absent(self._paths.snapshot(snapshot.id), data):
@@ -196,14 +238,14 @@ class SnapshotLog:
         return True
 
     def _was_taken(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
-        """Whether ``snapshot`` was put in the place of one that others have committed and expired meanwhile.
+        """Return whether ``snapshot`` took the id of one that others committed and expired concurrently.
 
         Not so while the one before is there, which would have expired first; nor while there is none after,
         for the latest does not expire.
         """
         if snapshot.id > 1 and self._store.exists(self._paths.snapshot(snapshot.id - 1)):
             return False
-        if max(self._listed(), default=0) <= snapshot.id:
+        if max(self.listed(), default=0) <= snapshot.id:
             return False
         try:
             return not is_base_of(self.read(snapshot.id + 1))
@@ -215,7 +257,7 @@ class SnapshotLog:
         self._write_hint(EARLIEST, snapshot)
 
     def _write_hint(self, name: str, snapshot: int) -> None:
-        # What was committed or expired stays so; a hint that cannot be written must not undo it.
+        # The commit or expiry has happened; a hint that cannot be written must not undo it.
         with contextlib.suppress(OSError):
             self._store.write(self._paths.hint(name), str(snapshot).encode())
 
@@ -228,5 +270,14 @@ class SnapshotLog:
         return int(text) if text.isdigit() and len(text) <= LONGEST_ID else None
 
     def _retained(self) -> str:
-        ids = self._listed()  # as they are: this is for a message about something else
+        ids = self.listed()  # as they are: this is for a message about something else
         return f"{ids[0]} to {ids[-1]}" if ids else "none"
+
+
+def _iso(time_millis: int) -> str:
+    """Return a time as ISO text in UTC; as a number where it lies beyond the year 9999 or before the year 1."""
+    try:
+        text = (EPOCH + timedelta(milliseconds=time_millis)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return f"{time_millis} ms"
+    return text.removesuffix(".000") + "Z"

@@ -1,11 +1,11 @@
-"""What is live at a snapshot: files per bucket, and the index of vectors of each.
+"""The state of a table at a snapshot: the live files of each bucket, and its DV index file.
 
-Clauses: CMT-4, CMT-5, CMT-6, DV-5.
+Clauses: CMT-4, CMT-5, CMT-6, DV-16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -29,8 +29,8 @@ from pktable.store.cache import Cache
 class TableState:
     """A table at one snapshot; ``snapshot`` None is the table before its first.
 
-    ``files``: per (partition, bucket) its live files. ``indexes``: per (partition, bucket) the index of its
-    vectors, where it has one. ``other_indexes``: entries of other index types, carried along.
+    ``files``: per (partition, bucket) its live files. ``indexes``: per bucket its DV index file,
+    if it has one. ``other_indexes``: entries of other index types, carried along.
     ``bucket_counts``: the numbers of buckets that live files were written under.
     """
 
@@ -46,8 +46,40 @@ class TableState:
         return self.snapshot.id if self.snapshot else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The effect of one commit. ``kind``: of the snapshot; ``indexes``: the DV index files after it, by bucket."""
+
+    kind: str
+    entries: tuple[ManifestEntry, ...]
+    indexes: Mapping[BucketId, IndexManifestEntry]
+
+
+def applied(
+    state: TableState, snapshot: Snapshot, manifests: Sequence[ManifestFileMeta], delta: Delta
+) -> TableState:
+    """Return the state that ``delta`` makes of ``state``, without reading anything back. Clauses: CMT-4."""
+    files = dict(state.files)
+    for entry in delta.entries:
+        bucket_id = (entry.partition, entry.bucket)
+        if entry.kind == ADD:
+            files[bucket_id] = (*files.get(bucket_id, ()), entry.file)
+        else:
+            gone = (entry.file.file_name, entry.file.level)
+            files[bucket_id] = tuple(f for f in files[bucket_id] if (f.file_name, f.level) != gone)
+    counts = state.bucket_counts | {entry.total_buckets for entry in delta.entries if entry.kind == ADD}
+    return TableState(
+        snapshot,
+        tuple(manifests),
+        {bucket_id: live for bucket_id, live in files.items() if live},
+        dict(delta.indexes),
+        state.other_indexes,
+        counts,
+    )
+
+
 class StateLoader:
-    """Finds the state of a snapshot, from the one before it where that is at hand."""
+    """Loads the state of a snapshot, and caches the last states."""
 
     def __init__(self, context: TableContext, manifests: Manifests) -> None:
         self._context, self._manifests = context, manifests
@@ -62,7 +94,10 @@ class StateLoader:
         assert state.snapshot is not None
         self._known.put((state.id, state.snapshot.delta_manifest_list), state)
 
-    def _load(self, snapshot: Snapshot) -> TableState:
+    def live_entries(
+        self, snapshot: Snapshot
+    ) -> tuple[tuple[ManifestFileMeta, ...], Collection[ManifestEntry]]:
+        """Return the manifests of ``snapshot`` and the entries of its live files. Raises CorruptFileError."""
         metas = (
             *self._manifests.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
             *self._manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
@@ -76,6 +111,10 @@ class StateLoader:
                     expected="an ADD before each DELETE",
                     found=f"DELETE of {entry.file.file_name} alone",
                 )
+        return metas, entries
+
+    def _load(self, snapshot: Snapshot) -> TableState:
+        metas, entries = self.live_entries(snapshot)
         indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
         return make_state(snapshot, metas, entries, indexes, at=self._context.root)
 
@@ -98,7 +137,7 @@ def make_state(
     *,
     at: str,
 ) -> TableState:
-    """Group live entries by bucket, and the vectors' indexes likewise. Clauses: DV-5."""
+    """Group live entries by bucket, and DV index files likewise. Clauses: DV-16."""
     files: dict[BucketId, list[DataFileMeta]] = {}
     counts: set[int] = set()
     for entry in live:
@@ -113,7 +152,7 @@ def make_state(
             raise CorruptFileError(
                 "index manifest",
                 at=at,
-                expected="one index of vectors per bucket",
+                expected="one DV index file per bucket",
                 found=f"{vectors[index.partition, index.bucket].file_name} and {index.file_name}",
             )
     return TableState(

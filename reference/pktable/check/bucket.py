@@ -1,6 +1,11 @@
-"""Check one bucket: the kernel that this process or an executor runs.
+"""Check one bucket, in this process or on an executor.
 
-A damaged file keeps nothing else from being checked; only what needs its rows is left out.
+1. `layout` checks the metadata of every version, and gives the key range of each file.
+2. `vectors` reads the deletion vectors of every version and checks them.
+3. `rows` reads each data file once and checks its rows.
+4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable.
+
+A damaged file does not stop the check: only step 4 leaves it out.
 
 Clauses: CMT-15, DV-12, LSM-6, RD-11.
 """
@@ -25,7 +30,7 @@ from pktable.format.metadata.manifest import ManifestEntry
 
 @dataclass(frozen=True, slots=True)
 class BucketTask:
-    """A bucket to check. ``max_level``: of the table; ``reads_rows``: False leaves data files unopened."""
+    """A bucket to check. ``max_level``: of the table. ``reads_rows``: False opens no data file."""
 
     bucket: BucketHistory
     max_level: int
@@ -42,7 +47,7 @@ class BucketTask:
 
 @dataclass(frozen=True, slots=True)
 class BucketReport:
-    """What a bucket's check found, and how much it looked at. ``rows``: read, deleted ones included."""
+    """The findings of a bucket, and how much was checked. ``rows``: of reliable files, deleted ones included."""
 
     findings: list[Finding]
     files: int = 0
@@ -52,11 +57,11 @@ class BucketReport:
 def check_bucket(
     context: TableContext, task: BucketTask, done: Callable[[], None] = lambda: None
 ) -> BucketReport:
-    """Check a bucket in all its versions. ``done`` is called after each data file."""
+    """Check a bucket in all its versions, and return its findings. ``done`` is called after each data file."""
     bucket = task.bucket
-    found = Findings(context.root, bucket.partition, bucket.place.bucket)
-    ranges = check_layouts(context, bucket, task.max_level, found)
-    vectors = check_vectors(context, bucket, found)
+    findings = Findings(context.root, bucket.partition, bucket.place.bucket)
+    ranges = check_layouts(context, bucket, task.max_level, findings)
+    vectors = check_vectors(context, bucket, findings)
     reliable: set[str] = set()
     by_schema: dict[int, TableContext] = {context.schema.id: context}
     entries = distinct_files(bucket)
@@ -69,34 +74,34 @@ def check_bucket(
             for one in version.snapshots
         ]
         path = context.data_path(bucket.place, entry.file)
-        with found.guard("META-1", snapshots=snapshots, file=path):
+        with findings.guard("META-1", snapshots=snapshots, file=path):
             if not context.store.exists(path):
                 raise CorruptFileError("data file", at=path, expected="a file", found="none")
             if task.reads_rows:
                 under = _under_schema(context, entry, by_schema)
-                if check_rows(under, bucket.place, entry, snapshots, found):
+                if check_rows(under, bucket.place, entry, snapshots, findings):
                     reliable.add(name)
         done()
     if task.reads_rows:
-        with found.guard("RD-11", file=bucket.place.directory):
-            check_keys(context, bucket, vectors, ranges, reliable, found)
+        with findings.guard("RD-11", file=bucket.place.directory):
+            check_keys(context, bucket, vectors, ranges, reliable, findings)
     rows = sum(entry.file.row_count for entry in entries if entry.file.file_name in reliable)
-    return BucketReport(found.all(), len(entries), rows)
+    return BucketReport(findings.all(), len(entries), rows)
 
 
 def distinct_files(bucket: BucketHistory) -> list[ManifestEntry]:
-    """Return one entry of each data file of a bucket, in order of appearance."""
-    found: dict[str, ManifestEntry] = {}
+    """Return one entry of each data file of a bucket, in the order in which the versions name them."""
+    entries: dict[str, ManifestEntry] = {}
     for version in bucket.versions:
         for entry in version.entries:
-            found.setdefault(entry.file.file_name, entry)
-    return list(found.values())
+            entries.setdefault(entry.file.file_name, entry)
+    return list(entries.values())
 
 
 def _under_schema(
     context: TableContext, entry: ManifestEntry, known: dict[int, TableContext]
 ) -> TableContext:
-    """Return the table's files under the schema that a file was written under. Raises CorruptFileError."""
+    """Return the table's context under the schema of a file. Raises CorruptFileError if there is no such schema."""
     number = entry.file.schema_id
     if number not in known:
         schema = context.schema_of(number)

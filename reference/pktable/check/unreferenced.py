@@ -1,9 +1,9 @@
-"""Files in a table's directories that no snapshot, tag, branch or changelog refers to.
+"""Report files in a table's directories that no snapshot, tag, branch or changelog refers to.
 
-A write that is under way has such files, and one that was killed leaves them behind: they harm no read, and
-are notes. Where some metadata could not be read nothing is said, because what it refers to is not known.
+A running write has such files, and a write that was killed leaves them behind. They do not affect reads, so they are
+notes and no errors. If some metadata cannot be read, nothing is reported: the files it refers to are not known.
 
-Clauses: CMT-12, META-9.
+Clauses: CMT-12, CMT-28, CMT-30, META-9.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pktable.check.findings import NOTE, Findings
-from pktable.check.heads import Heads
 from pktable.check.history import BucketHistory
 from pktable.check.manifests import CheckedManifests
+from pktable.check.readable_snapshots import ReadableSnapshots
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ManifestEntry
 from pktable.format.metadata.snapshot import Snapshot
@@ -33,13 +33,13 @@ from pktable.store.file_io import FileIO
 
 def report_unreferenced(
     context: TableContext,
-    heads: Heads,
+    snapshots: ReadableSnapshots,
     buckets: Sequence[BucketHistory],
     manifests: CheckedManifests,
     index_files: Iterable[str],
-    found: Findings,
+    findings: Findings,
 ) -> None:
-    """Add a note for each file that nothing refers to."""
+    """Add a note for each file that nothing refers to. ``index_files``: paths that the checked snapshots name."""
     data = {
         path
         for bucket in buckets
@@ -48,49 +48,49 @@ def report_unreferenced(
         for path in _paths(context, entry)
     }
     indexes = set(index_files)
-    quiet = CheckedManifests(context, Findings(context.root), manifests.met)
-    for head in heads.readable:
-        data |= _changelog_files(context, head.snapshot, manifests)
-    for snapshot in heads.elsewhere:
+    quiet = CheckedManifests(context, Findings(context.root), manifests.requested)
+    for one in snapshots.checked:
+        data |= _changelog_files(context, one.snapshot, manifests)
+    for snapshot in snapshots.unchecked:
         data |= _changelog_files(context, snapshot, quiet) | _live_files(context, snapshot, quiet)
         indexes |= _indexes(context, snapshot, quiet)
-    # A changelog outlives its snapshot, whose lists may be gone.
+    # Missing manifests of an unchecked snapshot do not count: a changelog outlives the lists of its snapshot.
     if manifests.missing or manifests.damaged or quiet.damaged:
         return
     for path in _all_files(context):
         if path not in data and path not in indexes:
-            _note(found, "data file", path)
+            _note(findings, "data file", path)
     for name in sorted(context.store.list_names(context.paths.manifests)):
-        if name not in manifests.met:
-            _note(found, "manifest", manifests.path(name))
+        if name not in manifests.requested:
+            _note(findings, "manifest", manifests.path(name))
     for name in sorted(context.store.list_names(context.paths.indexes)):
         path = f"{context.paths.indexes}/{name}"
         if path not in indexes:
-            _note(found, "index file", path)
+            _note(findings, "index file", path)
     for directory, prefixes in _own_files(context.paths).items():
         for name in sorted(context.store.list_names(directory)):
             if not name.startswith(prefixes) or name.endswith(TEMPORARY_SUFFIX):
-                _note(found, "file", f"{directory}/{name}")
+                _note(findings, "file", f"{directory}/{name}")
 
 
 def _own_files(paths: TablePaths) -> dict[str, tuple[str, ...]]:
-    """Return the directories of files that nothing needs to refer to, and what their names begin with."""
+    """Return the directories whose files need no reference, and the prefixes of such files' names."""
     return {paths.snapshots: (SNAPSHOT, LATEST, EARLIEST), paths.tags: (TAG,), paths.schemas: (SCHEMA,)}
 
 
-def _note(found: Findings, what: str, path: str) -> None:
-    found.add(
+def _note(findings: Findings, what: str, path: str) -> None:
+    findings.add(
         "CMT-12",
         what,
         path,
-        expected="something that refers to it",
-        found="nothing (a write under way, or what one left behind)",
+        expected="a snapshot, tag, branch or changelog that refers to it",
+        found="none (a write is running, or was killed)",
         severity=NOTE,
     )
 
 
 def _paths(context: TableContext, entry: ManifestEntry) -> Iterator[str]:
-    """Yield the paths of a data file and of the files that go with it."""
+    """Yield the paths of a data file and of its extra files."""
     place = context.place(entry.partition, entry.bucket)
     path = context.data_path(place, entry.file)
     yield path

@@ -1,4 +1,4 @@
-"""The commands that check: ``check`` a table, ``verify`` the project, ``replay-git`` a repository."""
+"""The commands that check something: ``check`` a table, ``verify`` the project, ``replay-git`` a repository."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pktable.table import check as check_table
 
 
 class Severity(str, Enum):
-    """How grave a finding is."""
+    """The severities of findings."""
 
     ERROR = ERROR
     NOTE = NOTE
@@ -52,22 +52,24 @@ FINDINGS = pa.schema(
 def check(
     path: TablePath,
     snapshot: Annotated[
-        int | None, typer.Option(metavar="N", help="Only this snapshot; by default all, and the tags.")
+        int | None, typer.Option(metavar="N", help="Check only this snapshot; by default all, and the tags.")
     ] = None,
     metadata_only: Annotated[
-        bool, typer.Option("--metadata-only", help="Open no data file: metadata and vectors only.")
+        bool, typer.Option("--metadata-only", help="Check metadata and vectors only; open no data file.")
     ] = False,
     severity: Annotated[
-        Severity, typer.Option(help="The least that is reported: notes too, or errors alone.")
+        Severity, typer.Option(help="Report errors and notes, or errors only.")
     ] = Severity.NOTE,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for notes, too.")] = False,
     output: Annotated[
-        Format, typer.Option("--format", help="A line for people, or rows for programs.")
+        Format,
+        typer.Option("--format", help="Lines for people, or rows for programs with the summary on stderr."),
     ] = Format.TABLE,
     spark: OnSpark = False,
 ) -> None:
-    """Report every violated invariant of a table, ours or anyone's; exit 1 if there is one.
+    """Report every violated rule of a table, written by pktable or by anyone; exit 1 if there is an error.
 
-    The rows of each file are read once, however many snapshots have it.
+    Notes, such as files that nothing refers to, are reported and fail only with --strict. Each data file is read once.
     """
     with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
         report = check_table(
@@ -78,27 +80,29 @@ def check(
             progress=show,
         )
     findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
-    with suppress(BrokenPipeError, ReaderGoneError):  # findings that nobody reads are findings
+    with suppress(BrokenPipeError, ReaderGoneError):  # the exit code counts even if nobody reads the findings
         if output is Format.TABLE:
             for finding in findings:
                 print(finding)
-            print(_counted(report, findings))
+            print(_summary(report, findings))
         else:
             rows = [asdict(finding) for finding in findings]
             print_rows(pa.Table.from_pylist(rows, schema=FINDINGS), output)
-    raise typer.Exit(1 if findings else 0)
+    if output is not Format.TABLE:
+        tell(_summary(report, findings))
+    raise typer.Exit(1 if report.errors or (strict and findings) else 0)
 
 
 def _unseen(what: str, done: int, total: int) -> None:
-    """Progress where nobody watches it."""
+    """Show no progress, where standard error is not a terminal."""
 
 
-def _counted(report: Report, findings: Sequence[Finding]) -> str:
-    """Return what was looked at and found in one line."""
+def _summary(report: Report, findings: Sequence[Finding]) -> str:
+    """Return in one line how many ``findings`` are reported and how much was checked."""
     errors = sum(finding.severity == ERROR for finding in findings)
-    told = f"errors: {errors}, notes: {len(findings) - errors}" if findings else "clean"
+    result = f"errors: {errors}, notes: {len(findings) - errors}" if findings else "clean"
     return (
-        f"{told}; checked: {report.snapshots} snapshots, {report.buckets} buckets, {report.files} data files, "
+        f"{result}; checked: {report.snapshots} snapshots, {report.buckets} buckets, {report.files} data files, "
         f"{report.rows} rows"
     )
 
@@ -152,7 +156,7 @@ def replay_git(
     if stream is not None and table is None:
         repository, table = None, repository
     if not table or (repository is None) == (stream is None):
-        raise InvalidRequestError("replay-git: expected REPOSITORY TABLE, or --stream FILE.parquet TABLE")
+        raise InvalidRequestError("replay-git: give REPOSITORY TABLE, or --stream FILE.parquet TABLE")
     history = StoredStream(stream) if stream is not None else GitHistory(repository or ".")
     if history.shallow:
         tell("the repository is shallow: its history begins where the clone was cut")
@@ -160,12 +164,12 @@ def replay_git(
         target = create_table(table, spark=spark_session() if spark else None)
         summary = replay(history, target, batches=batches, progress=show)
     with suppress(BrokenPipeError):
-        print(told(summary))
+        print(_result(summary))
     raise typer.Exit(1 if summary.mismatches else 0)
 
 
-def told(summary: Summary) -> str:
-    """Return a summary in one paragraph."""
+def _result(summary: Summary) -> str:
+    """Return the result of a replay in a line, and in a second one the first mismatch, if there is one."""
     text = (
         f"{summary.commits} commits, {summary.changes} changes; {summary.snapshots_compared} snapshots "
         f"compared, {summary.rows_compared} rows read, {summary.rows} at the end; "

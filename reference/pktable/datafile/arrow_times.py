@@ -4,7 +4,7 @@ Arrow reads INT96 as nanoseconds in 64 bits. A time that does not fit wraps and 
 twelve bytes are read too and compared with Arrow's result: they are a day and the nanoseconds in that day. (For a time
 before 1970 Paimon's JVM writes the next day and negative nanoseconds.) In ORC files Arrow itself reports such times.
 
-Clauses: META-17, RD-11.
+Clauses: META-46, META-47, RD-11.
 """
 
 from __future__ import annotations

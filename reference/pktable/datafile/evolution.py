@@ -13,7 +13,7 @@ Conversions of three kinds are refused with the names of both types:
 The subtle case is statistics: converted bounds are bounds of the converted values only if the conversion keeps the
 order and never makes a null (`keeps_order`).
 
-Clauses: META-15, META-16, RD-8.
+Clauses: META-15, META-16, META-39, META-40, META-42, META-43, RD-8.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
 
     ``array``: of any Arrow type that holds ``before``. ``what``: names the column in errors.
     Raises InvalidRequestError if the conversion is not supported, ArrowInvalid if ``array`` does not hold ``before``.
-    Clauses: META-15, META-16.
+    Clauses: META-16, META-39, META-40, META-42, META-43.
     """
     wanted = to_arrow(after)
     if array.type == wanted and same_values(before, after):
@@ -68,7 +68,7 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
 
 
 def require_conversion(before: DataType, after: DataType, what: str) -> None:
-    """Raise InvalidRequestError unless values of ``before`` can be read as ``after``. Clauses: META-15."""
+    """Raise InvalidRequestError unless values of ``before`` can be read as ``after``. Clauses: META-40."""
     if not _convertible(before, after):
         raise InvalidRequestError(f"{what}: {before} in a data file cannot be converted to {after}")
 

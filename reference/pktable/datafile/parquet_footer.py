@@ -7,7 +7,7 @@ that copy rows from one file to another copy such entries too.
 
 This module can go once Arrow writes and checks a footer checksum.
 
-Clauses: META-10, META-14, RD-11.
+Clauses: META-14, META-37, META-38, RD-11.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def with_sealed_footer(data: bytes, change: Callable[[bytes], bytes] = bytes) ->
 
 
 def sealed(footer: bytes) -> bytes:
-    """Return a footer with its checksum appended. Clauses: META-14."""
+    """Return a footer with its checksum appended. Clauses: META-37."""
     assert footer.endswith(STOP)
     body = footer[: -len(STOP)]
     return body + FIELD + zlib.crc32(body).to_bytes(CRC_BYTES, "big") + NAME + STOP
@@ -92,7 +92,7 @@ def read_footer(source: Any, *, at: str) -> Any:
 def checked_footer(source: Any, *, at: str) -> bytes:
     """Return the end of an open file, from its footer on. Raises CorruptFileError.
 
-    The checksum is compared if the footer has one. Clauses: META-14, RD-11.
+    The checksum is compared if the footer has one. Clauses: META-38, RD-11.
     """
     size = source.size()
     source.seek(max(0, size - LIKELY_BYTES))

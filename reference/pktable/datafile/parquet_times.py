@@ -9,7 +9,7 @@ Arrow writes either all times of a file as INT96 or none.
 A footer is Thrift in compact encoding. This module parses only the parts that it changes, as Arrow writes them, and
 copies all other bytes. It can go once Arrow can write INT96 for single columns and read its bytes.
 
-Clauses: META-17, RD-11.
+Clauses: META-46, META-47, RD-11.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each reader yields tables of the requested columns in file order, with the posit
 keeps at most one row group, stripe or block in memory. Column types are those of the format; `evolution` converts
 them to the types of the table. Errors are those of the libraries (`LIBRARY_ERRORS`).
 
-Clauses: META-7, META-10, META-17, RD-7.
+Clauses: META-17, META-29, META-33, META-44, RD-7.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A container that we write has one block, and its sync marker is the digest of ev
 requires sixteen bytes that do not occur in the data; a metadata entry makes our reader check the digest. Files of
 other writers have no digest: if one of their blocks is missing, only the size of the file shows it.
 
-Clauses: META-3, META-13, META-14, RD-11.
+Clauses: META-3, META-13, META-22, META-23, META-34, META-36, META-38, RD-11.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RecordSchema:
 
 
 def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
-    """Return a container of ``records``, each of them encoded. Clauses: META-3, META-13."""
+    """Return a container of ``records``, each of them encoded. Clauses: META-3, META-36."""
     encoded = list(records)
     count = len(encoded)
     framed = b""
@@ -85,7 +85,10 @@ def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
 
 
 def decode_container(data: bytes, at: str) -> list[dict[str, Any]]:
-    """Return the records of a container, in order. Raises CorruptFileError. Clauses: META-3, META-13, RD-11."""
+    """Return the records of a container, in order. Raises CorruptFileError.
+
+    Clauses: META-22, META-34, META-38, RD-11.
+    """
     if SYNC_IS_DIGEST in data:
         sync = data[-SYNC_BYTES:]
         digest = _digest(data.replace(sync, b""))

@@ -5,7 +5,7 @@ and the data files, below partition directories, in ``bucket-N/``. A branch has 
 changelogs of its own in ``branch/branch-NAME/``; manifests, DV index files and data files are shared with the
 main branch.
 
-Clauses: META-1, META-2, META-9, META-18, CMT-13.
+Clauses: META-1, META-2, META-9, META-49, META-50, CMT-13.
 """
 
 from __future__ import annotations

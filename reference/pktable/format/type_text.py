@@ -4,7 +4,7 @@ The text is split into tokens, which a recursive-descent parser reads from left 
 ``MAP<STRING, INT>``, ``ROW<a INT, b STRING>`` and ``STRUCT<a: INT>`` may be nested `DEEPEST` levels deep. Keywords may
 be in any case. A name that is a keyword or has special characters must be in backquotes.
 
-Clauses: META-1.
+Clauses: META-19.
 """
 
 from __future__ import annotations

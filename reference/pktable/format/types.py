@@ -6,7 +6,7 @@ has one child, a MAP two, a ROW one for each of its fields.
 Internal values of the atomic types are plain Python. A DATE is days and a timestamp is nanoseconds since the epoch,
 whatever the unit of its column, so that values of one type compare with ``<``.
 
-Clauses: META-1.
+Clauses: META-19.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class DataType:
     def to_json(self) -> object:
         """Return the type as a schema file holds it: text, or an object for ARRAY, MAP and ROW.
 
-        Clauses: META-1.
+        Clauses: META-19.
         """
         if self.root not in NESTED:
             return str(self)
@@ -124,7 +124,7 @@ def is_atomic(t: DataType) -> bool:
 def parse_type(json_or_sql: object) -> DataType:
     """Return a type from the JSON of a schema file or from SQL text. Raises InvalidRequestError.
 
-    Clauses: META-1.
+    Clauses: META-19.
     """
     if isinstance(json_or_sql, str):
         return _from_parsed(type_text.parse_type(json_or_sql), iter(range(1 << 31)))

@@ -1,1 +1,1 @@
-"""The caller's rows, checked and brought to the table's columns and types before anything is written."""
+"""Take the caller's rows, check them, and bring them to the table's columns and types, before any write."""

@@ -1,10 +1,12 @@
-"""One column of the caller's rows, checked and brought to the type of the table's.
+"""Check one Arrow column of the caller's rows and bring it to the type of the table's column.
 
-What Arrow casts is checked by type before, since it also parses, and by value after, since it also rounds.
-Two things Arrow never checks: that strings are UTF-8, and that there is no null inside of a value whose type
-has none. What lies outside of a slice, or under a null, is nobody's and is not looked at.
+1. The types must be of one family, because Arrow also casts by parsing (`related`).
+2. Arrow casts the column; then floats are compared with the original, because Arrow rounds them (`_converted`).
+3. Strings are checked to be UTF-8, and values to hold no null where their type has none; Arrow does neither (`_sound`).
 
-Clauses: TBL-2, TBL-8.
+Values outside the slice, or masked by a null, are ignored.
+
+Clauses: TBL-8, TBL-13, MRG-7.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import FLOATS, STRINGS, DataType, Field, to_arrow
 
-# A type converts to a type of the same family if every value does; nothing is parsed or rounded.
+# A type converts to another of its family if every value does without parsing or rounding.
 FAMILIES = (
     pt.is_boolean,
     lambda t: pt.is_integer(t) or pt.is_decimal(t),
@@ -30,26 +32,26 @@ FAMILIES = (
     lambda t: pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t) or pt.is_fixed_size_binary(t),
     pt.is_date,
     pt.is_timestamp,
-    # No views of lists: Arrow's cast empties those after a null.
+    # List views are left out: Arrow's cast empties the lists after a null.
     lambda t: pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t),
     pt.is_map,
     pt.is_struct,
 )
 
-INTEGER_DIGITS = 20  # of the greatest unsigned integer
+INTEGER_DIGITS = 20  # decimal digits of the greatest unsigned integer
 
 
 def conform_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     """Return ``values`` in the type of ``field``, row for row.
 
-    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-2, TBL-8.
+    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-8, TBL-13.
     """
     wanted = to_arrow(field.type)
     if values.type != wanted:
         values = _converted(values, field, wanted)
     if not field.type.nullable and values.null_count:
         raise InvalidRequestError(
-            f"column {field.name}: expected {field.type}, found {values.null_count} nulls"
+            f"column {field.name}: expected {field.type}, found null in {values.null_count} of {len(values)} rows"
         )
     if _checked(field.type):
         return pa.chunked_array([_sound(chunk, field) for chunk in values.chunks], wanted)
@@ -57,13 +59,13 @@ def conform_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
 
 
 def _checked(t: DataType) -> bool:
-    """Whether arrays of ``t`` can hold what it does not allow: nulls inside of values, bytes that are no text."""
+    """Return whether Arrow arrays of ``t`` can hold nulls inside values, or bytes, that ``t`` does not allow."""
     return t.root in STRINGS or any(not child.type.nullable or _checked(child.type) for child in t.children)
 
 
 def _sound(values: pa.Array, field: Field) -> pa.Array:
-    """Return ``values`` in the type of ``field``. Raises InvalidRequestError for what it does not allow."""
-    # Leaving out what lies under a null costs a copy, and mostly makes no difference.
+    """Return ``values`` in the type of ``field``. Raises InvalidRequestError for a value that it does not allow."""
+    # Leaving out the values that are masked by a null costs a copy, and rarely makes a difference.
     suspect = bool(_defect(values, field, exact=False))
     found = _defect(values, field, exact=True) if suspect else ""
     if found:
@@ -72,7 +74,7 @@ def _sound(values: pa.Array, field: Field) -> pa.Array:
 
 
 def _defect(values: pa.Array, field: Field, *, exact: bool) -> str:
-    """Return what in ``values`` the type of ``field`` does not allow, nothing if all is well."""
+    """Say where ``values`` break the type of ``field``; return an empty text if they do not."""
     if not field.type.nullable and values.null_count:
         return f"null in {field.name}"
     if field.type.root in STRINGS:
@@ -84,7 +86,7 @@ def _defect(values: pa.Array, field: Field, *, exact: bool) -> str:
 
 
 def not_utf8(strings: pa.Array) -> str:
-    """Return which of ``strings`` is no UTF-8, nothing if all are."""
+    """Say which of ``strings`` is not UTF-8; return an empty text if all are."""
     try:
         strings.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -93,9 +95,10 @@ def not_utf8(strings: pa.Array) -> str:
 
 
 def _declared(values: pa.Array, t: DataType) -> pa.Array:
-    """Return ``values`` as `to_arrow` declares ``t``; what is null under a null where ``t`` has none becomes empty.
+    """Return ``values`` in the Arrow type of ``t``, with empty values for masked nulls where ``t`` has no null.
 
-    Such nulls are nobody's, but neither Arrow's cast nor its Parquet writer overlooks them.
+    Such nulls lie under a null of the whole value and mean nothing, but Arrow's cast and its Parquet writer refuse
+    them.
     """
     wanted, types = to_arrow(t), [child.type for child in t.children]
     if t.root == "ROW":
@@ -118,7 +121,10 @@ def _declared(values: pa.Array, t: DataType) -> pa.Array:
 
 
 def conform_key_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    """Return a column of the primary key, every NaN as the one NaN: they are one key, in one bucket. Clauses: MRG-5."""
+    """Return a column of the primary key, with one bit pattern for every NaN, so that all are one key in one bucket.
+
+    Clauses: MRG-7, TBL-10.
+    """
     column = conform_column(values, field)
     if field.type.root not in FLOATS:
         return column
@@ -131,9 +137,9 @@ def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa
         raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}")
     try:
         values = values.cast(plain)
-        # What must not be null is told by `_sound`: Arrow looks for nulls even under nulls.
+        # `_sound` looks for nulls that are not allowed: Arrow also finds those that are masked.
         cast = values.cast(_between(plain, wanted)).cast(_plain(wanted))
-        # Arrow rounds floats, also inside of lists and structs: what does not come back was not the same.
+        # Arrow rounds floats, also inside lists and structs; a rounded one differs when it is cast back.
         same = not _rounds(plain) or _equal(values, cast.cast(plain))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowIndexError) as error:
         raise InvalidRequestError(
@@ -147,7 +153,7 @@ def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa
 
 
 def related(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of ``found`` may be taken as ``wanted``: of one family, in all their parts."""
+    """Return whether ``found`` and ``wanted`` are of one family, and so are all their parts."""
     if pt.is_null(found):
         return True
     if not any(family(found) and family(wanted) for family in FAMILIES):
@@ -158,9 +164,9 @@ def related(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return ``kind`` with a plain list for every other one, without dictionaries and views, in all its parts.
+    """Return ``kind`` without dictionaries, views and the other kinds of list, in all its parts.
 
-    Arrow casts dictionaries to the type of their values and to no other, and takes no rows out of views.
+    Arrow casts a dictionary to the type of its values only, and cannot take rows out of views.
     """
     if pt.is_dictionary(kind):
         return _plain(kind.value_type)
@@ -171,12 +177,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _between(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """Return the type to cast ``found``, a plain one, to before ``wanted``.
+    """Return the type in between: the plain type ``found`` is cast to it first, and then to ``wanted``.
 
     Arrow casts an integer only to a decimal that holds all integers of its type, but any decimal to a narrower one.
     """
     if pt.is_integer(found) and pt.is_decimal(wanted):
-        fits = INTEGER_DIGITS + wanted.scale <= 38  # decimals of more digits take some times longer
+        fits = INTEGER_DIGITS + wanted.scale <= 38  # decimals of more digits are several times slower
         return pa.decimal128(38, wanted.scale) if fits else pa.decimal256(76, wanted.scale)
     inside = zip(_parts(found), _parts(wanted), strict=False)  # null has no parts
     parts = [_between(*pair) for pair in inside]
@@ -184,7 +190,7 @@ def _between(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
 
 
 def _parts(kind: pa.DataType) -> list[pa.DataType]:
-    """Return what values of ``kind`` are made of: an element, a key and a value, or fields; nothing if atomic."""
+    """Return the types of the parts of ``kind``: an element, a key and a value, or fields; none if it is atomic."""
     if pt.is_map(kind):
         return [kind.key_type, kind.item_type]
     if pt.is_struct(kind):
@@ -195,7 +201,7 @@ def _parts(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def _nested(kind: pa.DataType, parts: list[pa.DataType]) -> pa.DataType:
-    """Return a map, struct or list, as ``kind`` is, of ``parts`` that may be null."""
+    """Return a map, struct or list, whichever ``kind`` is, of nullable ``parts``."""
     if pt.is_map(kind):
         return pa.map_(*parts)
     if pt.is_struct(kind):
@@ -209,12 +215,12 @@ def _rounds(kind: pa.DataType) -> bool:
 
 def _equal(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
     return before.equals(after) or all(
-        map(_equal_but_for_nan, before.chunks, after.chunks)  # to Arrow no NaN equals another
+        map(_equal_but_for_nan, before.chunks, after.chunks)  # for Arrow a NaN equals no other
     )
 
 
 def _equal_but_for_nan(left: pa.Array, right: pa.Array) -> bool:
-    """Whether floats in all parts of two arrays of one type and shape are equal, or both NaN."""
+    """Return whether the floats in all parts of two arrays of one type and shape are equal, or both NaN."""
     if pt.is_floating(left.type):
         return bool(np.array_equal(_numpy(left), _numpy(right), equal_nan=True))
     return all(map(_equal_but_for_nan, _inside(left), _inside(right)))
@@ -226,7 +232,7 @@ def _numpy(floats: pa.Array) -> npt.NDArray[Any]:
 
 
 def _inside(values: pa.Array, *, exact: bool = True) -> list[pa.Array]:
-    """Return the elements, keys and values, or fields of ``values``; if ``exact``, none that lies under a null."""
+    """Return the elements, keys and values, or fields of ``values``; with ``exact`` without those masked by a null."""
     kind = values.type
     if not _parts(kind):
         return []
@@ -236,13 +242,13 @@ def _inside(values: pa.Array, *, exact: bool = True) -> list[pa.Array]:
         return [values.field(i) for i in range(kind.num_fields)]
     if pt.is_list(kind):
         return [values.flatten()]
-    # Without any maps there may be no offsets.
+    # An empty array may have no offsets.
     start, end = (values.offsets[i].as_py() for i in (0, -1)) if len(values) else (0, 0)
     return [part.slice(start, end - start) for part in (values.keys, values.items)]
 
 
 def empty_column(field: Field, count: int) -> pa.Array:
-    """Return values for a column that a retraction does not name; they are never visible."""
+    """Return values for a column that a delete does not give; they are never visible."""
     kind = to_arrow(field.type)
     if field.type.nullable:
         return pa.nulls(count, kind)

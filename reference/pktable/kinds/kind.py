@@ -1,4 +1,4 @@
-"""What every kind of table must say of its buckets."""
+"""The interface of a kind of table."""
 
 from __future__ import annotations
 

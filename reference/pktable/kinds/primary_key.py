@@ -1,6 +1,6 @@
 """Tables with a primary key: one LSM tree per bucket, with or without deletion vectors.
 
-Clauses: RD-1, RD-3, RD-4, RD-5, RD-13, CMP-3, CMP-7, DV-12, DV-15, LSM-5.
+Clauses: RD-1, RD-3, RD-4, RD-5, RD-13, CMP-3, CMP-7, DV-12, DV-15, DV-18, LSM-5.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PrimaryKeyTables:
         return live, needs_merge(context, live)
 
     def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
-        """Return the strategy's pick, or everything. Clauses: CMP-3, CMP-7, DV-15."""
+        """Return the strategy's pick, or everything. Clauses: CMP-3, CMP-7, DV-18."""
         full = full or may_shadow_rows_without_vector(context, state.files)
         runs = sorted_runs(state.files, context.order)
         if full:

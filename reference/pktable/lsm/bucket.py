@@ -1,6 +1,6 @@
 """A bucket as values: where it lies, its state at one snapshot, and what a compaction changes in it.
 
-Clauses: DV-5, LSM-2, CMT-12.
+Clauses: DV-16, TBL-14, CMT-12.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
 
 The encoding depends on the rows, so all arrays that will be compared with each other must be encoded in one call.
 
-Clauses: MRG-5, LSM-1.
+Clauses: MRG-5, MRG-7, LSM-1.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ BYTE_STRINGS = STRINGS | BINARIES
 def encode_keys(tables: Sequence[Columns], types: Sequence[DataType]) -> list[Encoded]:
     """Return one array for each table, with an element for each row; elements of all arrays compare in key order.
 
-    ``tables``: the key columns of each, without nulls, in the order of ``types``. Clauses: MRG-5.
+    ``tables``: the key columns of each, without nulls, in the order of ``types``. Clauses: MRG-7.
     """
     if len(types) == 1 and (_integer_like(types[0])):
         return [_integers(table[0], types[0]) for table in tables]

@@ -11,7 +11,7 @@ text, which is in UTC if it names no zone. A condition that is NULL drops the ro
 Where Arrow and Spark differ, the translators either give the same result (NaN, the two zeros, LIKE, doubles made of
 decimals) or `parse` refuses the expression (quotients of decimals, casts of text, instants against wall-clock time).
 
-Clauses: RD-6, RD-8.
+Clauses: RD-6, RD-8, RD-16.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING
 
 from pktable.format.types import Field, Value
-from pktable.predicate.arrow_eval import expression_of, filtered, may_fail
 from pktable.predicate.pruning import ColumnRange, may_hold, pinned
 from pktable.predicate.spark_sql import spark_text
 from pktable.predicate.tree import Column, Expression, walk
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
 __all__ = ["ColumnRange", "Predicate", "key_equalities", "may_match", "parse", "to_arrow"]
 
@@ -48,6 +49,8 @@ class Predicate:
     @property
     def never_fails(self) -> bool:
         """Whether no row can make it raise, so that it may be evaluated on deleted rows too."""
+        from pktable.predicate.arrow_eval import may_fail  # late, here and below: it brings Arrow's kernels
+
         return not may_fail(self.root)
 
     @cached_property
@@ -62,6 +65,8 @@ class Predicate:
         Raises InvalidRequestError, as Spark does, if a part of the condition divides by zero, overflows or cannot
         convert a value, in a row that the parts before it keep. Clauses: RD-6.
         """
+        from pktable.predicate.arrow_eval import filtered
+
         return filtered(self.root, table, self.source, live)
 
 
@@ -77,13 +82,15 @@ def parse(where: str, fields: Sequence[Field]) -> Predicate:
 
 def to_arrow(predicate: Predicate, arrow_schema: pa.Schema) -> pc.Expression:
     """Return the condition as an Arrow expression over ``arrow_schema``: true, false or null. Clauses: RD-6."""
+    from pktable.predicate.arrow_eval import expression_of
+
     return expression_of(predicate.root, arrow_schema)
 
 
 def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> bool:
     """Return False only if no row within ``ranges`` satisfies the condition.
 
-    A column without a range, or without a bound, may hold anything. Clauses: RD-8.
+    A column without a range, or without a bound, may hold anything. Clauses: RD-8, RD-16.
     """
     return may_hold(predicate.root, ranges)
 

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
-from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 
 from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
@@ -64,6 +63,8 @@ def filtered(
     A condition that may fail is evaluated only for the live rows that the conditions before it keep. Raises
     InvalidRequestError, with ``where`` as the text of the condition, if it fails for one of them.
     """
+    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
+
     names = table.column_names
     tests = [(expression_of(one, table.schema), may_fail(one)) for one in conjuncts(root)]
     if live is not None:

@@ -4,7 +4,7 @@ The answer is conservative: "cannot match" is always right, "may match" may be w
 range, a condition by the set of the three truth values it may take. NaN lies outside every range and is greater
 than every number, so floats have no upper bound here.
 
-Clauses: RD-8.
+Clauses: RD-8, RD-16.
 """
 
 from __future__ import annotations

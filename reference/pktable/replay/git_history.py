@@ -1,11 +1,10 @@
-"""A git repository's first-parent history as a stream of changes, and its trees to check against.
+"""Read a git repository's first-parent history as a stream of changes, and its trees for comparison.
 
-Every commit is compared with its first parent, the first one with nothing: so the history of a shallow
-clone begins with all of its oldest tree. A rename is a delete and an add. A submodule is an entry of mode
-160000, whose blob is a commit and which has no size.
-
-The subtle case is a path that is not UTF-8, which no STRING can hold: it is written as ``raw:`` and its
-bytes, those beyond ASCII as ``\\xNN``; so is a path that begins with ``raw:``, so that no two paths meet.
+1. Every commit is compared with its first parent, and the oldest commit with an empty tree. Thus the history of a
+   shallow clone begins with its whole oldest tree.
+2. A rename is a delete and an add. A submodule is an entry of mode 160000; its blob is a commit and has no size.
+3. A path that is not UTF-8 cannot be a STRING. It is written as ``raw:`` and its bytes, those outside ASCII as
+   ``\\xNN``. A path that begins with ``raw:`` is written so, too, which keeps all paths distinct.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ DIFF_OPTIONS: Final = (
 )
 
 Entry = tuple[str, str]
-"""Mode and blob of a path."""
+"""The mode and the blob of a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """What a commit did to a path (+I, +U or -D) and, unless it deleted it, the entry after that."""
+    """A change of a path by a commit: +I, +U or -D, and the new entry, None for a delete."""
 
     kind: str
     path: str
@@ -44,7 +43,7 @@ class PathChange:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit and its changes against its first parent. ``time``: seconds since the epoch."""
+    """A commit, and the changes since its first parent. ``time``: in seconds since the epoch."""
 
     name: str
     time: int
@@ -54,7 +53,7 @@ class Commit:
 class GitHistory:
     """The first-parent history of ``HEAD``, oldest commit first.
 
-    Raises InvalidRequestError if there is no git, no repository or no commit.
+    Raises InvalidRequestError if git is not installed, or there is no repository or no commit.
     """
 
     def __init__(self, repository: str | os.PathLike[str]) -> None:
@@ -67,11 +66,12 @@ class GitHistory:
 
     @property
     def commit_count(self) -> int:
+        """The number of commits."""
         return len(self._commits)
 
     def commits(self) -> Iterator[Commit]:
-        """Yield every commit with its changes."""
-        # A line "commit parent" makes diff-tree compare with that parent only, a merge like any other.
+        """Yield every commit with its changes. Raises InvalidRequestError if git ends early."""
+        # For a line "commit parent", diff-tree compares with that parent only, also for a merge.
         pairs = "".join(" ".join(names[1:3]) + "\n" for names in self._commits)
         with tempfile.TemporaryFile() as asked:
             asked.write(pairs.encode("ascii"))
@@ -90,11 +90,11 @@ class GitHistory:
                     yield Commit(name, int(time), changes)
         if process.returncode or header:
             raise InvalidRequestError(
-                f"{self._repository}: git diff-tree did not give every commit of the history"
+                f"{self._repository}: git diff-tree did not return every commit of the history"
             )
 
     def tree(self, commit: str) -> Mapping[str, Entry]:
-        """Return every path of a commit and its entry, as git lists them."""
+        """Return the entry of every path of a commit, as git lists them."""
         found = {}
         for part in self._run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
             entry, _, path = part.partition(b"\t")
@@ -103,7 +103,7 @@ class GitHistory:
         return found
 
     def sizes(self, entries: Collection[Entry]) -> Mapping[str, int]:
-        """Return the sizes in bytes of those blobs that are here."""
+        """Return the sizes in bytes of the blobs that the repository has."""
         blobs = sorted({blob for mode, blob in entries if mode != SUBMODULE})
         if not blobs:
             return {}
@@ -120,15 +120,19 @@ class GitHistory:
         try:
             done = subprocess.run(command, input=stdin, capture_output=True, check=False, env=_environment())
         except FileNotFoundError:
-            raise InvalidRequestError("git: expected it on PATH, found none; install git") from None
+            raise InvalidRequestError("git is not on PATH; install git") from None
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0] or "no reason given"
-            raise InvalidRequestError(f"{self._repository}: expected a git repository with a commit: {said}")
+            reason = (
+                done.stderr.decode("utf-8", "replace").strip().partition("\n")[0] or "git gives no reason"
+            )
+            raise InvalidRequestError(
+                f"{self._repository}: expected a git repository with a commit: {reason}"
+            )
         return done.stdout
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without what a git hook sets, which would name another repository."""
+    """Return the environment without the variables of a git hook, which name another repository."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -138,7 +142,7 @@ def _environment() -> dict[str, str]:
 
 
 def path_text(path: bytes) -> str:
-    """Return a path as text, a different one for every path."""
+    """Return a path as text. Different paths give different texts."""
     try:
         text = path.decode("utf-8")
     except UnicodeDecodeError:
@@ -149,7 +153,7 @@ def path_text(path: bytes) -> str:
 
 
 def _parts(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield what stands before each NUL."""
+    """Yield the parts that end with a NUL."""
     rest = b""
     while chunk := stream.read(CHUNK_BYTES):
         *whole, rest = (rest + chunk).split(b"\0")
@@ -157,7 +161,7 @@ def _parts(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _changes(parts: Iterator[bytes]) -> tuple[tuple[PathChange, ...], bytes]:
-    """Return the changes up to the next part that is none, and that part, empty at the end."""
+    """Return the changes up to the next part that is not a change, and that part, empty at the end."""
     changes: list[PathChange] = []
     for part in parts:
         if not part.startswith(b":"):

@@ -1,10 +1,12 @@
-"""Replay a stream of changes into a table, and check the table against where the stream came from.
+"""Replay a stream of changes into a table, and compare the table with the source of the stream.
 
-Commits are written in batches, in order; after each batch the snapshot is remembered. When all is written,
-the table is read back by time travel, plain and fresh, and compared path by path with what the source says
-there was at that commit. A source is a git repository (`pktable.replay.git_history`) or a stored stream.
+1. `write` writes the commits in batches, in order, and records the snapshot after each batch.
+2. `replay` reads each of these snapshots by time travel, by a default and by a fresh read, and compares the rows path
+   by path with the tree of the source at that commit.
 
-Clauses: TBL-7, CMT-15, RD-1, RD-3.
+A source is a git repository (`pktable.replay.git_history`) or a stream stored in a Parquet file (`StoredStream`).
+
+Clauses: TBL-7, CMT-15, RD-3, RD-15.
 """
 
 from __future__ import annotations
@@ -43,21 +45,26 @@ ROWS: Final = pa.schema(
 
 
 class History(Protocol):
-    """Where changes come from, and what they must lead to."""
+    """The source of changes, and of the trees that they lead to."""
 
     @property
     def commit_count(self) -> int: ...
-    def commits(self) -> Iterator[Commit]: ...
+    def commits(self) -> Iterator[Commit]:
+        """Yield every commit with its changes, oldest first."""
+
     def tree(self, commit: str) -> Mapping[str, Entry]:
-        """Return every path there is after ``commit``."""
+        """Return the entry of every path after ``commit``."""
 
     def sizes(self, entries: Collection[Entry]) -> Mapping[str, int]:
-        """Return the sizes in bytes of those blobs that are known."""
+        """Return the sizes in bytes of the blobs whose size is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was replayed and compared. ``rows``: of the last commit; ``first``: what differed first."""
+    """How much was replayed and compared.
+
+    ``rows``: paths of the last commit. ``first``: the first mismatch as text, None if there is none.
+    """
 
     commits: int
     changes: int
@@ -69,14 +76,14 @@ class Summary:
 
 
 def create_table(path: str | os.PathLike[str], *, spark: Any = None) -> Table:
-    """Create the table that a history is replayed into. Raises InvalidRequestError if there is one."""
+    """Create the table for a replay. Raises InvalidRequestError if there already is a table at ``path``."""
     return Table.create(path, COLUMNS, primary_key=["path"], options=OPTIONS, spark=spark)
 
 
 def replay(
     history: History, table: Table, *, batches: int = BATCHES, progress: Progress = lambda *_: None
 ) -> Summary:
-    """Write ``history`` into ``table`` in about ``batches`` batches, and compare after each of them."""
+    """Write ``history`` into ``table`` in about ``batches`` batches, then compare the snapshot after each of them."""
     checkpoints, change_count = write(history, table, batches, progress)
     found: list[str] = []
     rows_compared = row_count = 0
@@ -104,7 +111,7 @@ def write(
 ) -> tuple[list[tuple[str, int]], int]:
     """Write ``history`` into ``table`` in about ``batches`` batches.
 
-    Returns the last commit of every batch with the snapshot after it, and the number of changes.
+    Returns the last commit of every batch with the snapshot after it, and the number of changes written.
     """
     size = max(1, -(-history.commit_count // batches))
     checkpoints: list[tuple[str, int]] = []
@@ -127,7 +134,7 @@ def write(
 
 
 def _rows(history: History, commits: Sequence[Commit]) -> pa.Table:
-    """Return one row per change, in order."""
+    """Return a row of `ROWS` per change, in order."""
     sizes = history.sizes({change.entry for one in commits for change in one.changes if change.entry})
     columns: dict[str, list[Any]] = {name: [] for name in ROWS.names}
     for commit in commits:
@@ -150,7 +157,7 @@ def _rows(history: History, commits: Sequence[Commit]) -> pa.Table:
 def _differences(
     table: Table, snapshot: int, expected: Mapping[str, Entry], *, fresh: bool
 ) -> tuple[list[str], int]:
-    """Return the paths whose rows are not exactly the one they should be, and the number of rows read."""
+    """Return the paths whose rows differ from the expected one, sorted, and the number of rows that were read."""
     rows = table.to_arrow(snapshot=snapshot, fresh=fresh, columns=["path", "mode", "blob"])
     found = Counter(zip(*(rows.column(name).to_pylist() for name in rows.column_names), strict=True))
     wanted = Counter((path, *entry) for path, entry in expected.items())
@@ -159,7 +166,10 @@ def _differences(
 
 
 class StoredStream:
-    """A stream of changes in a Parquet file, one row per change, in order; `STREAM_COLUMNS` says of what."""
+    """A stream of changes in a Parquet file: a row per change, in order, with the columns `STREAM_COLUMNS`.
+
+    Raises InvalidRequestError if the file is not such a stream.
+    """
 
     shallow = False
 
@@ -167,7 +177,7 @@ class StoredStream:
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowInvalid) as error:
-            raise InvalidRequestError(f"{os.fspath(path)}: expected a Parquet file, found {error}") from None
+            raise InvalidRequestError(f"{os.fspath(path)}: not a readable Parquet file: {error}") from None
         missing = [name for name in STREAM_COLUMNS if name not in table.column_names]
         if missing:
             found = ", ".join(table.column_names)
@@ -181,13 +191,15 @@ class StoredStream:
 
     @property
     def commit_count(self) -> int:
+        """The number of commits."""
         return len(self._commits)
 
     def commits(self) -> Iterator[Commit]:
+        """Yield every commit with its changes, oldest first."""
         yield from self._commits
 
     def tree(self, commit: str) -> Mapping[str, Entry]:
-        """Return the fold of all changes up to ``commit``, by a dict."""
+        """Return the entries after ``commit``, by applying all changes up to it to a dict."""
         found: dict[str, Entry] = {}
         for one in self._commits:
             for change in one.changes:
@@ -200,10 +212,12 @@ class StoredStream:
         return found
 
     def sizes(self, entries: Collection[Entry]) -> Mapping[str, int]:
+        """Return nothing: a stream holds no sizes."""
         return {}
 
 
 def _stored_commits(table: pa.Table) -> Iterator[Commit]:
+    """Yield the commits of a stream: consecutive rows of the same commit."""
     rows = zip(*(table.column(name).to_pylist() for name in STREAM_COLUMNS), strict=True)
     name, time = None, 0
     changes: list[PathChange] = []

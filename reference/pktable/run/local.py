@@ -1,4 +1,7 @@
-"""The local runner: the bucket work done by this process, without Spark.
+"""The local runner: this process does the bucket work, without Spark.
+
+Writes and compactions take one bucket after the other. Large reads take several files at once, on threads: Arrow
+decodes them without Python's lock.
 
 Clauses: RD-9, RD-12, CMT-12.
 """
@@ -8,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
@@ -22,9 +24,8 @@ from pktable.check.walk import check_here
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.kinds import kind_of
-from pktable.lsm.bucket import BucketChange, BucketState
-from pktable.lsm.universal import Pick
-from pktable.predicate import Predicate
+from pktable.lsm.bucket import BucketChange
+from pktable.run.runner import CompactionTask, Query
 from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
@@ -33,32 +34,8 @@ ONE_THREAD_BYTES = 4 << 20  # of data files that one thread reads faster than ot
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionTask:
-    """One bucket to compact: its state, what to compact, and the token that names its new files.
-
-    ``cached_rows``: the rows of some of its files, by name.
-    """
-
-    state: BucketState
-    chosen: Pick
-    token: str
-    now_millis: int
-    cached_rows: Mapping[str, pa.Table] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What to read: the parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave."""
-
-    parts: Sequence[BucketRead]
-    columns: Sequence[str]
-    predicate: Predicate | None = None
-    limit: int | None = None
-
-
 class LocalRunner:
-    """Does the work here: writes and compactions one bucket after the other, large reads several files at once."""
+    """Does the bucket work in this process."""
 
     def write(
         self,
@@ -69,9 +46,9 @@ class LocalRunner:
         new: NewFiles,
         now_millis: int,
     ) -> list[BucketAppend]:
-        """Write ``rows``, in order, as level-0 runs. What was made is named in ``new``.
+        """Write ``rows``, in order, as level-0 runs. Every file made is recorded in ``new``.
 
-        Raises InvalidRequestError before anything is written. Clauses: TBL-8.
+        Raises InvalidRequestError if ``rows`` do not fit the table, before any file is made. Clauses: TBL-8.
         """
         conformed, kinds = as_changes(rows, context.schema, change)
         table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
@@ -92,7 +69,7 @@ class LocalRunner:
         return appends
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
-        """Carry out ``tasks``; nothing becomes visible. On failure what was made is removed."""
+        """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""
         changes: list[BucketChange] = []
         try:
             for task in tasks:
@@ -103,7 +80,7 @@ class LocalRunner:
         return changes
 
     def read(self, context: TableContext, query: Query) -> pa.Table:
-        """Return the rows of ``query``. Stops reading when it has as many as its limit. Clauses: RD-9."""
+        """Return the rows of ``query``. Reading stops when there are as many as its limit. Clauses: RD-9."""
         schema = context.schema.arrow_schema
         empty = pa.schema([schema.field(name) for name in query.columns]).empty_table()
         if query.limit is None:
@@ -126,7 +103,7 @@ class LocalRunner:
 
 
 def run_task(context: TableContext, task: CompactionTask) -> BucketChange:
-    """Carry out one task wherever it was sent; on failure remove what it made. Clauses: CMT-12."""
+    """Carry out one task, here or on an executor; on failure remove the files it made. Clauses: CMT-12."""
     new = NewFiles(token=task.token)
     try:
         return compact_bucket(
@@ -143,7 +120,7 @@ def _tables(context: TableContext, query: Query) -> Iterator[pa.Table]:
 
 
 def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
-    """Yield the first ``missing`` rows, and take no more tables than that needs."""
+    """Yield the first ``missing`` rows, and read no more tables than they are in."""
     while missing and (table := next(tables, None)) is not None:
         yield table.slice(0, missing)
         missing -= min(missing, table.num_rows)
@@ -152,12 +129,12 @@ def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
 def _in_parts(
     context: TableContext, query: Query, work: Callable[[Iterator[pa.Table]], Result]
 ) -> Iterable[Result]:
-    """Return what ``work`` makes of the tables of each part of a query, in order; large ones are read at once."""
+    """Return the results of ``work`` on the tables of each part of a query, in order; large reads use threads."""
 
-    def one(part: BucketRead) -> Result:
+    def work_on(part: BucketRead) -> Result:
         return work(read_bucket(context, part, query.columns, query.predicate))
 
-    if sum(file.file_size for part in query.parts for file in part.state.files) <= ONE_THREAD_BYTES:
-        return map(one, query.parts)
+    if query.input_bytes <= ONE_THREAD_BYTES:
+        return map(work_on, query.parts)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(one, (piece for part in query.parts for piece in by_file(part))))
+        return list(threads.map(work_on, (piece for part in query.parts for piece in by_file(part))))

@@ -3,7 +3,7 @@
 The records are the same as in an Avro file, with times as milliseconds. Neither format has a checksum for every byte.
 Damage is whatever the libraries refuse, and a number of records that differs from that in the footer.
 
-Clauses: META-3, RD-11.
+Clauses: META-22, META-23, RD-11.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import datetime
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.orc as po
-import pyarrow.parquet as pq
 from pktable_spec.errors import CorruptFileError
 
 ORC_MAGIC: Final = b"ORC"
@@ -25,11 +23,14 @@ MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 def decode_columnar(data: bytes, at: str) -> list[dict[str, Any]] | None:
     """Return the records of an ORC or Parquet file, in order; None if ``data`` is neither.
 
-    Raises CorruptFileError. Clauses: META-3.
+    Raises CorruptFileError. Clauses: META-22, META-23.
     """
     orc = data.startswith(ORC_MAGIC)
     if not orc and not data.startswith(PARQUET_MAGIC):
         return None
+    import pyarrow.orc as po  # rarely needed, and slow to import
+    import pyarrow.parquet as pq
+
     try:
         source = pa.BufferReader(data)
         if orc:

@@ -4,7 +4,7 @@ The last field of a file that we write is the CRC-32 of the bytes before it. Oth
 refuses a file whose CRC differs. In a file of another writer, which has no CRC, the syntax and the presence and type
 of each field are checked.
 
-Clauses: META-1, META-2, META-13, META-14, RD-11.
+Clauses: META-1, META-2, META-13, META-34, META-35, META-38, RD-11.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GREATEST_LONG: Final = (1 << 63) - 1
 
 
 def encode_json(fields: Mapping[str, object]) -> bytes:
-    """Return ``fields`` (at least one) as a JSON file, the checksum last. Clauses: META-13."""
+    """Return ``fields`` (at least one) as a JSON file, the checksum last. Clauses: META-13, META-35."""
     entries = (f"\n  {_compact(name)} : {_indented(value)}" for name, value in fields.items())
     body = ("{" + ",".join(entries)).encode()
     return b'%s,\n  "pktable.crc32" : %d\n}' % (body, zlib.crc32(body))
@@ -42,7 +42,7 @@ _compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def decode_json(data: bytes, *, at: str) -> JsonObject:
-    """Return the object of a JSON file. Raises CorruptFileError. Clauses: META-13, RD-11."""
+    """Return the object of a JSON file. Raises CorruptFileError. Clauses: META-34, META-38, RD-11."""
     checksum = CHECKSUM.search(data)
     if checksum:
         expected, found = int(checksum[1]), zlib.crc32(data[: checksum.start()])

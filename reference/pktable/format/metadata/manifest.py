@@ -5,7 +5,7 @@ Each of the three has a dataclass for its records and a table of their fields (`
 bytes. In an index manifest the byte ranges of the deletion vectors are called ``_DELETIONS_VECTORS_RANGES``, and
 their fields f0, f1 and f2.
 
-Clauses: CMT-4, META-3, META-12.
+Clauses: CMT-4, META-3, META-12, META-22, META-23, META-27, META-28.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DataFileMeta:
     def value_stats_fields(self, schema: TableSchema) -> Sequence[Field] | None:
         """Return the fields of the file's ``schema`` that its value statistics describe, None if that is unknown.
 
-        Paimon 0.9 writes statistics of a few columns without the list of these columns. Clauses: META-6.
+        Paimon 0.9 writes statistics of a few columns without the list of these columns. Clauses: META-27, META-28.
         """
         if self.value_stats_cols is not None:
             return [schema.field(name) for name in self.value_stats_cols]
@@ -128,7 +128,7 @@ class ManifestFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class IndexManifestEntry:
-    """An index file of a bucket. ``ranges``: of a DV index file, where each vector is. Clauses: DVF-1, DV-5."""
+    """An index file of a bucket. ``ranges``: of a DV index file, where each vector is. Clauses: DVF-8, DVF-9, DV-16."""
 
     kind: int
     partition: bytes
@@ -263,7 +263,7 @@ def encode_manifest(entries: Iterable[ManifestEntry]) -> bytes:
 def decode_manifest(data: bytes, at: str, *, size: int | None = None) -> list[ManifestEntry]:
     """Return the entries of a manifest, in order. ``size``: of the file, as the manifest list says.
 
-    Raises CorruptFileError. Clauses: META-3, META-13.
+    Raises CorruptFileError. Clauses: META-22, META-23, META-34.
     """
     return MANIFEST.decode(data, at, size)
 
@@ -276,19 +276,19 @@ def encode_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
 def decode_manifest_list(data: bytes, at: str, *, size: int | None = None) -> list[ManifestFileMeta]:
     """Return the manifests that a manifest list names, in order. ``size``: of the file, as the snapshot says.
 
-    Raises CorruptFileError. Clauses: META-3, META-12, META-13.
+    Raises CorruptFileError. Clauses: META-12, META-22, META-23, META-34.
     """
     return MANIFEST_LIST.decode(data, at, size)
 
 
 def encode_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
-    """Return an index manifest of ``entries``. Clauses: META-3, DVF-6."""
+    """Return an index manifest of ``entries``. Clauses: META-3, DVF-13."""
     return INDEX_MANIFEST.encode(entries)
 
 
 def decode_index_manifest(data: bytes, at: str, *, size: int | None = None) -> list[IndexManifestEntry]:
     """Return the entries of an index manifest, in order. ``size``: of the file, where it is known.
 
-    Raises CorruptFileError. Clauses: META-3, META-13.
+    Raises CorruptFileError. Clauses: META-22, META-23, META-34.
     """
     return INDEX_MANIFEST.decode(data, at, size)

@@ -6,7 +6,7 @@ A `RecordTable` has a row for each field: its name in the file, the attribute of
 A field that a file does not have, because an older version wrote it, reads as null. A field that must be present and
 is not, or that has another type, is damage.
 
-Clauses: META-3.
+Clauses: META-3, META-22, META-23.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class RecordTable(Generic[Value]):
 class RecordFile(Generic[Value]):
     """A kind of metadata file: records of one table, each with the version of the format in front.
 
-    ``cached``: how many encoded records to keep, for values that can be hashed. Clauses: META-3, META-13.
+    ``cached``: how many encoded records to keep, for values that can be hashed. Clauses: META-3, META-23, META-34.
     """
 
     def __init__(self, version: int, table: RecordTable[Value], *, cached: int = 0) -> None:

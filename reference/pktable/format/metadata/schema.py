@@ -5,7 +5,7 @@ partition keys), which is the order of rows in a data file, and the bucket key, 
 an option names another. A file of an older version omits options whose default has changed since; decoding adds the
 former defaults.
 
-Clauses: TBL-1, TBL-10, META-1.
+Clauses: TBL-1, TBL-15, TBL-16, META-1, META-20.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TableSchema:
 
     @cached_property
     def bucket_key_fields(self) -> tuple[Field, ...]:
-        """The columns whose hash selects the bucket. Clauses: TBL-5."""
+        """The columns whose hash selects the bucket. Clauses: TBL-15."""
         names = [name.strip() for name in self.options.get("bucket-key", "").split(",") if name.strip()]
         return tuple(self.field(name) for name in names) if names else self.key_fields
 
@@ -164,7 +164,7 @@ def _former_defaults(version: int) -> dict[str, str]:
 
 
 def _defects(schema: TableSchema) -> list[tuple[str, object, object]]:
-    """Return (what, expected, found) for each rule that a schema breaks. Clauses: TBL-1, TBL-10, META-1."""
+    """Return (what, expected, found) for each rule that a schema breaks. Clauses: TBL-1, TBL-16, META-1, META-20."""
     names = set(schema.value_names)
     ids = {field.id for field in schema.fields}
     wrong: list[tuple[str, object, object]] = []

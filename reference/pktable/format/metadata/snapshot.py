@@ -2,7 +2,7 @@
 
 A reader checks the fields it knows and ignores any other. An optional field that is absent is None here.
 
-Clauses: META-2, META-13.
+Clauses: META-2, META-13, META-21.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 def decode_snapshot(data: bytes, *, at: str) -> Snapshot:
     """Return the snapshot that a snapshot file holds. ``at``: the path of the file, for errors.
 
-    Raises CorruptFileError. Clauses: META-2.
+    Raises CorruptFileError. Clauses: META-2, META-21.
     """
     json = decode_json(data, at=at)
     found: dict[str, Any] = {attribute: read(json, name) for name, attribute, read in FIELDS}

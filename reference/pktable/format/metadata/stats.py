@@ -5,7 +5,7 @@ Either every value that is not null lies between minimum and maximum, or the col
 * A float column with a NaN has no bounds, because NaN has no place in their order; a zero is widened to both signs.
 * Binary and nested columns have a null count only.
 
-Clauses: META-6.
+Clauses: META-6, META-25, META-26.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.binary_row import decode_row, encode_row
@@ -42,7 +41,7 @@ class SimpleStats:
 def collect_stats(table: pa.Table, fields: Sequence[Field], *, truncate: int | None = 16) -> SimpleStats:
     """Return the statistics of exactly ``fields``, in order, over all rows of ``table``.
 
-    ``truncate``: the greatest number of code points of a string, None for no limit. Clauses: META-6.
+    ``truncate``: the greatest number of code points of a string, None for no limit. Clauses: META-6, META-25, META-26.
     """
     minima: list[Value] = []
     maxima: list[Value] = []
@@ -61,7 +60,7 @@ def merge_stats(parts: Sequence[SimpleStats], fields: Sequence[Field]) -> Simple
     """Return the statistics over ``fields`` of the rows of all ``parts``, at least one, together.
 
     If a part has no bounds for a float or string column, the result has none: the part may have values that have
-    no bounds. Clauses: META-6.
+    no bounds. Clauses: META-6, META-26.
     """
     if len(parts) == 1:
         return parts[0]
@@ -133,6 +132,8 @@ def _bounds(column: Any, t: DataType, truncate: int | None) -> tuple[Value, Valu
             return None, None
         low, high = min(values), max(values)
     else:
+        import pyarrow.compute as pc  # slow to import, and only data files of some size need it
+
         if t.root in FLOATS and pc.any(pc.is_nan(column)).as_py():
             return None, None
         found: Any = pc.min_max(column)
@@ -147,7 +148,7 @@ def _bounds(column: Any, t: DataType, truncate: int | None) -> tuple[Value, Valu
 def cut(low: str, high: str, length: int) -> tuple[str | None, str | None]:
     """Return bounds of at most ``length`` code points for the values from ``low`` to ``high``.
 
-    Both are None if no string of that length is above all strings that begin as ``high`` does. Clauses: META-6.
+    Both are None if no string of that length is above all strings that begin as ``high`` does. Clauses: META-25.
     """
     if len(high) > length:
         raised = _next(high[:length])

@@ -219,7 +219,8 @@ def stored_parts(vector: DeletionVector) -> list[Any]:
 def decode_vector(blob: bytes | memoryview, *, at: str, cardinality: int | None = None) -> DeletionVector:
     """Return the vector that ``blob`` stores, from its length to its CRC with nothing after it.
 
-    ``cardinality``: that in the index manifest, if there is one. Raises CorruptFileError. Clauses: DVF-2 to DVF-5.
+    ``cardinality``: that in the index manifest, if there is one. Raises CorruptFileError.
+    Clauses: DVF-2 to DVF-5, META-34.
     """
     if len(blob) < FRAME_BYTES + len(MAGIC_32):
         raise CorruptFileError("vector", at=at, expected="12 bytes or more", found=len(blob))

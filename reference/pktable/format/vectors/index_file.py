@@ -3,7 +3,7 @@
 The range of a 32-bit vector counts neither its length field nor its CRC; that of a 64-bit vector counts both. The
 magic of a vector identifies its kind. A range must agree with the kind, and the ranges together must cover the file.
 
-Clauses: DVF-1 to DVF-7.
+Clauses: DVF-1 to DVF-7, DVF-9 to DVF-13.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class VectorRange:
 
     ``offset_bytes``: of its length field, from the start of the file. ``length_bytes``: without length field and CRC
     for a 32-bit vector, with them for a 64-bit vector. ``cardinality``: None in files of older versions.
-    Clauses: DVF-2, DVF-3, DVF-6.
+    Clauses: DVF-9, DVF-10, DVF-11, DVF-13.
     """
 
     data_file: str
@@ -44,7 +44,7 @@ class VectorRange:
 def encode_index(vectors: Mapping[str, DeletionVector]) -> tuple[bytes, tuple[VectorRange, ...]]:
     """Return a DV index file of ``vectors``, in their order, and the range of each. ``vectors``: by data file.
 
-    Clauses: DVF-1, DVF-6, DVF-7.
+    Clauses: DVF-1, DVF-7, DVF-9, DVF-10, DVF-11, DVF-13.
     """
     parts = [bytes([VERSION])]
     ranges = []
@@ -62,7 +62,8 @@ def encode_index(vectors: Mapping[str, DeletionVector]) -> tuple[bytes, tuple[Ve
 def decode_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict[str, DeletionVector]:
     """Return the vectors of a DV index file by data file. Raises CorruptFileError.
 
-    ``ranges``: all ranges of the file, in any order, as the index manifest lists them. Clauses: DVF-1, DVF-4, DVF-5.
+    ``ranges``: all ranges of the file, in any order, as the index manifest lists them.
+    Clauses: DVF-1, DVF-5, DVF-9, DVF-12.
     """
     if data[:1] != bytes([VERSION]):
         raise CorruptFileError("index version", at=at, expected=VERSION, found=data[:1].hex() or "nothing")

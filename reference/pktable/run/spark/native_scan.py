@@ -80,7 +80,7 @@ def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -
 
     So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
     names and types, none of them finer than microseconds, and no column that is called as Spark calls its own.
-    Clauses: RD-12, META-15.
+    Clauses: RD-12, META-15, META-39.
     """
     return not part.merges and all(
         file.file_name.endswith(".parquet") and _unchanged(context, file.schema_id, columns)

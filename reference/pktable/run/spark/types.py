@@ -45,7 +45,9 @@ def spark_schema(fields: Sequence[Field]) -> st.StructType:
     folded = [f.name.casefold() for f in fields]
     twice = sorted({f.name for f in fields if folded.count(f.name.casefold()) > 1})
     if twice:
-        raise InvalidRequestError(f"columns: Spark tells no upper case from lower, found {', '.join(twice)}")
+        raise InvalidRequestError(
+            f"columns {', '.join(twice)} differ only in case, which Spark does not distinguish"
+        )
     return st.StructType([st.StructField(f.name, spark_type(f.type), f.type.nullable) for f in fields])
 
 

@@ -5,7 +5,7 @@ first; after the shuffle the rows of a bucket are sorted by it, so that sequence
 caller's order although the rows travelled. On their way columns have numbers for names: `mapInArrow` fails
 where one has a dot.
 
-Clauses: TBL-5, TBL-6, LSM-5.
+Clauses: TBL-5, TBL-6, LSM-5, LSM-10.
 """
 
 from __future__ import annotations
