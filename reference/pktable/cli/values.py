@@ -21,9 +21,9 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import (
-    FLOATS,
     NANOS_PER,
     NESTED,
+    NUMBERS,
     TIMESTAMPS,
     DataType,
     Field,
@@ -31,12 +31,10 @@ from pktable.format.types import (
     to_arrow,
 )
 from pktable.predicate.literals import date_text, general, parsed, time_text
-from pktable.predicate.tree import INTEGER_BITS
 
 INFINITIES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 LONGEST_SHOWN: Final = 200  # characters of a value in an error
 MOST_TIME: Final = 1 << 63  # since the epoch, in the unit of the type: with nanoseconds, the year 2262
-NUMBERS: Final = FLOATS | INTEGER_BITS.keys() | {"DECIMAL"}
 
 
 def to_json(value: Any, t: DataType) -> Any:
