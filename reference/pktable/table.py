@@ -307,7 +307,7 @@ class Table:
         timestamp: int | str | datetime | None = None,
         fresh: bool = False,
         where: str | None = None,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Scan:
         """Return a lazy read, with `Scan.to_arrow`, ``to_batches``, ``to_pandas``, ``to_spark``, ``count``, ``splits``.
@@ -324,7 +324,7 @@ class Table:
         Clauses: RD-1 to RD-22.
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
-        names = None if columns is None else tuple(columns)
+        names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
         return Scan(self.catalog, self.runner, as_of, fresh, where, names, limit)
 
     def read(self, **options: Unpack[ReadOptions]) -> Any:
