@@ -1,8 +1,8 @@
-"""The backends a history can run on, each as a context that gives a way to open new tables.
+"""The backends a history can run on, each a context that gives a way to create tables.
 
-`PaimonTable` is the thin adapter of `pktable.Table`, with and without Spark. Users' operations go
-through the public face; what is looked into (files, vectors, records) is what the metadata and the
-Parquet files hold, read without `pktable`'s readers of rows.
+`PaimonTable` is the thin adapter of `pktable.Table`, with and without Spark. Users' operations go through its public
+methods. Files, vectors and records are shown as the metadata and the Parquet files hold them, read without `pktable`'s
+readers of rows. To add a backend, give it a context here and a line in `BACKENDS` and in `histories.profiles`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ ROW_KIND = "op"
 
 
 class PaimonTable:
-    """`pktable.Table` as a `TableUnderTest`. ``spark``: a session, or None for the local runner."""
+    """A `pktable.Table`, ``table``, under test with every capability. ``spark``: a session, or None: no Spark."""
 
-    can_stage_writes = True
     _threads = ThreadPoolExecutor(3)
 
     def __init__(self, shape: Shape, options: Mapping[str, str], path: Path, spark: Any = None) -> None:
@@ -55,7 +54,7 @@ class PaimonTable:
 
         self._shape, self._path, self._spark = shape, path, spark
         self.directory = path
-        self._table = Table.create(
+        self.table = Table.create(
             path,
             ", ".join(f"{name} {kind}" for name, kind in shape.columns),
             primary_key=list(shape.primary_key),
@@ -67,26 +66,26 @@ class PaimonTable:
         self._vectors: dict[str, dict[str, frozenset[int]]] = {}
         self._tickets = itertools.count()
 
-    # ------------------------------------------------------- what users do
+    # ------------------------------------------------------ what users do
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
         kinds = {kind for kind, _ in changes}
         if write_only:
-            self._prepare(changes, write_only=True).commit(self._commit_id())
+            self._stage_write(changes, write_only=True).commit(self._commit_id())
         elif kinds == {RowKind.INSERT}:
-            self._table.upsert(self._frame(self._rows(changes)))
+            self.table.upsert(self._rows(changes))
         elif kinds == {RowKind.DELETE}:
-            self._table.delete(self._frame(self._rows(changes).select(list(self._shape.primary_key))))
+            self.table.delete(self._rows(changes).select(list(self._shape.primary_key)))
         else:
-            self._table.write_changes(self._frame(self._rows_with_kinds(changes)), row_kind=ROW_KIND)
+            self.table.write_changes(self._rows_with_kinds(changes), row_kind=ROW_KIND)
 
     def compact(self, *, full: bool = False) -> None:
-        self._table.compact(full=full)
+        self.table.compact(full=full)
 
     def read(
         self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
     ) -> list[Row]:
-        found = self._table.to_arrow(
+        found = self.table.to_arrow(
             snapshot=snapshot,
             fresh=fresh,
             where=" AND ".join(one.sql for one in query.where) or None,
@@ -105,34 +104,34 @@ class PaimonTable:
     def reopen(self) -> None:
         from pktable import Table
 
-        self._table = Table.open(self._path, spark=self._spark)
+        self.table = Table.open(self._path, spark=self._spark)
 
     def close(self) -> None:
         shutil.rmtree(self._path, ignore_errors=True)
 
+    # ------------------------- what other writers, programs and disks do
+
+    def write_concurrently(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+        staged = [self._stage_write(changes, write_only=True) for changes in (first, second)]
+        for write in staged:
+            # Paimon's writers do not compare their numbers with those of others when they commit.
+            write.rules = ()
+            write.commit(self._commit_id())
+
     def enable_vectors(self) -> None:
         from pktable.format.metadata.schema import encode_schema
 
-        schema = self._table.schema
+        schema = self.table.schema
         options = {**schema.options, "deletion-vectors.enabled": "true"}
         path = self._path / "schema" / f"schema-{schema.id + 1}"
         path.write_bytes(encode_schema(replace(schema, id=schema.id + 1, options=options)))
         self.reopen()
 
-    # -------------------------------------------- what others and disks do
-
-    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
-        prepared = [self._prepare(changes, write_only=True) for changes in (first, second)]
-        for one in prepared:
-            # Paimon's writers do not compare their numbers with those of others when they commit.
-            one.rules = ()
-            one.commit(self._commit_id())
-
     def damage_vectors(self, number: int) -> bool:
         from pktable import CorruptFileError, Table
 
-        files = self._table.catalog.context
-        paths = [files.index_path(index) for index in self._table.catalog.state().indexes.values()]
+        files = self.table.catalog.context
+        paths = [files.index_path(index) for index in self.table.catalog.state().indexes.values()]
         path = Path(paths[number % len(paths)])
         good = path.read_bytes()
         byte, bit = divmod(number % (8 * len(good)), 8)
@@ -150,7 +149,7 @@ class PaimonTable:
     def reorder_vectors(self) -> None:
         from pktable.format.metadata.manifest import decode_index_manifest, encode_index_manifest
 
-        snapshot = self._table.snapshots()[-1]
+        snapshot = self.table.snapshots()[-1]
         path = self._path / "manifest" / str(snapshot.index_manifest)
         entries = decode_index_manifest(path.read_bytes(), str(path))
         path.write_bytes(
@@ -161,43 +160,46 @@ class PaimonTable:
     # --------------------------------------------------------- staged work
 
     def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
-        return self._stage(self._prepare(changes, write_only=write_only))
+        return self._keep(self._stage_write(changes, write_only=write_only))
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
-        prepared = self._table.stage_compaction(full=full)
-        return self._stage(prepared) if prepared.changes else None
+        staged = self.table.stage_compaction(full=full)
+        return self._keep(staged) if staged.changes else None
 
-    def commit(self, ticket: int) -> bool:
-        prepared = self._staged.pop(ticket)
-        if hasattr(prepared, "commit_as_planned"):
-            return not prepared.commit_as_planned(self._commit_id())
-        prepared.commit(self._commit_id())
-        return True
+    def commit(self, ticket: int) -> str | None:
+        from pktable.staging import StagedCompaction
+
+        staged = self._staged.pop(ticket)
+        if isinstance(staged, StagedCompaction):
+            conflicts = staged.commit_as_planned(self._commit_id())
+            return next((conflict.clause for conflict in conflicts.values()), None)
+        staged.commit(self._commit_id())
+        return None
 
     def abandon(self, ticket: int) -> None:
         # A crash removes nothing: the files stay, and nothing may read them.
         self._staged.pop(ticket)
 
-    def _stage(self, prepared: Any) -> int:
+    def _keep(self, staged: Any) -> int:
         ticket = next(self._tickets)
-        self._staged[ticket] = prepared
+        self._staged[ticket] = staged
         return ticket
 
-    def _prepare(self, changes: Sequence[Change], *, write_only: bool) -> Any:
+    def _stage_write(self, changes: Sequence[Change], *, write_only: bool) -> Any:
         from pktable.ingest.changes import ChangeKind
 
-        frame = self._frame(self._rows_with_kinds(changes))
-        return self._table.stage_write(frame, ChangeKind(column=ROW_KIND), write_only=write_only)
+        rows = self._rows_with_kinds(changes)
+        return self.table.stage_write(rows, ChangeKind(column=ROW_KIND), write_only=write_only)
 
     def _commit_id(self) -> Any:
         from pktable.catalog.changes import CommitId
 
         return CommitId(f"test-{next(self._tickets)}")
 
-    # --------------------------------------------------------- looking into
+    # ------------------------------------------------------ what is stored
 
     def snapshots(self) -> Sequence[SnapshotInfo]:
-        return [SnapshotInfo(one.id, one.commit_kind) for one in self._table.snapshots()]
+        return [SnapshotInfo(one.id, one.commit_kind) for one in self.table.snapshots()]
 
     def files(self, snapshot: int) -> Sequence[FileInfo]:
         return [
@@ -227,7 +229,7 @@ class PaimonTable:
         ]
 
     def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
-        path = self._table.catalog.context.index_path(bucket.index)
+        path = self.table.catalog.context.index_path(bucket.index)
         if path not in self._vectors:
             self._vectors[path] = stored_vectors(Path(path).read_bytes(), bucket.index.ranges or ())
         return self._vectors[path]
@@ -237,10 +239,10 @@ class PaimonTable:
 
         state = dict(self._buckets(snapshot))[file.bucket]
         stored = next(one for one in state.files if one.file_name == file.name)
-        assert Path(self._table.catalog.context.data_path(state.place, stored)).stat().st_size == file.size, (
+        assert Path(self.table.catalog.context.data_path(state.place, stored)).stat().st_size == file.size, (
             file
         )
-        data = pq.ParquetFile(self._table.catalog.context.data_path(state.place, stored)).read()
+        data = pq.ParquetFile(self.table.catalog.context.data_path(state.place, stored)).read()
         return [
             StoredRecord(
                 tuple(record[KEY_PREFIX + name] for name in self._shape.trimmed_key),
@@ -252,10 +254,10 @@ class PaimonTable:
         ]
 
     def _buckets(self, snapshot: int) -> Iterator[tuple[BucketId, Any]]:
-        """Yield the buckets of a snapshot as `pktable` keeps them: live files and index of vectors."""
+        """Yield the buckets of a snapshot as `pktable` keeps them: live files and DV index file."""
         from pktable.format.binary_row import decode_row
 
-        table = self._table
+        table = self.table
         state = table.catalog.state(snapshot)
         types = [field.type for field in table.schema.partition_fields]
         for identity in {**state.files, **state.indexes}:
@@ -265,7 +267,7 @@ class PaimonTable:
     def _key(self, row: bytes) -> Row:
         from pktable.format.binary_row import decode_row
 
-        types = [field.type for field in self._table.schema.key_fields]
+        types = [field.type for field in self.table.schema.key_fields]
         return tuple(decode_row(row, types, at=str(self._path)))
 
     # ----------------------------------------------------------------- rows
@@ -288,9 +290,6 @@ class PaimonTable:
 
         return self._rows(changes).append_column(ROW_KIND, pa.array([kind.symbol for kind, _ in changes]))
 
-    def _frame(self, rows: pa.Table) -> Any:
-        return rows
-
 
 @contextlib.contextmanager
 def model_backend() -> Iterator[OpenTable]:
@@ -300,7 +299,7 @@ def model_backend() -> Iterator[OpenTable]:
 
 @contextlib.contextmanager
 def local_backend(spark: Any = None) -> Iterator[OpenTable]:
-    """Tables of this process in a temporary directory, gone afterwards."""
+    """Tables of this process in a temporary directory, which is removed afterwards."""
     numbers = itertools.count()
     with tempfile.TemporaryDirectory(prefix="pktable-") as folder:
 
@@ -310,7 +309,7 @@ def local_backend(spark: Any = None) -> Iterator[OpenTable]:
         yield open_table
 
 
-# What a small query spends its time on. Histories do without; every other test on Spark keeps Spark's defaults.
+# Small queries spend most of their time on these. Only histories change them; other tests keep Spark's defaults.
 FOR_SMALL_QUERIES = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -329,11 +328,11 @@ def spark_backend() -> Iterator[OpenTable]:
         with local_backend(session) as open_table:
             yield open_table
     finally:
-        for name, found in before.items():
-            if found is None:
+        for name, value in before.items():
+            if value is None:
                 session.conf.unset(name)
             else:
-                session.conf.set(name, found)
+                session.conf.set(name, value)
 
 
 BACKENDS: Mapping[str, Callable[[], AbstractContextManager[OpenTable]]] = {

@@ -33,7 +33,7 @@ from model_tests.damage.table_damage import Surgeon
 from model_tests.histories.expectations import Stats
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import Profile
-from model_tests.histories.session import Checked
+from model_tests.histories.session import Session
 from model_tests.real_data import each_paimon_table
 
 LEFT_BY_PAIMON = {
@@ -65,15 +65,15 @@ def test_a_table_that_paimon_wrote_is_clean(table: Path) -> None:
     assert {one.clause for one in found} == DONE_BY_PAIMON.get(table.parent.name, set()), found
 
 
-def assert_clean(checked: Checked) -> None:
-    """Check both tables of a history. Only a write that was given up leaves files that nothing refers to."""
-    abandoned = checked.jobs or any(one.do == "abandon" for one in checked.history.operations)
-    for watched in (checked.main, *checked.twins):
-        assert isinstance(watched.table, PaimonTable)
-        report = watched.table._table.check()
+def assert_clean(session: Session) -> None:
+    """Check both tables of a history. Only an abandoned write leaves files that nothing refers to."""
+    abandoned = session.jobs or any(one.do == "abandon" for one in session.history.operations)
+    for expectations in session.tables:
+        assert isinstance(expectations.table, PaimonTable)
+        report = expectations.table.table.check()
         found = [one for one in report.findings if not (abandoned and one.clause == "CMT-12")]
         assert not found, "\n".join(map(str, found))
-        assert report.snapshots == len(watched.layouts) - 1
+        assert report.snapshots == len(expectations.layouts) - 1
 
 
 @covers("CMT-1", "CMT-4", "CMT-5", "CMT-6", "META-11", "META-12", "DV-11", "DV-12", "LSM-6", "META-6")
@@ -86,8 +86,8 @@ def test_a_table_is_clean_after_every_step_of_drawn_histories() -> None:
 
             @invariant()
             def is_clean(self) -> None:
-                if hasattr(self, "checked"):
-                    assert_clean(self.checked)
+                if hasattr(self, "session"):
+                    assert_clean(self.session)
 
         Machine._hypothesis_internal_use_seed = 4
         run_state_machine_as_test(
@@ -102,11 +102,11 @@ def test_a_table_is_clean_after_every_step_of_drawn_histories() -> None:
 def test_a_table_is_clean_after_a_stored_history(name: str) -> None:
     history = corpus.load(name)
     with local_backend() as open_table:
-        checked = Checked(open_table, history, Profile("corpus", histories=1, steps=1, reread_limit=1))
+        session = Session(open_table, history, Profile("corpus", histories=1, steps=1, reread_limit=1))
         for operation in history.operations:
-            checked.do(operation)
-        assert_clean(checked)
-        checked.close()
+            session.do(operation)
+        assert_clean(session)
+        session.close()
 
 
 # What is walked

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from model_tests.backends.tables import BACKENDS
+from model_tests.histories.checks import CheckFailed, message_of
 from model_tests.histories.history import History
 from model_tests.histories.profiles import Profile
 from model_tests.histories.session import replay
@@ -29,12 +30,18 @@ BACKEND: Final = "local"  # of a file that names none, such as those of the corp
 
 @dataclass(frozen=True)
 class Failure:
-    """A history that failed. ``message``: the error's class and text; ``check``: None if no check found it."""
+    """A history that failed. ``message``: see `message_of`; ``check``: None if no check found it."""
 
     history: str
     backend: str
     message: str
     check: str | None = None
+
+    @staticmethod
+    def of(history: History, backend: str, error: BaseException) -> Failure:
+        """Return the failure of a history on a backend that ended with ``error``."""
+        check = error.check if isinstance(error, CheckFailed) else None
+        return Failure(history.to_json(), backend, message_of(error), check)
 
     def to_json(self) -> str:
         """Return the text of a corpus file: the history, with what is known of the failure before it."""
@@ -85,5 +92,5 @@ def replayed(path: Path, backend: str | None = None) -> tuple[str, str | None]:
         try:
             replay(history, open_table, EVERYTHING)
         except Exception as failure:  # whatever a table raises is a failure
-            return done, f"{type(failure).__name__}: {failure}"
+            return done, message_of(failure)
     return done, None

@@ -1,4 +1,4 @@
-"""Histories as plain values: what a machine draws, a corpus file stores, and a failure prints.
+"""Histories as plain values: drawn by the machine, stored in the corpus, printed by a failure.
 
 A `History` is a table (shape and options) and a list of operations. Rows are written without their last
 column, ``w``: it numbers the change, so that every row a read returns names the write it came from.
@@ -36,14 +36,14 @@ SHAPES: Final[Mapping[str, Shape]] = {
 
 BULK, MORE_BULK = "bulk", "more bulk"
 BULK_BYTES: Final[Mapping[Scalar, int]] = {BULK: 2_100, MORE_BULK: 6_000}
-"""Values that stand for some bytes that do not compress, so that files differ in size.
+"""Values that stand for bytes that do not compress, so that files differ in size, by their number of bytes.
 
-In hex they are longer than what Parquet keeps as statistics, 4096 bytes, twice more for each file.
+In hex they take twice as many bytes; the larger ones are longer than the statistics that Parquet keeps, 4096 bytes.
 """
 
 
 def spelled_out(row: tuple[Scalar, ...], number: int) -> tuple[Scalar, ...]:
-    """Return ``row`` with the values of `BULK_BYTES` replaced by what they stand for in change ``number``."""
+    """Return ``row`` with each value of `BULK_BYTES` replaced by the bytes it stands for in change ``number``."""
     return tuple(
         random.Random(number).randbytes(BULK_BYTES[value]).hex() if value in BULK_BYTES else value
         for value in row
@@ -56,11 +56,11 @@ Changes: TypeAlias = tuple[tuple[str, tuple[Scalar, ...]], ...]
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing done to a table, by its name in ``do``, and the query its effect is read with.
+    """One operation on a table, by its name in ``do``, and a query to read the table with afterwards.
 
-    ``do`` is one of write, write beside, compact, begin write, begin compaction, commit, abandon, reopen, read,
-    damage vectors, reorder vectors, enable vectors. ``job`` names staged work; ``refused`` says what a corpus
-    file expects of a commit; ``bit`` is the one to damage.
+    ``do`` is one of write, concurrent writes, compact, begin write, begin compaction, commit, abandon, reopen, read,
+    damage vectors, reorder vectors, enable vectors. ``job`` names staged work. ``refused`` is the clause by which a
+    stored history expects a commit to be refused, empty for none. ``bit`` is the one to damage.
     """
 
     do: str
@@ -69,31 +69,31 @@ class Operation:
     full: bool = False
     job: str = ""
     bit: int = 0
-    refused: bool | None = None
+    refused: str | None = None
     query: Query = EVERYTHING
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object without the fields that have their default value."""
-        told: dict[str, object] = {"do": self.do}
+        fields: dict[str, object] = {"do": self.do}
         if self.changes:
-            told["changes"] = [[kind, list(row)] for kind, row in self.changes]
+            fields["changes"] = [[kind, list(row)] for kind, row in self.changes]
         for name in ("write_only", "full", "job", "bit"):
             if getattr(self, name):
-                told[name] = getattr(self, name)
+                fields[name] = getattr(self, name)
         if self.refused is not None:
-            told["refused"] = self.refused
+            fields["refused"] = self.refused
         if self.query.where:
-            told["where"] = [[one.column, one.operator, one.literal] for one in self.query.where]
+            fields["where"] = [[one.column, one.operator, one.literal] for one in self.query.where]
         if self.query.columns is not None:
-            told["columns"] = list(self.query.columns)
+            fields["columns"] = list(self.query.columns)
         if self.query.limit is not None:
-            told["limit"] = self.query.limit
-        return told
+            fields["limit"] = self.query.limit
+        return fields
 
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Operation:
-        """Read what `to_json` gives. Raises TypeError for an unknown field."""
-        fields = dict(told)
+    def from_json(stored: Mapping[str, Any]) -> Operation:
+        """Return the operation that `to_json` stored. Raises TypeError for an unknown field."""
+        fields = dict(stored)
         columns = fields.pop("columns", None)
         query = Query(
             tuple(Comparison(*condition) for condition in fields.pop("where", [])),
@@ -106,7 +106,7 @@ class Operation:
 
 @dataclass
 class History:
-    """A table and what is done to it, in order."""
+    """A table and the operations on it, in order."""
 
     shape: Shape
     options: Mapping[str, str]
@@ -119,10 +119,10 @@ class History:
         return f'{{"table": "{self.shape.name}",\n "options": {options},\n "operations": [\n{lines}\n]}}\n'
 
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> History:
-        """Read what `to_json` gives; other fields, such as why it is kept, are left aside."""
-        operations = [Operation.from_json(one) for one in told["operations"]]
-        return History(SHAPES[told["table"]], told["options"], operations)
+    def from_json(stored: Mapping[str, Any]) -> History:
+        """Return the history that `to_json` stored; other fields, such as why it is kept, are ignored."""
+        operations = [Operation.from_json(one) for one in stored["operations"]]
+        return History(SHAPES[stored["table"]], stored["options"], operations)
 
 
 def row_kind(symbol: str) -> RowKind:

@@ -1,7 +1,8 @@
-"""One state machine for the oracle, the local runner and Spark.
+"""The state machine that draws histories, the same for every implementation.
 
-It draws a table and then operations; `Checked` does them and checks everything after each. The rules
-are what users and their schedulers do; a commit or a crash may come long after the work was begun.
+It draws a table and then operations; `Session` does them and checks everything after each. Its rules are the things
+that users, schedulers, other programs and failing disks do. A rule that needs a capability is drawn only if the table
+under test has it. A commit or a crash may come long after its work was begun.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from model_tests.histories import strategies
 from model_tests.histories.expectations import Stats
 from model_tests.histories.history import BULK, MORE_BULK, History, Operation
 from model_tests.histories.profiles import Profile
-from model_tests.histories.session import DELETION_VECTORS, Checked
+from model_tests.histories.session import DELETION_VECTORS, Session
 from model_tests.histories.strategies import (
     BATCHES,
     BITS,
@@ -31,14 +32,14 @@ from model_tests.histories.strategies import (
 )
 
 JOBS = ("A", "B")
-CHANGES = {"write", "write beside", "commit"}
-"""Operations after which another compaction or reopening may do something."""
+CHANGES = {"write", "concurrent writes", "commit"}
+"""Operations after which another compaction, or opening the table again, may do something."""
 
 
 class TableMachine(RuleBasedStateMachine):
     """A history of one table, drawn step by step."""
 
-    checked: Checked
+    session: Session
 
     def __init__(self, open_table: OpenTable, profile: Profile, stats: Stats) -> None:
         super().__init__()
@@ -51,12 +52,16 @@ class TableMachine(RuleBasedStateMachine):
         late=strategies.SELDOM,
     )
     def create(self, table: History, layers: int, over: list[int], late: bool) -> None:
-        """Create a table, empty or in use: what is written over large runs meets them by lookup, not by merge."""
+        """Create a table, empty or in use.
+
+        Writes over large runs replace rows there by lookup, not by merge. ``layers``: how many large runs to write
+        first; ``over``: the keys written over them; ``late``: whether deletion vectors are to be switched on later.
+        """
         if late:
-            # Compacted as often as may be, so that there are levels between the first and the last.
+            # Compacted as often as possible, so that there are levels between the first and the last.
             options = {DELETION_VECTORS: "false", "num-sorted-run.compaction-trigger": "2"}
             table = replace(table, options={**table.options, **options})
-        self.checked = Checked(self._open_table, table, self._profile, self._stats)
+        self.session = Session(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]
         if layers:
             everything = tuple(("+I", (*key, MORE_BULK if layers > 1 else BULK)) for key in keys)
@@ -67,8 +72,8 @@ class TableMachine(RuleBasedStateMachine):
             self.perform(Operation("write", changes=tuple(("+I", (*keys[at], BULK)) for at in over)))
 
     def teardown(self) -> None:
-        if hasattr(self, "checked"):
-            self.checked.close()
+        if hasattr(self, "session"):
+            self.session.close()
             self._stats.histories += 1
 
     def _do(
@@ -81,7 +86,7 @@ class TableMachine(RuleBasedStateMachine):
         bit: int = 0,
         **flags: bool,
     ) -> None:
-        shape = self.checked.shape
+        shape = self.session.shape
         operation = Operation(
             do,
             changes=strategies.changes(shape, drawn or []),
@@ -95,7 +100,7 @@ class TableMachine(RuleBasedStateMachine):
 
     def perform(self, operation: Operation) -> None:
         """Do one operation with all its checks."""
-        self.checked.do(operation)
+        self.session.do(operation)
 
     @covers("TBL-6", "TBL-7", "MRG-1")
     @rule(drawn=UPSERTS, write_only=SELDOM, query=QUERY_NUMBERS)
@@ -113,10 +118,10 @@ class TableMachine(RuleBasedStateMachine):
         self._do("write", query, drawn=drawn, write_only=write_only)
 
     @covers("LSM-4", "LSM-8")
-    @precondition(lambda self: self.checked.main.options.deletion_vectors)
+    @precondition(lambda self: self.session.can("concurrent writes") and self._has_vectors_enabled())
     @rule(drawn=PAIRS, query=QUERY_NUMBERS)
-    def write_beside(self, drawn: Drawn, query: int) -> None:
-        self._do("write beside", query, drawn=drawn)
+    def write_concurrently(self, drawn: Drawn, query: int) -> None:
+        self._do("concurrent writes", query, drawn=drawn)
 
     @covers("CMP-14", "CMP-17", "DV-6", "DV-7", "DV-8", "DV-9")
     @precondition(lambda self: self._would_be_new("compact"))
@@ -139,7 +144,7 @@ class TableMachine(RuleBasedStateMachine):
     @covers("DV-15", "DV-18", "RD-22")
     @precondition(
         lambda self: (
-            self._is_stored() and not self.checked.main.options.deletion_vectors and not self.checked.jobs
+            self.session.can("enable vectors") and not self._has_vectors_enabled() and not self.session.jobs
         )
     )
     @rule(query=QUERY_NUMBERS)
@@ -147,77 +152,76 @@ class TableMachine(RuleBasedStateMachine):
         self._do("enable vectors", query)
 
     @covers("DVF-5", "RD-11")
-    @precondition(lambda self: self._is_stored() and self.checked.main.latest.vectors)
+    @precondition(lambda self: self.session.can("damage vectors") and self.session.main.latest.vectors)
     @rule(bit=BITS)
     def damage_vectors(self, bit: int) -> None:
         self._do("damage vectors", bit=bit)
 
     @covers("DVF-9")
-    @precondition(lambda self: self._is_stored() and self._vectors_of_a_bucket() > 1)
+    @precondition(lambda self: self.session.can("reorder vectors") and self._vectors_of_a_bucket() > 1)
     @rule(query=QUERY_NUMBERS)
     def reorder_vectors(self, query: int) -> None:
         self._do("reorder vectors", query)
 
     @covers("CMT-7", "CMT-8", "CMT-9", "CMT-11")
-    @precondition(lambda self: len(self.checked.jobs) < len(JOBS) and self._would_be_new("begin compaction"))
+    @precondition(lambda self: self._can_begin() and self._would_be_new("begin compaction"))
     @rule(full=st.booleans(), query=QUERY_NUMBERS)
     def begin_compaction(self, full: bool, query: int) -> None:
         self._do("begin compaction", query, job=self._idle_job(), full=full)
 
     @covers("CMT-10", "CMT-18", "CMT-20")
-    @precondition(
-        lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
-    )
+    @precondition(lambda self: self._can_begin())
     @rule(drawn=BATCHES, write_only=st.booleans(), query=QUERY_NUMBERS)
     def begin_write(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("begin write", query, drawn=drawn, job=self._idle_job(), write_only=write_only)
 
     @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-12", "CMT-14", "CMT-24", "CMT-25")
-    @precondition(lambda self: self.checked.jobs)
+    @precondition(lambda self: self.session.jobs)
     @rule(
         first=st.booleans(),
         end=st.sampled_from(("commit", "commit", "commit", "abandon")),
         query=QUERY_NUMBERS,
     )
     def end(self, first: bool, end: str, query: int) -> None:
-        self._do(end, query, job=(min if first else max)(self.checked.jobs))
+        self._do(end, query, job=(min if first else max)(self.session.jobs))
 
     @covers("CMT-7", "CMT-8", "CMT-9", "CMT-14")
-    @precondition(lambda self: len(self.checked.jobs) < len(JOBS))
+    @precondition(lambda self: self._can_begin())
     @rule(drawn=BATCHES, full=st.booleans(), query=QUERY_NUMBERS)
     def write_during_compaction(self, drawn: Drawn, full: bool, query: int) -> None:
-        """A compaction that a write, with its own compaction, comes between: a schedule that matters most."""
+        """A write, with its own compaction, commits while a compaction is staged: the most important schedule."""
         job = self._idle_job()
         self._do("begin compaction", job=job, full=full)
         self._do("write", drawn=drawn)
         self._do("commit", query, job=job)
 
     @covers("CMT-10", "CMT-14", "CMT-18", "CMT-24", "CMT-33")
-    @precondition(
-        lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
-    )
+    @precondition(lambda self: self._can_begin())
     @rule(drawn=BATCHES, between=BATCHES, write_only=st.booleans(), query=QUERY_NUMBERS)
     def write_during_write(self, drawn: Drawn, between: Drawn, write_only: bool, query: int) -> None:
-        """A write, its compaction planned with it, that another write comes between."""
+        """A write commits while another is staged, whose compaction was planned with it."""
         job = self._idle_job()
         self._do("begin write", drawn=drawn, job=job)
         self._do("write", drawn=between, write_only=write_only)
         self._do("commit", query, job=job)
 
     def _would_be_new(self, do: str, *, full: bool = False) -> bool:
-        """Whether something was written, or staged work committed, since the same was done: else nothing happens."""
-        for operation in reversed(self.checked.history.operations):
+        """Whether something was written or committed since the same was last done; if not, it would do nothing."""
+        for operation in reversed(self.session.history.operations):
             if operation.do in CHANGES:
                 break
             if (operation.do, operation.full) == (do, full):
                 return False
         return True
 
-    def _is_stored(self) -> bool:
-        return self.checked.main.table.directory is not None
+    def _can_begin(self) -> bool:
+        return self.session.can("begin write") and len(self.session.jobs) < len(JOBS)
+
+    def _has_vectors_enabled(self) -> bool:
+        return self.session.main.options.deletion_vectors
 
     def _vectors_of_a_bucket(self) -> int:
-        return max(Counter(bucket for bucket, _ in self.checked.main.latest.vectors).values(), default=0)
+        return max(Counter(bucket for bucket, _ in self.session.main.latest.vectors).values(), default=0)
 
     def _idle_job(self) -> str:
-        return next(job for job in JOBS if job not in self.checked.jobs)
+        return next(job for job in JOBS if job not in self.session.jobs)

@@ -1,4 +1,4 @@
-"""How much checking: by profile and by backend."""
+"""How many histories are drawn and how much is checked, by profile and by backend."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ SEED: Final = 20_260
 
 @dataclass(frozen=True)
 class Profile:
-    """How many histories of how many steps, and what is looked at after each step.
+    """How many histories of how many steps, and how much is checked after each step.
 
     ``reread_limit``: how many retained snapshots are read again per step, None for all.
-    ``refines``: whether each snapshot on disk is held against the oracle's mechanism.
-    ``reads_records``: whether the records of every new file are compared with its metadata.
-    ``seed``: None draws histories anew each time. ``shrinks``: whether a mismatch is made small first.
+    ``twin``: whether each history is also done on a table without deletion vectors.
+    ``refines``: whether each snapshot on disk must be a step of the oracle's mechanism.
+    ``seed``: None draws other histories each time. ``shrinks``: whether a mismatch is made small first.
     """
 
     name: str
     histories: int
     steps: int
     reread_limit: int | None = None
-    reads_records: bool = True
     twin: bool = True
     refines: bool = True
     seed: int | None = None

@@ -1,17 +1,15 @@
 """Run histories against a backend, from a test or from a command, and report what was found.
 
-Importable without pytest. A mismatch is an `AssertionError` of the checks or any error of the table;
-Hypothesis shrinks the history that led to it, and the report holds it as the text of a corpus file.
+Importable without pytest. A mismatch is a `CheckFailed`, or any error that the table raises. Hypothesis shrinks the
+history that led to it, and the report holds it as the text of a corpus file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
@@ -19,23 +17,23 @@ from hypothesis.stateful import run_state_machine_as_test
 from pktable_spec.interface import OpenTable
 
 from model_tests.backends.tables import BACKENDS
-from model_tests.histories.expectations import Stats, Watched
+from model_tests.histories.checks import CheckFailed, message_of
+from model_tests.histories.expectations import Stats
 from model_tests.histories.failures import Failure
 from model_tests.histories.history import History, Operation
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import PROFILES, Profile
-from model_tests.histories.session import Checked
-from model_tests.refinement import stored_vectors
 
 Progress = Callable[[Stats], None]
 
 
 @dataclass(frozen=True)
 class Report:
-    """The counts of a run, and the smallest falsifying history it found, as JSON text, with its message.
+    """The counts of a run, and the smallest falsifying history found, as JSON text, with its message.
 
-    ``check``: which check found it, see `check_of`. ``steps_to_mismatch``: operations done until it was first
-    found, over all histories, the one that showed it included.
+    ``check``, ``clauses``: the check that found it and the clauses it checks; None and empty if the table raised
+    another error. ``steps_to_mismatch``: operations done until it was first found, over all histories, the one that
+    showed it included.
     """
 
     backend: str
@@ -45,6 +43,7 @@ class Report:
     message: str | None = None
     falsifying_history: str | None = None
     check: str | None = None
+    clauses: tuple[str, ...] = ()
     steps_to_mismatch: int | None = None
 
     @property
@@ -53,24 +52,6 @@ class Report:
         if self.falsifying_history is None or self.message is None:
             return None
         return Failure(self.falsifying_history, self.backend, self.message, self.check)
-
-
-CHECKS: dict[CodeType, str] = {
-    check.__code__: name
-    for owner in (Watched, Checked, stored_vectors)
-    for name, check in vars(owner).items()
-    if hasattr(check, "clauses")
-}
-"""The functions that check and say which clauses, by their code."""
-
-
-def check_of(failure: BaseException) -> str | None:
-    """Return the name of the check that found ``failure``; None if it is none, but ended something by accident."""
-    frames = [frame.f_code for frame, _ in traceback.walk_tb(failure.__traceback__)]
-    checks = {code.co_filename for code in CHECKS}
-    if not isinstance(failure, AssertionError) or frames[-1].co_filename not in checks:
-        return None
-    return next((CHECKS[code] for code in reversed(frames) if code in CHECKS), None)
 
 
 def run_histories(
@@ -97,7 +78,7 @@ def _run(backend: str, profile: Profile, open_table: OpenTable, progress: Progre
     stats, seen = Stats(), _Seen()
 
     class Machine(TableMachine):
-        """The machine, telling of itself when it ends."""
+        """The machine, which remembers its failure and reports its progress."""
 
         def __init__(self) -> None:
             super().__init__(open_table, profile, stats)
@@ -107,7 +88,7 @@ def _run(backend: str, profile: Profile, open_table: OpenTable, progress: Progre
                 super().perform(operation)
             except Exception as failure:
                 seen.steps_to_mismatch = seen.steps_to_mismatch or stats.steps + 1
-                seen.failure, seen.history = failure, self.checked.history
+                seen.failure, seen.history = failure, self.session.history
                 raise
 
         def teardown(self) -> None:
@@ -121,17 +102,19 @@ def _run(backend: str, profile: Profile, open_table: OpenTable, progress: Progre
         with contextlib.redirect_stdout(io.StringIO()):
             run_state_machine_as_test(Machine, settings=_settings(profile))
     except Exception as raised:  # whatever a table raises is a mismatch, and the history says which
-        # Hypothesis ends with a run of the smallest failing history it found; should that one pass the second
-        # time, because file names decide, Hypothesis complains of it, and the failure that was seen is reported.
+        # Hypothesis ends with a run of the smallest failing history it found. If that one passes the second time,
+        # because file names decide, Hypothesis complains of it; then the failure that was seen is reported.
         failure = seen.failure or raised
+        found = failure if isinstance(failure, CheckFailed) else None
         return Report(
             backend,
             profile,
             stats,
             1,
-            f"{type(failure).__name__}: {failure}",
+            message_of(failure),
             seen.history.to_json() if seen.history is not None else None,
-            check_of(failure),
+            found.check if found else None,
+            found.clauses if found else (),
             seen.steps_to_mismatch,
         )
     return Report(backend, profile, stats, 0)
@@ -139,7 +122,7 @@ def _run(backend: str, profile: Profile, open_table: OpenTable, progress: Progre
 
 @dataclass
 class _Seen:
-    """The failure seen last, with its history, and how many steps had been done when one was seen first."""
+    """The failure seen last, with its history, and the number of steps done when the first one was seen."""
 
     failure: Exception | None = None
     history: History | None = None
@@ -147,10 +130,10 @@ class _Seen:
 
 
 class Independent(HypothesisProvider):
-    """Draws as Hypothesis does, each history on its own.
+    """Draws each history independently of those before it.
 
-    Hypothesis itself begins with small histories and follows each by up to five variations of it, so that of a
-    few dozen histories half had been seen, and most were short. Shrinking is Hypothesis's as ever.
+    Hypothesis itself begins with small histories and follows each by up to five variations of it. So half of a few
+    dozen histories had been seen before, and most were short. Shrinking is Hypothesis's own.
     """
 
 

@@ -1,27 +1,59 @@
-"""Run a history on a table and on its twin without deletion vectors, and check both after every step.
+"""Do a history on a table and on its twin without deletion vectors, and check both after every operation.
 
-The machine draws operations and the corpus reads them from files; both hand them to `Checked.do`.
+The machine draws operations and the corpus reads them from files; both give them to `Session.do`, which
+
+1. does the operation on the table and on the twin, with the checks of what that operation may change;
+2. compares all reads of both with the oracle's (`Expectations.reads_agree`);
+3. follows what is on disk as steps of the oracle's mechanism, where there is a disk (`Refinement`).
+
+Staged work is done on the table alone. The twin's rows are the same whenever it is compacted, so it need not wait.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pktable_spec.covers import covers
-from pktable_spec.interface import Change, OpenTable, Scalar
+from pktable_spec.interface import (
+    BucketId,
+    Change,
+    HasConcurrentWriters,
+    OpenTable,
+    Scalar,
+    StagesWork,
+    StoredOnDisk,
+    SuffersFaults,
+)
 from pktable_spec.model.mechanism import Mechanism
 
-from model_tests.histories.expectations import Layout, Stats, Watched
+from model_tests.histories.checks import check, fail
+from model_tests.histories.expectations import Expectations, Stats
 from model_tests.histories.history import Changes, History, Operation, row_kind, spelled_out
+from model_tests.histories.layout import ExpectedCompaction, Layout
 from model_tests.histories.profiles import Profile
+from model_tests.histories.refusals import Refusals, refusals
 from model_tests.refinement.check import Refinement
 
 DELETION_VECTORS = "deletion-vectors.enabled"
 
+NEEDS: Final[Mapping[str, type]] = {
+    "begin write": StagesWork,
+    "begin compaction": StagesWork,
+    "commit": StagesWork,
+    "abandon": StagesWork,
+    "concurrent writes": HasConcurrentWriters,
+    "enable vectors": SuffersFaults,
+    "damage vectors": SuffersFaults,
+    "reorder vectors": SuffersFaults,
+}
+"""The capability that an operation needs; the others need none."""
+
 
 @dataclass(frozen=True)
 class Job:
-    """Staged work: the ticket, and what it was begun with and on."""
+    """Staged work: its ticket, the snapshot it was begun on, and its arguments. ``changes``: empty for a compaction."""
 
     ticket: int
     base: Layout
@@ -30,8 +62,8 @@ class Job:
     full: bool = False
 
 
-class Checked:
-    """A history in the making: every operation is done, remembered and checked."""
+class Session:
+    """One history being done: its table, its twin, the work staged so far, and the operations done."""
 
     def __init__(
         self, open_table: OpenTable, history: History, profile: Profile, stats: Stats | None = None
@@ -40,72 +72,80 @@ class Checked:
         self.history = History(history.shape, history.options)
         self.jobs: dict[str, Job] = {}
         self._change_count = 0
-        self._watched = [
-            self._open(open_table, history, profile, deletion_vectors=wanted)
-            for wanted in ("true", "false")[: 2 if profile.twin else 1]
+        self.tables = [
+            self._open(open_table, history, profile, deletion_vectors=enabled)
+            for enabled in ("true", "false")[: 2 if profile.twin else 1]
         ]
-        self._refinements = [self._refinement(watched, profile) for watched in self._watched]
+        self._refinements = [self._refinement(expectations, profile) for expectations in self.tables]
+        self._missing = {do for do, need in NEEDS.items() if not isinstance(self.main.table, need)}
 
     def _open(
         self, open_table: OpenTable, history: History, profile: Profile, *, deletion_vectors: str
-    ) -> Watched:
+    ) -> Expectations:
         # A history may begin without deletion vectors and switch them on later.
-        wanted = "false" if deletion_vectors == "false" else history.options.get(DELETION_VECTORS, "true")
-        options = {**history.options, DELETION_VECTORS: wanted}
-        return Watched(
+        enabled = "false" if deletion_vectors == "false" else history.options.get(DELETION_VECTORS, "true")
+        options = {**history.options, DELETION_VECTORS: enabled}
+        return Expectations(
             open_table(history.shape, options),
             history.shape,
             options,
             stats=self.stats,
             reread_limit=profile.reread_limit,
-            reads_records=profile.reads_records,
         )
 
-    def _refinement(self, watched: Watched, profile: Profile) -> Refinement | None:
-        directory = watched.table.directory
-        wanted = directory is not None and profile.refines
-        return Refinement(directory, watched.options) if wanted and directory is not None else None
+    def _refinement(self, expectations: Expectations, profile: Profile) -> Refinement | None:
+        table = expectations.table
+        if profile.refines and isinstance(table, StoredOnDisk):
+            return Refinement(table.directory, expectations.options)
+        return None
 
     @property
-    def main(self) -> Watched:
-        return self._watched[0]
+    def main(self) -> Expectations:
+        return self.tables[0]
 
     @property
-    def twins(self) -> list[Watched]:
-        return self._watched[1:]
+    def twins(self) -> list[Expectations]:
+        return self.tables[1:]
+
+    def can(self, do: str) -> bool:
+        """Whether the table is capable of an operation."""
+        return do not in self._missing
 
     def close(self) -> None:
-        """Close the tables; for a failure to be kept, their files stay until then."""
-        for watched in self._watched:
-            watched.table.close()
+        """Close the tables. Their files stay until then, so that those of a failure can be looked at."""
+        for expectations in self.tables:
+            expectations.table.close()
 
-    @covers("TBL-4", "TBL-6", "MRG-4", "RD-4")
     def do(self, operation: Operation) -> None:
-        """Do one operation on both tables, and check all reads of both. Raises AssertionError."""
+        """Do one operation on both tables, and check all reads of both.
+
+        Raises CheckFailed, and whatever else a table raises.
+        """
         self.history.operations.append(operation)
         _ACTIONS[operation.do](self, operation)
-        for watched, refinement in zip(self._watched, self._refinements, strict=True):
-            watched.reads_agree(operation.query)
+        for expectations, refinement in zip(self.tables, self._refinements, strict=True):
+            expectations.reads_agree(operation.query)
             if refinement is not None:
-                beside = operation.do == "write beside"
-                self.stats.refined += refinement.follow(watched.latest.id, beside=beside)
+                concurrent = operation.do == "concurrent writes"
+                self.stats.refined += refinement.follow(expectations.latest.id, concurrent=concurrent)
+        self.stats.operations[operation.do] += 1
         self.stats.steps += 1
 
     # -------------------------------------------------------------- operations
 
     def _write(self, operation: Operation) -> None:
         changes = self._numbered(operation.changes)
-        for watched in self._watched:
-            watched.write(changes, write_only=operation.write_only)
+        for expectations in self.tables:
+            expectations.write(changes, write_only=operation.write_only)
 
-    def _write_beside(self, operation: Operation) -> None:
+    def _write_concurrently(self, operation: Operation) -> None:
         """Divide the changes between two writers, so that they have no key in common."""
         changes = self._numbered(operation.changes)
         last = self.shape.pick(changes[-1].row, self.shape.primary_key)
         second = tuple(one for one in changes if self.shape.pick(one.row, self.shape.primary_key) == last)
         first = tuple(one for one in changes if one not in second)
         if first:
-            self.main.write_beside(first, second)
+            self.main.write_concurrently(first, second)
         else:
             self.main.write(second, write_only=True)
         for twin in self.twins:
@@ -115,39 +155,49 @@ class Checked:
         self.main.damage_is_noticed(operation.bit)
 
     def _reorder_vectors(self, operation: Operation) -> None:
-        self.main.table.reorder_vectors()
+        table = self.main.table
+        assert isinstance(table, SuffersFaults)
+        table.reorder_vectors()
 
     def _enable_vectors(self, operation: Operation) -> None:
-        refinement = self._refinements[0]
-        if not self.main.options.deletion_vectors and self.main.table.directory is not None:
+        if not self.main.options.deletion_vectors:
             self.main.enable_vectors()
+            refinement = self._refinements[0]
             if refinement is not None:
                 refinement.mechanism = Mechanism(self.main.options)
 
     def _compact(self, operation: Operation) -> None:
-        for watched in self._watched:
-            watched.compact(full=operation.full)
+        for expectations in self.tables:
+            expectations.compact(full=operation.full)
 
     def _reopen(self, operation: Operation) -> None:
-        for watched in self._watched:
-            watched.table.reopen()
+        for expectations in self.tables:
+            expectations.table.reopen()
 
     def _begin_write(self, operation: Operation) -> None:
         changes = self._numbered(operation.changes)
-        ticket = self.main.table.begin_write(changes, write_only=operation.write_only)
+        ticket = self._staging.begin_write(changes, write_only=operation.write_only)
         self.jobs[operation.job] = Job(ticket, self.main.latest, changes, operation.write_only)
-        self._nothing_was_committed()
+        self.main.nothing_was_committed()
 
     def _begin_compaction(self, operation: Operation) -> None:
-        ticket = self.main.table.begin_compaction(full=operation.full)
+        ticket = self._staging.begin_compaction(full=operation.full)
         expected = self.main.expected_compactions(self.main.latest, full=operation.full)
-        assert (ticket is None) == (not expected), f"expected {expected}, begun {ticket is not None}"
+        self.compaction_begins(expected, begun=ticket is not None)
         if ticket is not None:
             self.jobs[operation.job] = Job(ticket, self.main.latest, full=operation.full)
-        self._nothing_was_committed()
-        # The twin reads the same whenever it is compacted, so it need not wait.
+        self.main.nothing_was_committed()
         for twin in self.twins:
             twin.compact(full=operation.full)
+
+    @check
+    @covers("CMP-3", "CMT-2")
+    def compaction_begins(self, expected: Mapping[BucketId, ExpectedCompaction], *, begun: bool) -> None:
+        """A compaction is staged exactly if there is something to do."""
+        if begun != bool(expected):
+            fail(
+                f"expected {dict(expected) or 'nothing to compact'}, and {'some' if begun else 'no'} work was begun"
+            )
 
     def _commit(self, operation: Operation) -> None:
         job = self.jobs.pop(operation.job, None)
@@ -156,50 +206,58 @@ class Checked:
         if job.changes:
             self._commit_write(job)
         else:
-            refused = self._commit_compaction(job)
-            assert operation.refused in (None, refused), f"commit of {operation.job}: refused is {refused}"
+            self._commit_compaction(job, operation)
 
-    @covers("CMT-2", "CMT-10", "CMT-18", "CMT-24", "CMT-33")
     def _commit_write(self, job: Job) -> None:
-        assert self.main.table.commit(job.ticket), "a write is never refused"
+        self.write_is_not_refused(self._staging.commit(job.ticket))
         self.main.written(job.changes, write_only=job.write_only, planned_on=job.base)
         for twin in self.twins:
             twin.write(job.changes, write_only=job.write_only)
 
-    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-14", "DV-6", "DV-7", "DV-8", "CMP-12")
-    def _commit_compaction(self, job: Job) -> bool:
-        """Commit, and check that it was refused where it must be, and only where it may be."""
-        main = self.main
-        before, expected = main.latest, main.expected_compactions(job.base, full=job.full)
-        between = main.layouts[main.layouts.index(job.base) + 1 :]
-        committed = main.table.commit(job.ticket)
-        new = main.new_snapshots()
-        if not committed:
-            assert not new, f"a refused compaction made {new}"
-            assert any(one.kind == "COMPACT" for one in between), "refused, though only writes came between"
-            self.stats.refused += 1
-            return True
-        inputs = {entry for one in expected.values() for entry in one.removed}
-        assert inputs <= before.entries(), f"committed, though inputs are gone: {inputs - before.entries()}"
-        for bucket in expected:
-            same = job.base.vectors_of(bucket) == before.vectors_of(bucket)
-            assert same, f"committed, though the vectors of {bucket} had changed"
-        main.compacted(new, job.base, full=job.full, among=set(expected))
-        return False
+    @check
+    @covers("CMT-2", "CMT-10", "CMT-18", "CMT-24", "CMT-33")
+    def write_is_not_refused(self, refused_by: str | None) -> None:
+        if refused_by is not None:
+            fail(f"a write was refused by {refused_by}")
 
-    @covers("CMT-12", "CMT-20", "CMT-25")
+    def _commit_compaction(self, job: Job, operation: Operation) -> None:
+        """Commit, and check that the table refused where it must, and only where it may."""
+        main = self.main
+        expected = main.expected_compactions(job.base, full=job.full)
+        answer = refusals(Mechanism(main.options), main.states, job.base, main.latest, expected)
+        refused_by = self._staging.commit(job.ticket)
+        self.refusal_agrees(answer, refused_by, operation)
+        if refused_by is None:
+            main.compacted(main.new_snapshots(), job.base, full=job.full, among=set(expected))
+        else:
+            main.nothing_was_committed()
+            self.stats.refused += 1
+
+    @check
+    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-11", "CMT-14", "DV-6", "DV-7", "DV-8", "CMP-12")
+    def refusal_agrees(self, answer: Refusals, refused_by: str | None, operation: Operation) -> None:
+        """A staged compaction is refused exactly if a clause forbids its commit, and by such a clause."""
+        problem = answer.problem_of(refused_by)
+        if problem is not None:
+            fail(problem)
+        stored = operation.refused
+        if stored is not None and stored not in (answer.must or {""}):
+            fail(f"the history expects refusal by {stored or 'no clause'}, the oracle by {set(answer.must)}")
+
     def _abandon(self, operation: Operation) -> None:
         job = self.jobs.pop(operation.job, None)
         if job is not None:
-            self.main.table.abandon(job.ticket)
-            self._nothing_was_committed()
+            self._staging.abandon(job.ticket)
+            self.main.nothing_was_committed()
 
     def _read(self, operation: Operation) -> None:
-        """Reads follow every operation; this one does nothing else."""
+        """Do nothing: reads follow every operation."""
 
-    def _nothing_was_committed(self) -> None:
-        new = self.main.new_snapshots()
-        assert not new, f"staged work made {new}"
+    @property
+    def _staging(self) -> StagesWork:
+        table = self.main.table
+        assert isinstance(table, StagesWork)
+        return table
 
     def _numbered(self, changes: Changes) -> tuple[Change, ...]:
         numbered = []
@@ -210,31 +268,33 @@ class Checked:
         return tuple(numbered)
 
 
-_ACTIONS = {
-    "write": Checked._write,
-    "write beside": Checked._write_beside,
-    "damage vectors": Checked._damage_vectors,
-    "reorder vectors": Checked._reorder_vectors,
-    "enable vectors": Checked._enable_vectors,
-    "compact": Checked._compact,
-    "reopen": Checked._reopen,
-    "begin write": Checked._begin_write,
-    "begin compaction": Checked._begin_compaction,
-    "commit": Checked._commit,
-    "abandon": Checked._abandon,
-    "read": Checked._read,
+_ACTIONS: Final[Mapping[str, Callable[[Session, Operation], None]]] = {
+    "write": Session._write,
+    "concurrent writes": Session._write_concurrently,
+    "damage vectors": Session._damage_vectors,
+    "reorder vectors": Session._reorder_vectors,
+    "enable vectors": Session._enable_vectors,
+    "compact": Session._compact,
+    "reopen": Session._reopen,
+    "begin write": Session._begin_write,
+    "begin compaction": Session._begin_compaction,
+    "commit": Session._commit,
+    "abandon": Session._abandon,
+    "read": Session._read,
 }
 
 
 def replay(history: History, open_table: OpenTable, profile: Profile, stats: Stats | None = None) -> Stats:
-    """Do a stored history on a new table, checking every step; return what was compared."""
-    checked = Checked(open_table, history, profile, stats)
+    """Do a stored history on a new table, checking every step; return what was compared.
+
+    Operations that the table is not capable of are left out. Raises CheckFailed, and whatever else a table raises.
+    """
+    session = Session(open_table, history, profile, stats)
     try:
         for operation in history.operations:
-            if operation.do == "begin write" and not checked.main.table.can_stage_writes:
-                break
-            checked.do(operation)
+            if session.can(operation.do):
+                session.do(operation)
     finally:
-        checked.close()
-    checked.stats.histories += 1
-    return checked.stats
+        session.close()
+    session.stats.histories += 1
+    return session.stats

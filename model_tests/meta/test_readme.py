@@ -1,4 +1,4 @@
-"""The README's Python is run as it stands, on the local runner."""
+"""The Python of the READMEs is run as it stands."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pktable.cli import run
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+WITH_PYTHON = ("README.md", "spec/README.md")
 
 
-BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
+def blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
 
 
 def ran(block: str, names: dict[str, object]) -> tuple[list[str], list[str]]:
@@ -22,16 +24,19 @@ def ran(block: str, names: dict[str, object]) -> tuple[list[str], list[str]]:
     expected = re.findall(r"^ *print\(.*\) +# (.*)$", block, re.M)
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, "a README", "exec"), names)
     return output.getvalue().splitlines(), expected
 
 
-def test_the_python_of_the_readme_prints_what_its_comments_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", WITH_PYTHON)
+def test_the_python_of_a_readme_prints_what_its_comments_say(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}  # nothing is imported for the first block
-    for block in BLOCKS:
+    found = blocks((ROOT / page).read_text("utf-8"))
+    assert len(found) > 1
+    for block in found:
         printed, expected = ran(block, names)
         assert printed == expected
         assert expected

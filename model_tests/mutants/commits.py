@@ -12,13 +12,14 @@ from unittest import mock
 from pktable import staging
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit, rules
-from pktable.catalog.changes import Append, CommitId
+from pktable.catalog.changes import Append, CommitId, Conflicts
 from pktable.catalog.manifests import Manifests
+from pktable.catalog.rules import Conflict
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE
 from pktable.lsm.vectors import VectorMaintainer
 
-from model_tests.mutants.registry import NOT_ABSORBED, READ, Mutant, instead, patched
+from model_tests.mutants.registry import LEVEL_ZERO_LEFT, READ, Mutant, instead, patched
 
 _committing = local()
 
@@ -132,6 +133,22 @@ def _only_what_is_left(checked: Any) -> Any:
     return ((clause, compared),)
 
 
+def _refused_unless_latest(commit_as_planned: Any) -> Any:
+    """Compare nothing but the snapshot: a compaction is refused if any other was committed since it was planned."""
+
+    def committed(self: staging.StagedCompaction, commit_id: CommitId) -> Conflicts:
+        latest = self.stager.committer.latest().id
+        if latest == self.base.id:
+            found: Conflicts = commit_as_planned(self, commit_id)
+            return found
+        what = f"snapshot {latest} is newer than {self.base.id}, on which this was planned"
+        refused = {change.place.id: Conflict("CMT-7", what) for change in self.changes}
+        self.discard()
+        return refused
+
+    return committed
+
+
 MUTANTS = (
     Mutant(
         "M03",
@@ -175,7 +192,7 @@ MUTANTS = (
         "M12",
         "a compaction commits though the vectors it was planned on have changed",
         patched((rules, "COMPACTION_RULES", _without_rules("CMT-8"))),
-        f"_commit_compaction: committed, though the vectors|vectors_only_grow: .* lost marks|{READ}",
+        "refusal_agrees: committed, though it breaks CMT-8",
         ("CMT-8",),
         bugs=("paimon#6303", "delta#7163", "delta#3982", "iceberg#15966"),
     ),
@@ -198,15 +215,21 @@ MUTANTS = (
             (commit, "applied", _of_what_is_live),
             (Manifests, "fold", _folded_as_it_comes),
         ),
-        "_commit_compaction: (committed, though|a file is live at one level)|vectors_are_well_formed: "
-        "|vectors_only_grow: |levels_are_runs: ",
+        "refusal_agrees: committed, though it breaks ",
         ("CMT-7", "CMT-8", "CMT-9", "CMT-11"),
     ),
     Mutant(
         "C17",
         "the numbers of rows replaced within a write are taken for free, though its compaction is planned",
         patched((rules, "APPEND_RULES", _only_what_is_left)),
-        f"{NOT_ABSORBED}|{READ}|newer_runs_hold_newer_records: ",
+        f"{LEVEL_ZERO_LEFT}|{READ}|newer_runs_hold_newer_records: ",
         ("CMT-18", "CMT-10"),
+    ),
+    Mutant(
+        "O1",
+        "a compaction is refused whenever another snapshot came between",
+        patched((staging.StagedCompaction, "commit_as_planned", _refused_unless_latest)),
+        "refusal_agrees: refused by CMT-7, though it breaks no clause",
+        ("CMT-7", "CMT-14"),
     ),
 )

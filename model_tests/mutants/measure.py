@@ -1,7 +1,9 @@
-"""Measure mutants: how many steps drawn histories take to kill each, what a small kill looks like, and on Spark.
+"""Measure mutants: the number of steps that drawn histories take to kill each, the smallest kill, and Spark.
 
-A seed draws histories until a check fails or its budget is spent; its steps are all operations done until then.
-The same seeds draw for every mutant, and for the clean build, which must get through all of its budget.
+1. Each seed draws histories until a check fails or its budget is spent; its steps are all operations done until then.
+   The same seeds draw for every mutant and for the clean build, which must get through all of its budget.
+2. The shortest killing history of a mutant is made small (`shrunk`).
+3. It is replayed on the local runner and, where the mutant has a form there, on Spark.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ MEMORY: Final = "/dev/shm"
 
 @dataclass(frozen=True)
 class Run:
-    """What one seed came to. ``steps``: to the kill, or all that were done. ``mutant``: None is the clean build."""
+    """The result of one seed. ``steps``: to the kill, or all that were done. ``mutant``: None is the clean build."""
 
     mutant: str | None
     seed: int
@@ -50,7 +52,7 @@ class Run:
 
 @dataclass
 class Score:
-    """What is known of one mutant. ``spark``: what its history ended with there, None if it was not replayed."""
+    """The results of one mutant. ``local``, ``spark``: how its history ended there, None if it was not replayed."""
 
     mutant: Mutant
     runs: list[Run] = field(default_factory=list)
@@ -73,15 +75,15 @@ class Score:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it as a measure of the harness, None if nothing."""
+        """Why the mutant does not measure the harness, None if it does."""
         wrong = next((run for run in self.runs if run.kill is not None and not run.kill.meant), None)
         if wrong is not None and wrong.kill is not None:
-            return f"seed {wrong.seed} ended by accident, {wrong.kill.check}: {wrong.kill.message}"
+            return f"seed {wrong.seed} ended by accident: {wrong.kill.message}"
         if self.runs and self.median_steps is None:
             return f"survived {len(self.runs) - len(self.kills)} of {len(self.runs)} seeds"
         for where, kill in (("here", self.local), ("on Spark", self.spark)):
             if kill is not None and not kill.meant:
-                return f"its history, {where}: {kill.check}: {kill.message}"
+                return f"its history, {where}: {kill.message}"
         return None
 
 

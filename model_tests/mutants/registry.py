@@ -1,7 +1,8 @@
-"""A mutant: a bug that some table format has had, to be put into `pktable` for as long as a context lasts.
+"""A mutant: a bug that some table format has had, put into `pktable` while a context lasts.
 
-Nothing of it is in the package; a mutant patches the kernel, the catalog or the readers from outside. It says
-which check must find it: an exception out of `pktable`, or another check, is an accident and no kill.
+Nothing of it is in the package: a mutant replaces a public function or method of the kernel, the catalog or the
+readers from outside. It says which check must find it. An error that `pktable` raises, or another check, is an accident
+and no kill.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 from unittest import mock
 
-from model_tests.histories.run import check_of
+from model_tests.histories.checks import CheckFailed, message_of
 
 SAME_CODE: Final = "the same code"
 IN_THE_PLAN: Final = "Spark's plan, changed alike"
 
-READ: Final = r"reads_agree: (fresh )?read of snapshot|query_agrees: "
+READ: Final = "reads_agree: |query_agrees: "
 """A read that returned other rows than the oracle's."""
 
-NOT_PICKED: Final = r"compaction_took_the_pick: (inputs|output level)|\w+: (nothing was compacted|expected )"
-NOT_ABSORBED: Final = r"\w+: (level 0 is left|compaction leaves no level-0 run)"
+NOT_PICKED: Final = "compaction_took_the_pick: (inputs|output level)|compacted: |compaction_begins: "
+LEVEL_ZERO_LEFT: Final = "level_zero_is_compacted: "
 """A compaction that did not take what the strategy picks, or left level 0 behind."""
 
 REPOSITORIES: Final[Mapping[str, str]] = {
@@ -42,11 +43,11 @@ REPOSITORIES: Final[Mapping[str, str]] = {
 class Mutant:
     """A fault. ``inject`` gives the context it lives in.
 
-    ``id``: M.. and S.. are those of the catalogue of historic bugs, C.. those of consistency counterexamples;
-    a letter tells two forms of one bug apart. ``bugs``: where it was seen, as repository#number. ``clauses``:
-    those it breaks. ``found_by``: check and message that must find it, a pattern for `kill`. ``spark``: where
-    it lives when Spark runs the table. ``local_only``: why it is not replayed on Spark, None where it is.
-    ``twin``: whether only the twin table, without deletion vectors, can show it.
+    ``id``: M.. and S.. are those of the catalogue of historic bugs, C.. those of consistency counterexamples, O.. are
+    refusals of what is right; a last letter tells two forms of one bug apart. ``bugs``: where it was seen, as
+    repository#number. ``clauses``: those it breaks. ``found_by``: a pattern for the start of the check's name and
+    message that must find it. ``spark``: where it lives when Spark runs the table. ``local_only``: why it is not
+    replayed on Spark, None where it is. ``twin``: whether only the twin table, without deletion vectors, can show it.
     """
 
     id: str
@@ -60,24 +61,23 @@ class Mutant:
     twin: bool = False
 
     def kill(self, failure: BaseException) -> Kill:
-        """Judge what a history under this mutant ended with."""
-        return self.judge(check_of(failure), f"{type(failure).__name__}: {failure}")
+        """Judge the failure that a history under this mutant ended with."""
+        return self.judge(failure.check if isinstance(failure, CheckFailed) else None, message_of(failure))
 
     def judge(self, check: str | None, message: str) -> Kill:
-        """Judge a failure by the check that found it, None for an accident, and its message."""
-        told = f"{check}: {message.removeprefix('AssertionError: ')}"
-        return Kill(check, message, meant=check is not None and bool(re.match(self.found_by, told)))
+        """Judge a failure by the check that found it (None: an accident) and its message."""
+        return Kill(check, message, meant=check is not None and bool(re.match(self.found_by, message)))
 
     @property
     def links(self) -> list[str]:
-        """Where the bugs are told."""
+        """The issues of the bugs."""
         split = (bug.partition("#") for bug in self.bugs)
         return [f"https://github.com/{REPOSITORIES[name]}/issues/{number}" for name, _, number in split]
 
 
 @dataclass(frozen=True)
 class Kill:
-    """What ended a history: the check (None: none of ours), its message, and whether it was the one meant."""
+    """How a history ended: the check that failed (None: an accident), its message, whether it is the one meant."""
 
     check: str | None
     message: str

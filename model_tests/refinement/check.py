@@ -1,14 +1,14 @@
-"""Every snapshot of a table on disk is a step of the oracle's mechanism.
+"""Check that every snapshot of a table on disk is a step of the oracle's mechanism.
 
-What a write adds must be a level-0 file numbered above all others; what a compaction changes must be, record
-by record and mark by mark, what the mechanism does for one of the allowed picks. Sizes decide which pick, and
-where outputs are cut into files: both are left to the table.
+A write must add one run at level 0, numbered above all others. A compaction must change, record by record and
+position by position, what the mechanism changes for one of the allowed picks. Sizes decide which pick, and where
+outputs are cut into files: both are left to the table.
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pktable_spec.covers import covers
@@ -18,6 +18,7 @@ from pktable_spec.model.mechanism import Mechanism, Plan, State
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
 
+from model_tests.histories.checks import check, fail
 from model_tests.refinement.disk_state import Abstraction, Bucket, Directory
 
 
@@ -28,63 +29,67 @@ class Refinement:
         self.abstraction = Abstraction(Directory(path))
         self.mechanism = Mechanism(options)
 
-    @covers(
-        "CMT-2",
-        "CMT-21",
-        "CMP-9",
-        "CMP-12",
-        "CMP-13",
-        "CMP-14",
-        "CMP-23",
-        "CMP-24",
-        "DV-6",
-        "DV-7",
-        "DV-8",
-        "DV-10",
-        "DV-17",
-        "META-2",
-        "META-3",
-    )
-    def follow(self, latest: int, *, beside: bool = False) -> int:
+    def follow(self, latest: int, *, concurrent: bool = False) -> int:
         """Check the snapshots up to ``latest`` that were not checked yet; return how many.
 
-        ``beside``: they were written by writers that do not look at each other's numbers.
-        Raises AssertionError for a snapshot that is no step of the mechanism.
+        ``concurrent``: they were written by writers that do not look at each other's numbers.
+        Raises CheckFailed for a snapshot that is no step of the mechanism.
         """
         done = 0
         while self.abstraction.snapshots < latest:
             changed = self.abstraction.follow()
-            snapshot = self.abstraction.snapshots
-            kind = self.abstraction.directory.kind(snapshot)
-            assert changed, f"snapshot {snapshot} changes nothing"
-            for bucket, (before, after) in changed.items():
-                if kind == APPEND:
-                    self._is_write(before, after, numbered=not beside)
-                else:
-                    assert kind == COMPACT, kind
-                    self._is_compaction(bucket, before, after)
+            kind = self.abstraction.directory.kind(self.abstraction.snapshots)
+            self.snapshot_is_a_step(kind, changed, concurrent=concurrent)
             done += 1
         return done
 
-    def _is_write(self, before: State, after: State, *, numbered: bool) -> None:
+    @check
+    @covers("CMT-2", "CMT-21", "META-2", "META-3")
+    def snapshot_is_a_step(
+        self, kind: str, changed: Mapping[Bucket, tuple[State, State]], *, concurrent: bool
+    ) -> None:
+        """Check that a snapshot is a write, or a compaction, of the buckets that it changed."""
+        if not changed:
+            fail(f"snapshot {self.abstraction.snapshots} changes nothing")
+        if kind not in (APPEND, COMPACT):
+            fail(f"snapshot {self.abstraction.snapshots} is neither APPEND nor COMPACT, but {kind}")
+        for bucket, (before, after) in changed.items():
+            if kind == APPEND:
+                self.write_is_a_step(before, after, numbered=not concurrent)
+            else:
+                self.compaction_is_a_step(bucket, before, after)
+
+    @check
+    @covers("CMT-2", "LSM-1", "LSM-2", "LSM-5", "DV-14")
+    def write_is_a_step(self, before: State, after: State, *, numbered: bool) -> None:
+        """Check that one sorted run was added at level 0. ``numbered``: above all that was live."""
         new = after.live - before.live
-        assert before.live <= after.live, f"a write removes {before.live - after.live}"
-        assert after.vectors == before.vectors, "a write changes no vector"
-        assert all(level == 0 for _, level in new), f"a write goes to level 0, found {new}"
+        if not before.live <= after.live:
+            fail(f"a write removed {before.live - after.live}")
+        if after.vectors != before.vectors:
+            fail(f"a write changed vectors: {before.vectors ^ after.vectors}")
+        if any(level > 0 for _, level in new):
+            fail(f"a write goes to level 0, found {new}")
         # One sorted run, cut into files where they reach their size: the keys of a file need not be
         # numbered above those of the file before.
         run = sorted((after.files[file] for file, _ in new), key=lambda data: data.min_key)
         keys = [record.key for data in run for record in data.records]
-        assert keys == sorted(set(keys)), f"keys ascend, each once: {keys}"
+        if keys != sorted(set(keys)):
+            fail(f"keys ascend in a run, each once; found {keys}")
         next_sequence = self.mechanism.next_sequence(before)
         for data in run:
-            assert data.min_sequence >= next_sequence or not numbered, (
-                f"{data} is not numbered from {next_sequence}"
-            )
+            if numbered and data.min_sequence < next_sequence:
+                fail(f"sequence numbers start at {next_sequence}, found {data}")
         numbers = [record.sequence for data in run for record in data.records]
-        assert len(numbers) == len(set(numbers)), f"numbers are given once: {numbers}"
+        if len(numbers) != len(set(numbers)):
+            fail(f"sequence numbers are given once, found {numbers}")
 
-    def _is_compaction(self, bucket: Bucket, before: State, after: State) -> None:
+    @check
+    @covers(
+        "CMP-9", "CMP-12", "CMP-13", "CMP-14", "CMP-23", "CMP-24", "DV-6", "DV-7", "DV-8", "DV-10", "DV-17"
+    )
+    def compaction_is_a_step(self, bucket: Bucket, before: State, after: State) -> None:
+        """Check that the mechanism does the same for one of the picks it allows, planned on some state so far."""
         removed, created = before.live - after.live, after.live - before.live
         rewritten = {file for file, _ in removed} - {file for file, _ in created}
         found = _effect(before, after)
@@ -97,14 +102,12 @@ class Refinement:
                     allowed.append(_effect(before, committed))
                     if allowed[-1] == found:
                         return
-        raise AssertionError(
-            f"no step of the mechanism: {removed} gave {reprlib.repr(found)}, allowed is {reprlib.repr(allowed)}"
-        )
+        fail(f"{removed} became {reprlib.repr(found)}, allowed is {reprlib.repr(allowed)}")
 
     def _bases(self, states: Sequence[State]) -> Iterator[State]:
-        """Yield what a compaction may have been planned on: each state up to the last, to which it is committed.
+        """Yield the states a compaction may have been planned on: each up to the last, on which it is committed.
 
-        A write plans its own on what it is about to make of an earlier state, if no other write comes between.
+        A write plans its own on the state that it is about to make, if no other write comes between.
         Clauses: CMP-17, CMT-33.
         """
         yield from reversed(states)
@@ -118,7 +121,7 @@ class Refinement:
                 yield base._replace(files=last.files, live=base.live | (last.live - before.live))
 
     def _plans(self, base: State, removed: frozenset[LiveFile], rewritten: set[FileId]) -> Iterator[Plan]:
-        """Yield what the allowed compactions of ``base`` do that take away ``removed``, some of it ``rewritten``."""
+        """Yield the plans of the allowed compactions of ``base`` that remove ``removed``, some of it ``rewritten``."""
         runs = self.mechanism.runs(base)
         full = picks.full_pick(runs, self.mechanism.options)
         for pick in [*picks.allowed_picks(runs, self.mechanism.options), *([full] if full else [])]:
@@ -129,7 +132,7 @@ class Refinement:
 
 
 def _effect(before: State, after: State) -> tuple[object, ...]:
-    """Return what a compaction made: files at another level, per level the new records in order, vectors."""
+    """Return the result of a compaction: files at another level, new records per level in order, vectors."""
     created = after.live - before.live
     moved = frozenset(entry for entry in created if entry[0] < len(before.files))
     records: dict[int, list[Record]] = {}

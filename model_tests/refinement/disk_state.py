@@ -1,8 +1,8 @@
-"""From a table directory on disk to the states of the specification.
+"""Read a table directory as states of the oracle.
 
-Reads what is stored with general libraries (JSON, Avro, Parquet, roaring bitmaps) and nothing of ours, so that a
-codec of ours that reads its own mistakes back is noticed. A state is the oracle's: files by number, in
-the order in which they first appear, live files at their levels, vectors, and how often the bucket changed.
+Reads the files with general libraries (JSON, Avro, Parquet, roaring bitmaps) and no code of ours, so that a codec that
+reads its own mistakes back is noticed. A state is the oracle's: files by number, in the order in which they first
+appear, live files at their levels, vectors, and how often the bucket changed.
 
 Clauses: DVF-1, DVF-2, DVF-3, DVF-9, META-2, META-3, META-7, META-9.
 """
@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow.parquet as pq
+from pktable_spec.covers import covers
 from pktable_spec.interface import StoredRecord
 from pktable_spec.model.levels import DataFile, FileId
 from pktable_spec.model.mechanism import State
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from pyroaring import BitMap, BitMap64
+
+from model_tests.histories.checks import check, fail
 
 MAGIC_32, MAGIC_64 = 1581511376, 1681511377
 
@@ -43,7 +46,7 @@ class StoredFile(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """One bucket at one snapshot: its live files by name, and the positions marked in them."""
+    """One bucket at one snapshot: its live files by name, and the positions deleted in them."""
 
     files: Mapping[str, StoredFile]
     vectors: Mapping[str, frozenset[int]]
@@ -59,14 +62,14 @@ class Directory:
         self._manifests: dict[str, list[dict[str, Any]]] = {}
 
     def kind(self, snapshot: int) -> str:
-        """Return what made a snapshot: APPEND or COMPACT."""
+        """Return the kind of a snapshot: APPEND or COMPACT."""
         return str(self._snapshot(snapshot)["commitKind"])
 
     def buckets(self, snapshot: int) -> dict[Bucket, Stored]:
         """Return every bucket that has something at a snapshot."""
-        said = self._snapshot(snapshot)
+        found = self._snapshot(snapshot)
         live: dict[Bucket, dict[tuple[str, int], dict[str, Any]]] = {}
-        for name in (said["baseManifestList"], said["deltaManifestList"]):
+        for name in (found["baseManifestList"], found["deltaManifestList"]):
             for listed in self._avro(name):
                 for entry in self._avro(listed["_FILE_NAME"]):
                     entries = live.setdefault((entry["_PARTITION"], entry["_BUCKET"]), {})
@@ -76,7 +79,7 @@ class Directory:
                     else:
                         del entries[identity]
         vectors: dict[Bucket, dict[str, frozenset[int]]] = {}
-        for entry in self._avro(said["indexManifest"]) if said.get("indexManifest") else ():
+        for entry in self._avro(found["indexManifest"]) if found.get("indexManifest") else ():
             if entry["_INDEX_TYPE"] == "DELETION_VECTORS":
                 vectors[entry["_PARTITION"], entry["_BUCKET"]] = dict(self._vectors(entry))
         return {
@@ -89,8 +92,9 @@ class Directory:
         }
 
     def _snapshot(self, snapshot: int) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self._path / f"snapshot/snapshot-{snapshot}").read_bytes())
-        return found
+        snapshot_file = self._path / f"snapshot/snapshot-{snapshot}"
+        fields: dict[str, Any] = json.loads(snapshot_file.read_bytes())
+        return fields
 
     def _avro(self, name: str) -> list[dict[str, Any]]:
         if name not in self._manifests:
@@ -141,7 +145,7 @@ class Abstraction:
     snapshots: int = 0
 
     def follow(self) -> dict[Bucket, tuple[State, State]]:
-        """Take in the next snapshot; return (before, after) of each bucket it changed."""
+        """Take in the next snapshot; return (before, after) of each bucket it changed. Raises CheckFailed."""
         self.snapshots += 1
         found = self.directory.buckets(self.snapshots)
         changed = {}
@@ -162,12 +166,19 @@ class Abstraction:
         for file in sorted(new, key=lambda f: (f.level, f.age if f.level == 0 else f.records[0].key)):
             numbers[file.name] = len(files)
             files.append(DataFile(file.records, file.level))
-        unknown = stored.vectors.keys() - numbers.keys()
-        assert not unknown, f"vectors name what was never a file of the bucket: {sorted(unknown)}"
+        self.vectors_name_files(stored.vectors.keys() - numbers.keys())
         return State(
             files=tuple(files),
             live=frozenset((numbers[file.name], file.level) for file in stored.files.values()),
             vectors=frozenset(
-                (numbers[name], at) for name, marked in stored.vectors.items() for at in marked
+                (numbers[name], position)
+                for name, positions in stored.vectors.items()
+                for position in positions
             ),
         )
+
+    @check
+    @covers("DV-4")
+    def vectors_name_files(self, unknown: Collection[str]) -> None:
+        if unknown:
+            fail(f"vectors name files that the bucket never had: {sorted(unknown)}")

@@ -1,10 +1,11 @@
-"""Tables of every backend at work, noted as traces for TLC."""
+"""Let tables of every backend work at random, and record traces of them for TLC."""
 
 from __future__ import annotations
 
 from random import Random
+from typing import Protocol
 
-from pktable_spec.interface import Change, TableUnderTest
+from pktable_spec.interface import Change, StagesWork, TableUnderTest
 from pktable_spec.vocabulary import RowKind
 
 from model_tests.backends.tables import BACKENDS
@@ -20,6 +21,10 @@ TABLE_OPTIONS = {
 }
 
 
+class StagingTable(TableUnderTest, StagesWork, Protocol):
+    """A table that can be held between staging and commit, and whose records can be seen."""
+
+
 def changes(random: Random, number: int) -> list[Change]:
     kinds = (RowKind.INSERT, RowKind.DELETE)
     return [
@@ -28,8 +33,8 @@ def changes(random: Random, number: int) -> list[Change]:
     ]
 
 
-def worked_on(table: TableUnderTest, random: Random, steps: int, bucket_count: int = 1) -> Recorder:
-    """Do random things to a table, staged and at once, and note them."""
+def worked_on(table: StagingTable, random: Random, steps: int, bucket_count: int = 1) -> Recorder:
+    """Do random operations on a table, staged and not, and record them."""
     recorder = Recorder(table, SHAPE, bucket_count)
     tickets: dict[str, int] = {}
     for number in range(steps):
@@ -38,7 +43,7 @@ def worked_on(table: TableUnderTest, random: Random, steps: int, bucket_count: i
         )
         if job in tickets:
             ticket, abandoned = tickets.pop(job), random.random() < 0.2
-            committed = not abandoned and table.commit(ticket)
+            committed = not abandoned and table.commit(ticket) is None
             if abandoned:
                 table.abandon(ticket)
             recorder.ended(job, committed=committed, abandoned=abandoned)
@@ -60,11 +65,12 @@ def worked_on(table: TableUnderTest, random: Random, steps: int, bucket_count: i
 
 
 def traces_of(backend: str, tables: int, steps: int) -> list[Trace]:
-    """Return what so many tables of a backend did in so many random steps each."""
+    """Return the traces of so many tables of a backend, with so many random steps each."""
     traces = []
     with BACKENDS[backend]() as open_table:
         for seed in range(tables):
             table = open_table(SHAPE, TABLE_OPTIONS)
+            assert isinstance(table, StagesWork)
             traces.append(worked_on(table, Random(seed), steps).trace(TABLE_OPTIONS))
             table.close()
     return traces

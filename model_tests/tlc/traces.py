@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pktable_spec.errors import InvalidRequestError
-from pktable_spec.interface import BucketId, Key, Row, Shape, StoredRecord, TableUnderTest
+from pktable_spec.interface import BucketId, Key, Row, Shape, ShowsRecords, StoredRecord, TableUnderTest
 from pktable_spec.model.buckets import bucket_of
 from pktable_spec.model.graph import plans
 from pktable_spec.model.levels import KeyedChange
@@ -227,6 +227,10 @@ def _first_key(file: SeenFile) -> Key:
 # ------------------------------------------------------------------ from a table
 
 
+class RecordedTable(TableUnderTest, ShowsRecords, Protocol):
+    """A table whose records can be seen."""
+
+
 class Recorder:
     """Notes the events of one bucket of a table, while someone else works on the table.
 
@@ -235,7 +239,7 @@ class Recorder:
     """
 
     def __init__(
-        self, table: TableUnderTest, shape: Shape, bucket_count: int = 1, bucket: BucketId = ((), 0)
+        self, table: RecordedTable, shape: Shape, bucket_count: int = 1, bucket: BucketId = ((), 0)
     ) -> None:
         self.table, self.shape, self.bucket_count, self.bucket = table, shape, bucket_count, bucket
         self.events: list[Event] = []

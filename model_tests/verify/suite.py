@@ -33,7 +33,7 @@ from model_tests.damage import fuzz
 from model_tests.histories.expectations import Stats
 from model_tests.histories.failures import Failure, kept
 from model_tests.histories.profiles import PROFILES, Profile
-from model_tests.histories.run import check_of, run_histories
+from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay as replay_history
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import replayed, stored_history
@@ -135,11 +135,11 @@ def stored_histories(show: Reporter) -> Result:
             history = corpus.load(name)
             try:
                 replay_history(history, open_table, CORPUS, stats)
-            except Exception as failure:  # whatever a table raises is a mismatch
+            except Exception as error:  # whatever a table raises is a mismatch
                 mismatches += 1
-                message = f"{type(failure).__name__}: {failure}"
-                show.say(f"{what}: {name}: {message}")
-                show.say(kept(Failure(history.to_json(), "spark", message, check_of(failure))))
+                failure = Failure.of(history, "spark", error)
+                show.say(f"{what}: {name}: {failure.message}")
+                show.say(kept(failure))
             show(what, done, len(names))
     return counted(what, stats, mismatches)
 

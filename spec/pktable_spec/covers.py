@@ -9,10 +9,13 @@ Check = TypeVar("Check", bound=Callable[..., object])
 
 
 def covers(*clauses: str) -> Callable[[Check], Check]:
-    """Return a decorator that records the clauses a test, a rule or an invariant checks. See `pktable_spec.trace`."""
+    """Return a decorator that records the clauses a test, a rule or an invariant checks. See `pktable_spec.trace`.
+
+    The clauses of several such decorators add up.
+    """
 
     def mark(check: Check) -> Check:
-        check.__dict__["clauses"] = clauses
+        check.__dict__["clauses"] = (*clauses, *check.__dict__.get("clauses", ()))
         return check
 
     return mark

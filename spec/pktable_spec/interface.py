@@ -1,11 +1,9 @@
 """The interface by which the tests drive a table: the oracle, the local runner and the Spark runner implement it.
 
-A `TableUnderTest`
+A `TableUnderTest` does what users do (write, compact, read, reopen) and shows the result (snapshots, files, vectors).
 
-* does what users do: write, compact, read, reopen;
-* shows the result: snapshots, files, vectors, records;
-* stages work: `begin_write` and `begin_compaction` write all files and make nothing visible, `commit` makes the staged
-  work visible or refuses it, and `abandon` drops it as a crash would.
+The other protocols are capabilities, which an implementation may have in addition. The tests do only the operations
+that the table under test is capable of: staged work, concurrent writers, faults of what is stored.
 
 All arguments and results are plain values, so that the results of two implementations can be compared by ``==``.
 """
@@ -16,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from pktable_spec.vocabulary import RowKind
 
@@ -166,17 +164,10 @@ class StoredRecord(NamedTuple):
 
 
 class TableUnderTest(Protocol):
-    """A primary-key table that can be written, compacted, read at every snapshot, and inspected."""
+    """A primary-key table that can be written, compacted, read at every snapshot, and inspected.
 
-    @property
-    def directory(self) -> Path | None:
-        """The table directory; None for a table in memory."""
-        ...
-
-    @property
-    def can_stage_writes(self) -> bool:
-        """Whether `begin_write` works; `begin_compaction` always does."""
-        ...
+    An implementation needs these eight methods and a way to create a table, `OpenTable`.
+    """
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
         """Commit ``changes``, later ones win; unless ``write_only``, then compact the buckets they touch."""
@@ -192,12 +183,8 @@ class TableUnderTest(Protocol):
         """Return the rows of a snapshot, the latest one for None, in any order.
 
         A default read of a table with deletion vectors skips level 0; a ``fresh`` read merges it. Without deletion
-        vectors both merge all runs.
+        vectors both merge all runs. `Query.over` answers a query from all rows.
         """
-        ...
-
-    def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        """Return the results of several reads, in order. The reads may run concurrently."""
         ...
 
     def snapshots(self) -> Sequence[SnapshotInfo]:
@@ -212,26 +199,93 @@ class TableUnderTest(Protocol):
         """Return the deletion vectors of all DV index files, those of files that are not live included."""
         ...
 
-    def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
-        """Return all records of a data file by position, without applying deletion vectors."""
-        ...
-
     def reopen(self) -> None:
         """Drop everything that is held in memory, and open the table again from its files."""
         ...
 
-    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+    def close(self) -> None:
+        """Release all resources of the table. Its files may be deleted."""
+        ...
+
+
+# Capabilities: what an implementation can do in addition. The tests ask for them with isinstance.
+
+
+@runtime_checkable
+class ReadsTogether(Protocol):
+    """A table that answers several reads at once, where that is faster than one after the other."""
+
+    def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        """Return the results of several reads, in order. The reads may run concurrently."""
+        ...
+
+
+@runtime_checkable
+class ShowsRecords(Protocol):
+    """A table whose data files can be read record by record."""
+
+    def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
+        """Return all records of a data file by position, without applying deletion vectors."""
+        ...
+
+
+@runtime_checkable
+class StagesWork(ShowsRecords, Protocol):
+    """A table whose writes and compactions can be held between the moment their files exist and their commit.
+
+    `begin_write` and `begin_compaction` write all files and make nothing visible, `commit` makes the staged work
+    visible or refuses it, and `abandon` drops it as a crash would. Whether a refusal is right depends on records.
+    """
+
+    def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
+        """Stage a write and, unless ``write_only``, its compaction; return a ticket for `commit` or `abandon`."""
+        ...
+
+    def begin_compaction(self, *, full: bool = False) -> int | None:
+        """Stage a compaction; return a ticket for `commit` or `abandon`, None if there is nothing to compact."""
+        ...
+
+    def commit(self, ticket: int) -> str | None:
+        """Make staged work visible, and return None; or drop it, and return a clause that forbids its commit.
+
+        A compaction of several buckets is committed whole or dropped. A write is never dropped: if another commit
+        came first, its compaction is planned again. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-24, CMT-33.
+        """
+        ...
+
+    def abandon(self, ticket: int) -> None:
+        """Drop staged work as a crash would."""
+        ...
+
+
+@runtime_checkable
+class HasConcurrentWriters(Protocol):
+    """A table to which independent writers can commit at the same time."""
+
+    def write_concurrently(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         """Commit two write-only writes that began on the same snapshot, as two independent writers do.
 
         They may assign the same sequence numbers (LSM-8). They have no key in common.
         """
         ...
 
-    def enable_vectors(self) -> None:
-        """Enable deletion vectors by a new schema alone, and open the table again.
 
-        This method and the next two change files; a table in memory does nothing.
-        """
+@runtime_checkable
+class StoredOnDisk(Protocol):
+    """A table in Paimon's format in a directory of its own, which can be read without the implementation."""
+
+    @property
+    def directory(self) -> Path:
+        """The table directory."""
+        ...
+
+
+@runtime_checkable
+class SuffersFaults(Protocol):
+    """A stored table whose files other programs, or a failing disk, may change."""
+
+    def enable_vectors(self) -> None:
+        """Enable deletion vectors by a new schema alone, and open the table again."""
         ...
 
     def damage_vectors(self, number: int) -> bool:
@@ -243,29 +297,6 @@ class TableUnderTest(Protocol):
 
     def reorder_vectors(self) -> None:
         """Rewrite the latest snapshot's index manifest with its ranges in reverse order, as other writers may do."""
-        ...
-
-    def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
-        """Stage a write and, unless ``write_only``, its compaction; return a ticket for `commit` or `abandon`."""
-        ...
-
-    def begin_compaction(self, *, full: bool = False) -> int | None:
-        """Stage a compaction; return a ticket for `commit` or `abandon`, None if there is nothing to compact."""
-        ...
-
-    def commit(self, ticket: int) -> bool:
-        """Make staged work visible, and return True; False if it conflicts with a later commit and was dropped.
-
-        A write is never dropped: if another commit came first, its compaction is planned again.
-        """
-        ...
-
-    def abandon(self, ticket: int) -> None:
-        """Drop staged work as a crash would."""
-        ...
-
-    def close(self) -> None:
-        """Release all resources of the table. Its files may be deleted."""
         ...
 
 

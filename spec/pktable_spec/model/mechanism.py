@@ -242,20 +242,23 @@ class Mechanism:
     # ----------------------------------------------------------------- commit
 
     def conflict(self, state: State, plan: Plan) -> str | None:
-        """Return the clause that forbids the commit, None where it may go ahead.
+        """Return the first clause that forbids the commit, None where it may go ahead.
 
         Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
         """
+        return next(self.conflicts(state, plan), None)
+
+    def conflicts(self, state: State, plan: Plan) -> Iterator[str]:
+        """Yield every clause that forbids the commit. Clauses: CMT-7, CMT-8, CMT-9, CMT-11."""
         if not plan.inputs <= state.live:
-            return "CMT-7"
+            yield "CMT-7"
         if plan.base_vectors != state.vectors:
-            return "CMT-8"
+            yield "CMT-8"
         after = self._apply(state, plan)
         if not {file for file, _ in after.vectors} <= {file for file, _ in after.live}:
-            return "CMT-9"
+            yield "CMT-9"
         if overlapping(after):
-            return "CMT-11"
-        return None
+            yield "CMT-11"
 
     def _apply(self, state: State, plan: Plan) -> State:
         files = state.files + tuple(DataFile(records, plan.output_level) for records in plan.outputs)

@@ -37,9 +37,6 @@ class _Snapshot(NamedTuple):
 class ModelTable:
     """A `TableUnderTest` without bytes. ``mechanism`` lets a test put a fault in."""
 
-    can_stage_writes = True
-    directory = None
-
     def __init__(
         self,
         shape: Shape,
@@ -70,18 +67,9 @@ class ModelTable:
     def reopen(self) -> None:
         """Do nothing: all there is, is stored."""
 
-    def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
+    def write_concurrently(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         for changes in (first, second):
             self.write(changes, write_only=True)
-
-    def enable_vectors(self) -> None:
-        """Do nothing: there is no file to say so."""
-
-    def damage_vectors(self, number: int) -> bool:
-        return True
-
-    def reorder_vectors(self) -> None:
-        """Do nothing: there are no bytes."""
 
     def close(self) -> None:
         """Do nothing: there are no files."""
@@ -108,13 +96,15 @@ class ModelTable:
         self._staged[ticket] = planned
         return ticket
 
-    def commit(self, ticket: int) -> bool:
+    def commit(self, ticket: int) -> str | None:
         job, touched = str(ticket), self._staged.pop(ticket)
         work = [(bucket, self.states[bucket], self.states[bucket].work(job)) for bucket in touched]
-        if any(isinstance(one, Plan) and self.mechanism.conflict(state, one) for _, state, one in work):
+        conflicts = [self.mechanism.conflict(state, one) for _, state, one in work if isinstance(one, Plan)]
+        refused = next((clause for clause in conflicts if clause), None)
+        if refused:
             for bucket in touched:
                 self.states[bucket] = self.mechanism.crash(self.states[bucket], job)
-            return False
+            return refused
         for bucket, state, one in work:
             act = self.mechanism.commit_compaction if isinstance(one, Plan) else self.mechanism.commit_write
             self.states[bucket] = act(state, job)
@@ -122,7 +112,7 @@ class ModelTable:
         if ticket in self._compacting:
             self._compacting.remove(ticket)
             self._compact_own(ticket, touched)
-        return True
+        return None
 
     def abandon(self, ticket: int) -> None:
         self._compacting.discard(ticket)
@@ -154,8 +144,8 @@ class ModelTable:
     def _commit_planned(self, ticket: int, planned: set[BucketId]) -> None:
         if planned:
             self._staged[ticket] = planned
-            committed = self.commit(ticket)
-            assert committed, "nothing came between plan and commit"
+            refused = self.commit(ticket)
+            assert refused is None, "nothing came between plan and commit"
 
     def _plan(self, ticket: int, among: Sequence[BucketId], *, full: bool) -> set[BucketId]:
         planned = set()

@@ -1,0 +1,68 @@
+"""What a failing check raises: its name, the clauses it checks, and a message.
+
+A check is a function with two decorators, `check` over `covers`. Where something is not as it must be, the check
+calls `fail` with a message; `check` adds the name and the clauses of the innermost check that is running:
+
+    @check
+    @covers("DV-5")
+    def vectors_name_rows(vectors):
+        for vector in vectors:
+            if not vector.positions:
+                fail(f"the vector of {vector.data_file} is empty")
+
+So a failing check is told apart from an AssertionError of the implementation, which no check has raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import NoReturn, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class CheckFailed(AssertionError):  # noqa: N818 -- a finding, not an error of the program
+    """A check did not hold. ``check``: its name; ``clauses``: those it checks; ``message``: what was found.
+
+    As text: the name, the message, and the clauses in brackets.
+    """
+
+    def __init__(self, check: str, clauses: tuple[str, ...], message: str) -> None:
+        super().__init__(check, clauses, message)  # all three, so that it can be pickled
+        self.check, self.clauses, self.message = check, clauses, message
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.message} [{', '.join(self.clauses)}]"
+
+
+def message_of(failure: BaseException) -> str:
+    """Return a failure as text: a check with its name and clauses, another error with its type."""
+    return str(failure) if isinstance(failure, CheckFailed) else f"{type(failure).__name__}: {failure}"
+
+
+class _NotAsItMustBe(Exception):  # noqa: N818
+    """The message of `fail`, on its way to the check that is running."""
+
+
+def fail(message: str) -> NoReturn:
+    """End the check that is running; it raises CheckFailed with ``message``."""
+    raise _NotAsItMustBe(message)
+
+
+def check(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Make a function that `fail`s into a check, which raises CheckFailed under the function's name.
+
+    Its clauses are those that `covers` has given it.
+    """
+    clauses: tuple[str, ...] = function.__dict__["clauses"]
+
+    @wraps(function)
+    def checking(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        try:
+            return function(*arguments, **named)
+        except _NotAsItMustBe as found:
+            raise CheckFailed(function.__name__, clauses, str(found)) from None
+
+    return checking
