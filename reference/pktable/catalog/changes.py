@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pktable_spec.vocabulary import APPEND, COMPACT
 
 from pktable.catalog import rules
-from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule
+from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule, first_conflict
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, ManifestEntry
 from pktable.lsm.bucket import BucketChange, BucketId
@@ -62,15 +62,11 @@ class Append:
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
 
     def conflicts(self, state: TableState) -> Conflicts:
-        found = {}
-        for append in self.appends:
-            live = state.files.get(append.place.id, ())
-            for clause, rule in self.rules:
-                what = rule(append, live)
-                if what is not None:
-                    found[append.place.id] = Conflict(clause, what)
-                    break
-        return found
+        found = {
+            append.place.id: first_conflict(self.rules, append, state.files.get(append.place.id, ()))
+            for append in self.appends
+        }
+        return {bucket_id: conflict for bucket_id, conflict in found.items() if conflict}
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
         """Return the added files; the DV index files stay as they are. Clauses: CMT-2, CMT-6."""
@@ -95,15 +91,11 @@ class Compaction:
     rules: Sequence[tuple[str, Rule]] = field(default_factory=lambda: rules.COMPACTION_RULES)
 
     def conflicts(self, state: TableState) -> Conflicts:
-        found = {}
-        for change in self.changes:
-            attempt = Attempt(change, state, self.order)
-            for clause, rule in self.rules:
-                what = rule(attempt)
-                if what is not None:
-                    found[change.place.id] = Conflict(clause, what)
-                    break
-        return found
+        found = {
+            change.place.id: first_conflict(self.rules, Attempt(change, state, self.order))
+            for change in self.changes
+        }
+        return {bucket_id: conflict for bucket_id, conflict in found.items() if conflict}
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
         """Return files and DV index files after the compactions; None if they change nothing. Clauses: CMT-2, CMT-6."""

@@ -34,6 +34,17 @@ class Conflict:
         return f"{self.what} ({self.clause})"
 
 
+def first_conflict(
+    rules: Sequence[tuple[str, Callable[..., str | None]]], *subject: object
+) -> Conflict | None:
+    """Return the objection of the first rule that has one to ``subject``, None if all agree."""
+    for clause, rule in rules:
+        what = rule(*subject)
+        if what is not None:
+            return Conflict(clause, what)
+    return None
+
+
 @dataclass(frozen=True)
 class Attempt:
     """A compaction of one bucket, and the state it is to be committed on."""

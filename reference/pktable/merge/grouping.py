@@ -12,13 +12,15 @@ Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.merge.key_encoding import Encoded
+if TYPE_CHECKING:
+    from pktable.merge.key_encoding import Encoded  # imports Arrow's slow parts
 
 Indices = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
