@@ -1,4 +1,4 @@
-"""A table of one's own: the smallest implementation that the histories can test.
+"""The smallest implementation that the histories can test, and an example for one of your own.
 
 `ToyTable` keeps everything in memory and has no deletion vectors, no staged work and no bytes: only the methods that
 `TableUnderTest` asks for. It merges whenever it reads. A bucket is a list of files, newest first, each a dict from

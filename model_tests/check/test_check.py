@@ -1,4 +1,4 @@
-"""What a check walks, what it leaves out, where it is run, and that good tables are clean."""
+"""A check finds good tables clean; what it walks and leaves out, and where it runs."""
 
 from __future__ import annotations
 
@@ -276,15 +276,15 @@ def test_spark_finds_the_same(tmp_path: Path) -> None:
     surgeon = Surgeon(tmp_path)
     damaged = next(surgeon.live(6)).file.file_name
     surgeon.edit_file(damaged, min_sequence_number=0, max_sequence_number=10_000)
-    told: list[tuple[str, int, int]] = []
+    reported: list[tuple[str, int, int]] = []
     on_spark = Table.open(tmp_path, spark=spark)
     on_spark.runner = SparkRunner(spark)
-    report = on_spark.check(progress=lambda *what: told.append(what))
+    report = on_spark.check(progress=lambda *what: reported.append(what))
     here = check(tmp_path)
     assert report == here
     assert here.errors == 1
-    assert told[-1] == ("data files", here.files, here.files)
-    assert len(told) > 7
+    assert reported[-1] == ("data files", here.files, here.files)
+    assert len(reported) > 7
 
 
 # The command

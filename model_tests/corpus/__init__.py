@@ -1,8 +1,8 @@
-"""Minimal histories, each of which once broke something somewhere, to be replayed on any backend.
+"""Minimal histories, each of which shows a bug that some implementation had; they replay on any backend.
 
-A file holds a table and its operations (see `model_tests.histories.history`); what reads must return is not
-stored, the oracle says it. ``of`` cites the catalogue of historic bugs (M..) and of consistency
-counterexamples (C..).
+A file holds a table and its operations (see `model_tests.histories.history`). The rows that reads must return are not
+stored: the oracle gives them. ``of`` cites the catalogue of historic bugs (M..) and of consistency counterexamples
+(C..).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every decoder must survive: each truncation, and each byte replaced by another."""
+"""Checks of a decoder: it survives each truncation, and each byte replaced by another."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ KINDS = {
     "manifest list": "manifest/manifest-list-*",
     "manifest": "manifest/manifest-[0-9a-f]*",
     "index manifest": "manifest/index-manifest-*",
-    "vector index": "index/*",
+    "DV index file": "index/*",
     "data file, merged": "p=*/bucket-0/data-*",
     "data file, unmerged": "p=*/bucket-0/data-*",
 }
@@ -46,7 +46,7 @@ KINDS = {
 
 @dataclass
 class Outcome:
-    """What became of one kind of file. ``wrong``: changes after which a read was neither right nor refused."""
+    """The counts of one kind of file. ``wrong``: changes after which a read was neither right nor refused."""
 
     kind: str
     size: int = 0

@@ -1,4 +1,4 @@
-"""What readers do when a bit of a stored deletion vector flips: ours refuses, the peers return wrong rows.
+"""Flip a bit of a stored deletion vector: our reader refuses it, the peers return wrong rows.
 
 ``python -m model_tests.damage.flipped_vector PYTHON`` (of an environment with pypaimon), or with ``--jvm CLASSPATH``
 the Paimon JVM, driven by a class ``Drv`` on that path that takes a warehouse and a script of commands.
@@ -44,7 +44,7 @@ ReadKeys = Callable[[Path], tuple[str, list[int]]]
 
 @dataclass(frozen=True)
 class Proof:
-    """What a peer and our reader returned. ``ours``: the message of our error."""
+    """The answers of a peer and of our reader. ``ours``: the message of our error."""
 
     peer: str
     before: list[int]
@@ -102,8 +102,8 @@ def pypaimon(python: str) -> ReadKeys:
     """Return the reader of pypaimon in the environment of an interpreter."""
 
     def read(warehouse: Path) -> tuple[str, list[int]]:
-        told = _told([python, "-c", PYPAIMON, str(warehouse)])
-        answer = json.loads(told.splitlines()[-1])
+        output = _output_of([python, "-c", PYPAIMON, str(warehouse)])
+        answer = json.loads(output.splitlines()[-1])
         return f"pypaimon {answer['version']}", answer["keys"]
 
     return read
@@ -115,13 +115,13 @@ def jvm(classpath: str) -> ReadKeys:
     def read(warehouse: Path) -> tuple[str, list[int]]:
         script = warehouse / "script"
         script.write_text("read d.t\n")
-        told = _told(["java", "-cp", classpath, "Drv", warehouse.as_uri(), str(script)])
-        return "Paimon JVM", sorted(int(key) for key in re.findall(r"\+[IU]\[(\d+),", told))
+        output = _output_of(["java", "-cp", classpath, "Drv", warehouse.as_uri(), str(script)])
+        return "Paimon JVM", sorted(int(key) for key in re.findall(r"\+[IU]\[(\d+),", output))
 
     return read
 
 
-def _told(command: Sequence[str]) -> str:
+def _output_of(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

@@ -2,8 +2,8 @@
 
 A decoder takes bytes that anyone may have written. Whatever they are, it returns or raises CorruptFileError; it
 neither hangs nor takes memory without bound. atheris (libFuzzer) draws the bytes, beginning with those of real
-files. What stands between them and the code behind is taken away first: checksums are made right, blocks are
-not compressed. The first byte of an input chooses the target.
+files. Checksums are made right and blocks are not compressed, so that the bytes reach the code behind them. The first
+byte of an input chooses the target.
 
 Importable without atheris: ordinary tests use `TARGETS` and `seeds` too.
 """
@@ -81,7 +81,7 @@ COLUMNS: Final = "k INT NOT NULL, v STRING, d DECIMAL(9, 2), l ARRAY<INT>"
 
 
 class OneFile:
-    """A store whose every file has the bytes at hand."""
+    """A store in which every file has the same bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -178,7 +178,7 @@ def _data_file(kind: str) -> Target:
         schema = TableSchema(0, parse_columns(COLUMNS), 9, (), ("k",), {}, "", 0)
         context = TableContext(store, "x", schema, parse_options({}), {0: schema})
         none = SimpleStats(b"", b"", None)
-        # The row count is told by a manifest; of the seeds it is one of these.
+        # A manifest gives the row count; for the seeds it is one of these.
         for rows in (1, 5):
             meta = DataFileMeta(f"x.{kind}", len(data), rows, b"", b"", none, none, 0, 0, 0, 0)
             columns = [*context.key_columns, *(field.name for field in schema.fields)]
@@ -318,8 +318,8 @@ def main(arguments: Sequence[str]) -> int:
             text=True,
             errors="replace",
         )  # fmt: skip
-        told = [line for line in done.stderr.splitlines() if "stat::" in line]
-        print("\n".join(told[:4]))
+        statistics = [line for line in done.stderr.splitlines() if "stat::" in line]
+        print("\n".join(statistics[:4]))
         if done.returncode:
             print(done.stdout[-2000:], done.stderr[-4000:])
             for path in sorted(Path(folder).glob("*-*")):

@@ -40,7 +40,7 @@ def test_the_damager_notices_a_reader_that_checks_nothing(
 ) -> None:
     monkeypatch.setattr("pktable.format.vectors.deletion_vector.zlib.crc32", lambda *_: AnyNumber())
     every_byte.make_table(tmp_path / "table")
-    outcome = every_byte.Damager(tmp_path / "table", checks_every=1000).run("vector index", 1)
+    outcome = every_byte.Damager(tmp_path / "table", checks_every=1000).run("DV index file", 1)
     assert outcome.wrong
 
 

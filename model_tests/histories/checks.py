@@ -1,4 +1,4 @@
-"""What a failing check raises: its name, the clauses it checks, and a message.
+"""The error of a failing check: its name, the clauses it checks, and a message.
 
 A check is a function with two decorators, `check` over `covers`. Where something is not as it must be, the check
 calls `fail` with a message; `check` adds the name and the clauses of the innermost check that is running:
@@ -10,7 +10,7 @@ calls `fail` with a message; `check` adds the name and the clauses of the innerm
             if not vector.positions:
                 fail(f"the vector of {vector.data_file} is empty")
 
-So a failing check is told apart from an AssertionError of the implementation, which no check has raised.
+An AssertionError that the implementation raises is no CheckFailed, and passes through.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one table under test must show: after every step its reads, snapshots, files and vectors are checked.
+"""The expectations of one table under test: its reads, snapshots, files and vectors are checked after every step.
 
 `Expectations` does an operation on its table and then
 
@@ -57,7 +57,7 @@ from model_tests.histories.refusals import OracleStates
 
 @dataclass
 class Stats:
-    """What was done and compared, for progress and reports. ``operations``: how often each was done."""
+    """Counts of operations and comparisons, for progress and reports. ``operations``: how often each was done."""
 
     histories: int = 0
     steps: int = 0

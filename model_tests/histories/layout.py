@@ -51,7 +51,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class ExpectedCompaction:
-    """What one bucket's compaction must remove and keep, by the oracle's picks.
+    """The files that one bucket's compaction must remove and keep, by the oracle's picks.
 
     ``removed``: the files that leave their level; ``upgraded``: the names of those that only change level.
     """

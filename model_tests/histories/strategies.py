@@ -1,4 +1,4 @@
-"""What histories are drawn from: universes so small that steps meet.
+"""Strategies for histories: universes so small that steps meet.
 
 Four keys, three values, batches of one to three changes; a bucket or two; triggers and levels at which
 every kind of pick happens within a dozen steps.
@@ -47,7 +47,7 @@ def tables() -> SearchStrategy[History]:
 
 KINDS = ("+I", "-D", "+U", "-U")
 Drawn: TypeAlias = list[int]
-"""A batch before its table is known: each number says kind, key and value of a change.
+"""A batch before its table is known: each number stands for the kind, key and value of a change.
 
 One number draws faster than three, and Hypothesis shrinks it to an insert of the first key.
 """

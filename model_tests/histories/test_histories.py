@@ -33,13 +33,13 @@ def spark_tables() -> Iterator[OpenTable]:
         yield open_table
 
 
-def told(stats: Stats) -> None:
+def ignored(stats: Stats) -> None:
     """Progress that a test has no use for."""
 
 
 @covers("RD-1", "RD-15", "RD-3", "RD-4", "MRG-4")
 def test_the_mechanism_means_what_the_fold_says() -> None:
-    report = run_histories("model", "quick", told)
+    report = run_histories("model", "quick", ignored)
     print(f"seed {report.profile.seed}: {report.stats}")
     assert report.message is None, f"{report.message}\n{report.falsifying_history}"
     assert report.stats.compactions > 0

@@ -111,7 +111,7 @@ def _vectors(bench: Bench) -> list[str]:
     cases = [case for case in CASES if case.writer in bench.peers]
     wrong = vectors.check(bench.peers, cases)
     count = f"{len(cases)} of {len(CASES)} vectors of model_tests/vectors"
-    print(f"{'WRONG' if wrong else 'equal':8}  {count}, made anew", flush=True)
+    print(f"{'WRONG' if wrong else 'equal':8}  {count}, made again", flush=True)
     return wrong
 
 
@@ -121,7 +121,7 @@ def _calibration(bench: Bench) -> list[str]:
     for result, failure in itertools.chain(filtered_positions(bench, SEED), own_faults(bench, SEED)):
         found = "a fault" if result.failure else "nothing"
         told = f"found {found}, after {result.tally.histories} sound histories, {result.seconds:.0f} s"
-        print(f"{'WRONG' if failure else 'as told':8}  {result.name}: {told}", flush=True)
+        print(f"{'WRONG' if failure else 'found':8}  {result.name}: {told}", flush=True)
         if failure:
             wrong.append(f"{result.name}: {failure}")
     return wrong

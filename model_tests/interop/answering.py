@@ -1,6 +1,6 @@
 """The side of a Python peer: read a command a line, answer a line, live on after an error.
 
-Runs in the environment of the peer, with the standard library alone. What a library prints goes to
+Runs in the environment of the peer, with the standard library alone. The output of libraries goes to
 standard error, so that it is never taken for an answer.
 """
 

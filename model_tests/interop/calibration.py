@@ -25,7 +25,7 @@ OURS_ALONE, _, _, WITH_JVM = DIRECTIONS[:4]
 SMALL: Final = Universe(
     {name: KEYS[name] for name in ("INT", "BIGINT", "STRING")}, {"INT": PARTITIONS["INT"]}, ("STRING",)
 )
-"""What both versions read, and can be asked conditions about."""
+"""The types that both versions read and take conditions on."""
 
 
 def filtered_positions(bench: Bench, first: int) -> list[tuple[Result, str | None]]:

@@ -56,7 +56,7 @@ def compact(*, full: bool = False) -> Command:
 
 
 def loaded(*keys: tuple[str, ...]) -> tuple[Command, ...]:
-    """Commands that put rows into one large run at the bottom, so that what follows marks its positions."""
+    """Commands that put rows into one large run at the bottom, so that later writes delete its positions."""
     bulk = [("+I", *key, hashlib.sha256(str(number).encode()).hexdigest()) for number, key in enumerate(keys)]
     return write(*bulk, write_only=True), compact(full=True)
 
@@ -131,7 +131,7 @@ CASES: Final = (
     ),
     Case(
         "vectors-of-64-bits",
-        "a 64-bit vector, and a second one beside it",
+        "a 64-bit vector, and a second one next to it",
         NEWER_JVM,
         ("DVF-1", "DVF-3", "DVF-4", "DVF-5", "DVF-6", "DVF-9", "DVF-11", "DVF-13"),
         (

@@ -92,7 +92,7 @@ DIRECTIONS: Final = (
 
 @dataclass
 class Result:
-    """What a direction came to. ``failure``: the message and the smallest history that led to it."""
+    """The result of a direction. ``failure``: the message and the smallest history that led to it."""
 
     name: str
     tally: Tally = field(default_factory=Tally)

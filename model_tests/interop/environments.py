@@ -5,7 +5,7 @@ depends on anyway ships the Hadoop classes that Paimon wants. A newer Paimon com
 is to be had; it is an addition, and the one peer that may be absent. pypaimon has an environment with all
 that it depends on; the other Python peers need a part of that, and are put before it.
 
-A directory is complete when its stamp says what it was made of; anything else is made anew.
+A directory is complete when its stamp says what it was made of; any other is made again.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ SETUPS: Final[Mapping[str, Callable[[Path, str], Start]]] = {
 
 
 def _once(folder: Path, made_of: str, make: Callable[[], None]) -> None:
-    """Make ``folder`` anew unless it was made of the same before."""
+    """Make ``folder`` again unless it was made of the same before."""
     stamp = folder / ".made-of"
     if stamp.exists() and stamp.read_text() == made_of:
         return

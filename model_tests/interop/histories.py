@@ -79,9 +79,9 @@ SPAN_KEY: Final = "INT"
 
 @dataclass(frozen=True)
 class Universe:
-    """What histories are drawn from: keys and partitions by type, and types of values.
+    """The universe that histories are drawn from: keys and partitions by type, and types of values.
 
-    What an implementation cannot do, as `probes` shows, is left out where it takes part.
+    Histories leave out the operations that a participating implementation cannot do, as `probes` shows.
     """
 
     keys: Mapping[str, tuple[str, str, str, str]]
@@ -137,7 +137,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Step:
-    """What one implementation does: ``write`` its ``changes`` or its ``span``, or ``compact``.
+    """One operation of one implementation: ``write`` its ``changes`` or its ``span``, or ``compact``.
 
     ``span``: row kind, start, stop and step of the integer keys of a long write.
     """

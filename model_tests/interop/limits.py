@@ -1,4 +1,4 @@
-"""What a peer is known not to be able to do, why, and the proof that it still is so.
+"""The known limits of the peers, why they exist, and the proof that they still do.
 
 Where a limit applies to a snapshot, the peer must fail in the way the limit tells; if it answers, the run
 fails and says that the limit is to be removed. A limit that a whole run never met is reported, and fails it.
@@ -26,7 +26,7 @@ from model_tests.interop.peers import Outcome, PeerError
 
 
 class Snapshot:
-    """What is looked into to say whether a limit applies; the bytes themselves, not what pktable makes of them."""
+    """The stored bytes by which a limit applies or not, read without pktable."""
 
     def __init__(self, path: Path, id: int, table: Table) -> None:
         self.id, self.path, self._table = id, path, table

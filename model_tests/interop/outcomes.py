@@ -1,9 +1,8 @@
 """Play a history, and compare what everyone reads of every snapshot with what the table must mean.
 
-What it must mean is the oracle's own fold of the changes (`pktable_spec.model.meaning`): of those that
-compaction has absorbed for a read of a snapshot, of all of them for a fresh read. Which level-0 files a
-snapshot has, and in which bucket a key lives, is asked of `pktable`; a wrong answer shows as a difference
-between it and the peers.
+Its meaning is the oracle's own fold of the changes (`pktable_spec.model.meaning`): of those that are compacted for a
+default read, of all of them for a fresh read. `pktable` says which level-0 files a snapshot has, and in which bucket a
+key lives; a wrong answer shows as a difference between it and the peers.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ BucketName = tuple[bytes, int]
 
 @dataclass
 class Tally:
-    """What was compared so far.
+    """Counts of what was compared so far.
 
     ``with_vectors``: snapshots that have some. ``limits``: how often a peer failed as its limit says.
     """

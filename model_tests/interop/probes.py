@@ -1,4 +1,4 @@
-"""What histories leave out because an implementation cannot do it, and the proof that it still cannot.
+"""The operations that histories leave out because an implementation cannot do them, and the proof that it cannot.
 
 Each probe does the thing and must fail as it tells. One that succeeds fails the run: then the histories
 are to be drawn without the exception.

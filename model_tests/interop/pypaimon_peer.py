@@ -73,7 +73,7 @@ def write(command: Mapping[str, Any]) -> None:
         parameters = list(signature(table_write.write_arrow).parameters)
         if parameters == ["data", "bucket"]:
             raise TypeError(f"write_arrow has no parameter for row kinds: {parameters}")
-        raise NotImplementedError(f"write_arrow may be told row kinds now: {parameters}")
+        raise NotImplementedError(f"write_arrow may take row kinds now: {parameters}")
     table_write.write_arrow(table_of([row[1:] for row in command["rows"]], schema))
     table_commit.commit(table_write.prepare_commit())
     table_write.close()

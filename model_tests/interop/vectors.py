@@ -1,4 +1,4 @@
-"""``python -m model_tests.interop.vectors [--check] [NAME ...]``: make the vectors that the project ships anew.
+"""``python -m model_tests.interop.vectors [--check] [NAME ...]``: make again the vectors that the project ships.
 
 Each case of `cases` becomes a folder of ``model_tests/vectors``, as its README.md says. ``--check`` makes
 them elsewhere and compares what is expected of them with what is there: names of files and times differ.
@@ -21,7 +21,7 @@ from model_tests.interop.peers import Peer, running
 
 VECTORS: Final = TREE / "model_tests" / "vectors"
 MOST_ROWS: Final = 100
-"""More rows than these are told of by their number and digest."""
+"""More rows than these are given by their number and digest."""
 
 
 def told(rows: Iterable[Sequence[str | None]]) -> dict[str, object]:

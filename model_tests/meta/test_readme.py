@@ -52,6 +52,23 @@ def test_every_folder_in_the_readme_exists() -> None:
         assert (ROOT / folder).is_dir(), folder
 
 
+def test_the_readme_of_the_tests_has_a_line_for_each_folder() -> None:
+    text = (ROOT / "model_tests/README.md").read_text("utf-8")
+    folders = {path.parent.name for path in (ROOT / "model_tests").glob("*/__init__.py")}
+    assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.M)) == sorted(folders)
+
+
+def test_the_files_and_checks_that_the_readme_of_the_tests_names_are_there() -> None:
+    text = (ROOT / "model_tests/README.md").read_text("utf-8")
+    for name in re.findall(r"`([\w/]+/\w+\.py)`", text):
+        assert (ROOT / "model_tests" / name).is_file() or (ROOT / "spec" / name).is_file(), name
+    faults = text.partition("A fault goes in here")[2].partition("## ")[0]
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "model_tests").glob("*/*.py"))
+    checks = re.findall(r"`(\w+_\w+)`", faults)
+    assert len(checks) > 5
+    assert [name for name in checks if f"def {name}(" not in sources] == []
+
+
 def test_every_command_and_option_in_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> None:
     lines = re.findall(r"^pktable ([\w-]+)(.*)$", README, re.M)
     assert len(lines) > 10

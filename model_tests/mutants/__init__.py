@@ -1,4 +1,4 @@
-"""Bugs that table formats have had, put into `pktable` one at a time: the measure of the harness.
+"""Bugs that table formats have had, put into `pktable` one at a time, to measure the harness.
 
 `MUTANTS` is all of them, in the order of their ids. ``python -m model_tests.mutants`` measures how soon drawn
 histories kill each; `model_tests.mutants.stored` holds a small history that kills it, replayed by tests.

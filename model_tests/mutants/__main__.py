@@ -1,7 +1,7 @@
-"""``python -m model_tests.mutants``: put in every mutant, measure how soon the harness kills it, and say so.
+"""``python -m model_tests.mutants``: put in every mutant and measure how soon the harness kills it.
 
-Ends with 0 if every mutant died by the check meant for it and the clean build stayed green over the same seeds
-and budget, with 1 otherwise, with 2 if the caller asked for what there is not.
+The exit code is 0 if every mutant died by the check meant for it and the clean build stayed green over the same seeds
+and budget, 1 otherwise, 2 if the caller named an unknown mutant.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ HEADS = ("id", "fault", "killed by", "steps, median", "seeds", "shrunk to", "on 
 
 
 def on_spark(score: Score) -> str:
-    """Say what became of a mutant on Spark."""
+    """Return the result of a mutant on Spark, in words."""
     if score.mutant.local_only is not None:
         return "not there"
     if score.spark is None:

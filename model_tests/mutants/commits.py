@@ -1,4 +1,4 @@
-"""Faults of the commit and of what it is checked against."""
+"""Faults of the commit and of the rules that it is checked by."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _committing = local()
 
 
 def _vectors_with_the_append(append: Any) -> Any:
-    """Commit a write while it says which compaction follows, and plan that on what the write commits."""
+    """Let the commit of a write know the compaction that follows, and plan that on the result of the write."""
 
     def appended(self: staging.StagedWrite, commit_id: CommitId) -> TableState:
         _committing.write = self
@@ -87,7 +87,7 @@ def _without_rules(*clauses: str) -> Callable[[Any], Any]:
 
 
 def _of_what_is_live(applied: Any) -> Any:
-    """Take no more away than there is: what a commit that checks nothing comes to, without a crash."""
+    """Remove no more than is live, so that a commit that checks nothing does not crash."""
 
     def netted(state: TableState, snapshot: Any, manifests: Any, delta: Any) -> Any:
         kept = [e for e in delta.entries if e.kind == ADD or (e.partition, e.bucket) in state.files]
@@ -123,7 +123,7 @@ def _restarts_when_write_only(write: Any) -> Any:
 
 
 def _only_what_is_left(checked: Any) -> Any:
-    """Compare the numbers of the rows that no later row of the write has replaced."""
+    """Compare only the numbers of rows that no later row of the write has replaced."""
     ((clause, newest),) = checked
 
     def compared(append: BucketAppend, live: Any) -> Any:
@@ -152,7 +152,7 @@ def _refused_unless_latest(commit_as_planned: Any) -> Any:
 MUTANTS = (
     Mutant(
         "M03",
-        "marks become visible with the write, a snapshot before the rows that replace what they hide",
+        "deleted positions become visible with the write, a snapshot before the rows that replace them",
         patched(
             (staging.StagedWrite, "commit_append", _vectors_with_the_append),
             (Append, "delta", _index_of_what_follows),
@@ -171,7 +171,7 @@ MUTANTS = (
     ),
     Mutant(
         "M10",
-        "an append forgets the index of vectors",
+        "an append drops the DV index files",
         patched((Append, "delta", _append_without_index)),
         "appended: a write changes no vector",
         ("CMT-6",),
@@ -215,12 +215,12 @@ MUTANTS = (
             (commit, "applied", _of_what_is_live),
             (Manifests, "fold", _folded_as_it_comes),
         ),
-        "refusal_agrees: committed, though it breaks |vectors_are_well_formed: |vectors_only_grow: |levels_are_runs: ",
+        f"refusal_agrees: committed, though it breaks |vectors_are_well_formed: |vectors_only_grow: |{READ}",
         ("CMT-7", "CMT-8", "CMT-9", "CMT-11"),
     ),
     Mutant(
         "C17",
-        "the numbers of rows replaced within a write are taken for free, though its compaction is planned",
+        "the numbers of rows replaced within a write count as free, though its compaction is planned",
         patched((rules, "APPEND_RULES", _only_what_is_left)),
         f"{LEVEL_ZERO_LEFT}|{READ}|newer_runs_hold_newer_records: ",
         ("CMT-18", "CMT-10"),
@@ -229,7 +229,7 @@ MUTANTS = (
         "O1",
         "a compaction is refused whenever another snapshot came between",
         patched((staging.StagedCompaction, "commit_as_planned", _refused_unless_latest)),
-        "refusal_agrees: refused by CMT-7, though it breaks no clause",
+        "refusal_agrees: refused by CMT-7, though it breaks ",
         ("CMT-7", "CMT-14"),
     ),
 )

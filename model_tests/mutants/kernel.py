@@ -1,4 +1,4 @@
-"""Faults of the kernel: picks, merges, lookups and marks of one bucket."""
+"""Faults of the kernel: picks, merges, lookups and deleted positions of one bucket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _deletes_dropped(plan: Any) -> Any:
 
 
 def _one_file_per_sequence(sorted_runs: Any) -> Any:
-    """Keep level 0 in a set ordered, and told apart, by greatest sequence number alone."""
+    """Keep level 0 in a set whose order and equality are those of the greatest sequence number alone."""
 
     def runs(files: Sequence[DataFileMeta], order: Any) -> Any:
         fresh: dict[int, DataFileMeta] = {}
@@ -88,7 +88,7 @@ def _one_level_zero_run(pick: Any) -> Any:
 
 
 def _level_zero_unseen(choose: Any) -> Any:
-    """Plan a compaction from the files that a plain read sees."""
+    """Plan a compaction from the files of a default read."""
 
     def chosen(self: Any, context: Any, state: BucketState, *, full: bool) -> Any:
         if context.options.deletion_vectors_enabled:
@@ -138,7 +138,7 @@ MUTANTS = (
     ),
     Mutant(
         "M16",
-        "compaction plans from what a plain read sees, without level 0",
+        "a compaction is planned from the files of a default read, without level 0",
         patched((PrimaryKeyTables, "choose_compaction", _level_zero_unseen)),
         rf"{NOT_PICKED}|{LEVEL_ZERO_LEFT}",
         ("CMP-3",),
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "S2",
-        "a range of positions is marked up to its end, inclusively",
+        "a range of positions is deleted up to its end, inclusively",
         patched((VectorMaintainer, "delete", _range_end_inclusive)),
         rf"{READ}|vectors_are_well_formed: a vector deletes positions beyond",
         ("DV-1", "DV-2"),
@@ -169,7 +169,7 @@ MUTANTS = (
     ),
     Mutant(
         "C12",
-        "a replaced row is not marked",
+        "a replaced row is not deleted",
         patched((VectorMaintainer, "delete", instead(lambda self, file, positions: 0))),
         rf"{READ}|newer_runs_hold_newer_records: ",
         ("DV-6", "DV-12"),

@@ -107,7 +107,7 @@ def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], An
 def _unmarked(
     first: Callable[..., DataFrame], scan: DataFrame, marked: Mapping[str, Any], then: str | None
 ) -> DataFrame:
-    """Return the rows of ``scan`` whose positions no vector marks, as ``first`` leaves rows and positions."""
+    """Return the rows of ``scan`` whose positions no vector deletes, as ``first`` leaves rows and positions."""
     from pyspark.sql import Column
     from pyspark.sql import functions as F
 

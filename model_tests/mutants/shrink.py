@@ -1,7 +1,7 @@
 """Make a killing history small: drop and simplify parts of it as long as the same check still finds the mutant.
 
-Hypothesis shrinks what it drew; this shrinks a history as it is stored, so that it serves one from any source,
-and takes tens of replays where redrawing takes hundreds.
+Hypothesis shrinks a history that it drew, in hundreds of replays. This shrinks a stored history from any source, in
+tens of replays.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from model_tests.histories.history import BULK_BYTES, History, Operation
 
 Kills = Callable[[History], bool]
 REPLAYS = 200
-"""Tried at most; what is small enough by then is good enough."""
+"""The greatest number of replays; the smallest history by then is kept."""
 
 
 def shrunk(history: History, kills: Kills, replays: int = REPLAYS) -> History:
-    """Return a history that ``kills`` holds for, as it does for ``history``, and whose every part is needed."""
+    """Return a part of ``history`` for which ``kills`` still holds, and all of whose parts are needed."""
     tried = 0
     again = True
     while again:

@@ -1,4 +1,4 @@
-"""The harness notices bugs: each mutant dies by the check meant for it, here and on Spark; a crash is no kill."""
+"""Each mutant is killed by the check meant for it, on the local runner and on Spark; a crash is no kill."""
 
 from __future__ import annotations
 

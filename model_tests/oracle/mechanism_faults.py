@@ -1,7 +1,7 @@
-"""Faults put into the mechanism, one each: what a test of the tests must see noticed.
+"""Faults of the oracle: each is a `Mechanism` with one step done wrong, after a bug that some lake format had.
 
-Each is a `Mechanism` with one step done wrong, after a bug that some lake format had, and names a
-message that the check meant for it gives. Ids M.. are those of the catalogue of historic bugs.
+The tests of the harness run histories on them and expect the check that is meant for each (`test_faults`). Ids M.. are
+those of the catalogue of historic bugs, C.. those of TLC's counterexamples.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ChecksBaseVectorsOnly(Mechanism):
 
 
 class ForgetsMarks(Mechanism):
-    """An upsert marks nothing: two live rows. C12."""
+    """An upsert deletes no position: two rows of a key are live. C12."""
 
     def marks(
         self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
@@ -57,21 +57,21 @@ class DropsRetractionsEarly(Mechanism):
 
 
 class KeepsVectorsOfRewrittenFiles(ChecksBaseVectorsOnly):
-    """The vector of a file that is gone stays in the index. M11, C6, C10."""
+    """The vector of a removed file stays in the DV index file. M11, C6, C10."""
 
     def kept_vectors(self, state: State, rewritten: frozenset[FileId]) -> frozenset[Mark]:
         return state.vectors
 
 
 class DropsSiblingVectors(Mechanism):
-    """Rewriting one file loses the vectors of the others in the index. M11."""
+    """Rewriting one file loses the vectors of the others in the DV index file. M11."""
 
     def kept_vectors(self, state: State, rewritten: frozenset[FileId]) -> frozenset[Mark]:
         return frozenset() if rewritten else state.vectors
 
 
 class MarksInputs(ChecksBaseVectorsOnly):
-    """A file that the same compaction rewrites is marked. C10."""
+    """Positions of a file that the same compaction rewrites are deleted. C10."""
 
     def marks(
         self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
@@ -144,7 +144,7 @@ class NumbersWhenBegun(Mechanism):
 
 
 class ComparesWhatIsLeft(Mechanism):
-    """A number that a write gave and no record has is taken for free: what came between is older. C17."""
+    """A number that a write assigned, and no record has, counts as free: a write that came between is older. C17."""
 
     def first_sequence(self, state: State, staged: StagedWrite) -> int:
         left = min(record.sequence for record in flush(staged.changes, staged.first_sequence))
@@ -164,17 +164,17 @@ class LooksBehindAtLevelZero(ComparesWhatIsLeft):
 
 
 class CommitsBlindly(Mechanism):
-    """No conflict is looked for: what was committed between is overwritten. C14."""
+    """Conflicts are not looked for: commits that came between are overwritten. C14."""
 
     def conflict(self, state: State, plan: Plan) -> str | None:
         return None
 
 
 class ChecksInputsOnly(Mechanism):
-    """Vectors are not compared: one of two compactions loses its marks. C3, C5, M12."""
+    """Vectors are not compared: one of two compactions loses its deleted positions. C3, C5, M12."""
 
     def conflict(self, state: State, plan: Plan) -> str | None:
-        return None if plan.inputs <= state.live and not overlapping(self._apply(state, plan)) else "CMT-7"
+        return None if plan.inputs <= state.live and not overlapping(self.apply(state, plan)) else "CMT-7"
 
 
 class UpgradesRetractions(Mechanism):
@@ -188,13 +188,13 @@ class UpgradesRetractions(Mechanism):
 class UpgradeLosesTheFile(Mechanism):
     """An entry's identity leaves out its level: an upgrade cancels itself. M09."""
 
-    def _apply(self, state: State, plan: Plan) -> State:
-        after = super()._apply(state, plan)
+    def apply(self, state: State, plan: Plan) -> State:
+        after = super().apply(state, plan)
         return after._replace(live=frozenset(entry for entry in after.live if entry[0] not in plan.upgraded))
 
 
 class AppendForgetsVectors(Mechanism):
-    """An APPEND does not carry the index of vectors on. M10."""
+    """An APPEND drops the DV index files. M10."""
 
     def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
         return super().write(state, changes)._replace(vectors=frozenset())
@@ -203,8 +203,8 @@ class AppendForgetsVectors(Mechanism):
 class KeepsOneFilePerSequence(Mechanism):
     """Level-0 files with equal greatest sequence number are taken for one. M08 (with M18's ties)."""
 
-    def _append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
-        after = super()._append(state, changes, first_sequence)
+    def append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
+        after = super().append(state, changes, first_sequence)
         lengths = {len(after.files[file].records) for file, level in state.live if level == 0}
         if len(after.files[-1].records) not in lengths:
             return after
@@ -212,7 +212,7 @@ class KeepsOneFilePerSequence(Mechanism):
 
 
 class VectorsOneSnapshotEarly(Mechanism):
-    """Marks become visible with the write, the rows that replace them with the compaction. M03."""
+    """Deleted positions become visible with the write, the rows that replace them with the compaction. M03."""
 
     def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
         after = super().write(state, changes)
@@ -224,7 +224,7 @@ class VectorsOneSnapshotEarly(Mechanism):
 
 
 class PicksByCountOnly(Mechanism):
-    """A pick forgets the size-ratio rule: levels fill otherwise than told."""
+    """A pick ignores the size-ratio rule: levels fill differently."""
 
     def pick(self, state: State, *, full: bool) -> Pick | None:
         runs = self.runs(state)
@@ -244,7 +244,7 @@ class LimitBeforeVectors(Mechanism):
 
 
 class LevelZeroForgotten(Mechanism):
-    """A compaction plans from what a plain read sees, without level 0. M16."""
+    """A compaction is planned from the files of a default read, without level 0. M16."""
 
     def runs(self, state: State) -> list[tuple[picks.PickFile, ...]]:
         return [run for run in super().runs(state) if run[0].level > 0 or not self.options.deletion_vectors]

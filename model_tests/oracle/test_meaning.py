@@ -1,4 +1,4 @@
-"""What a log of writes means."""
+"""The meaning of a log of writes is the last change of each key."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ def bucket_of(row: Row) -> BucketId:
 
 
 def meaning(*writes: tuple[int, list[Change]]) -> Meaning:
-    told = Meaning(key_of, bucket_of)
+    found = Meaning(key_of, bucket_of)
     for snapshot, changes in writes:
-        told.commit(snapshot, changes)
-    return told
+        found.commit(snapshot, changes)
+    return found
 
 
 @covers("TBL-4", "TBL-6", "MRG-1", "MRG-3")
 def test_the_last_change_of_a_key_decides() -> None:
     kinds = [(PUT, "a"), (RowKind.UPDATE_BEFORE, "a"), (RowKind.UPDATE_AFTER, "b")]
-    told = meaning((1, [Change(kind, (1, value)) for kind, value in kinds]), (3, [Change(DELETE, (1, None))]))
-    assert told.rows(1) == told.rows(2) == [(1, "b")]
-    assert told.rows(3) == []
+    found = meaning(
+        (1, [Change(kind, (1, value)) for kind, value in kinds]), (3, [Change(DELETE, (1, None))])
+    )
+    assert found.rows(1) == found.rows(2) == [(1, "b")]
+    assert found.rows(3) == []
 
 
 @covers("RD-2", "TBL-7")
 def test_a_write_after_an_unabsorbed_one_of_its_bucket_is_not_absorbed() -> None:
-    told = meaning((1, [Change(PUT, (1, "a")), Change(PUT, (2, "a"))]), (2, [Change(PUT, (2, "b"))]))
-    assert told.absorbed_rows(2, {}) == [(1, "a"), (2, "b")]
-    assert told.absorbed_rows(2, {((), 0): 2}) == [(1, "a"), (2, "a")]
-    assert told.absorbed_rows(2, {((), 0): 1}) == [(1, "a")]
-    assert told.absorbed_rows(1, {}) == [(1, "a"), (2, "a")]
+    found = meaning((1, [Change(PUT, (1, "a")), Change(PUT, (2, "a"))]), (2, [Change(PUT, (2, "b"))]))
+    assert found.absorbed_rows(2, {}) == [(1, "a"), (2, "b")]
+    assert found.absorbed_rows(2, {((), 0): 2}) == [(1, "a"), (2, "a")]
+    assert found.absorbed_rows(2, {((), 0): 1}) == [(1, "a")]
+    assert found.absorbed_rows(1, {}) == [(1, "a"), (2, "a")]
 
 
 @covers("RD-6")

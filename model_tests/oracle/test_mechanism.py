@@ -109,7 +109,7 @@ def test_a_key_from_level_zero_marks_its_older_record_below() -> None:
     after = compacted(mechanism, mechanism.write(base, put(2)))
     assert after.vectors == {(0, 1)}
     again = compacted(mechanism, mechanism.write(after, delete(2)))
-    assert {mark for mark in again.vectors if mark[0] == 0} == {(0, 1)}, "no second mark, no lost mark"
+    assert {mark for mark in again.vectors if mark[0] == 0} == {(0, 1)}, "deleted once, and not lost"
     assert [record.key for record in mechanism.plain_read(again)] == [(1,), (3,)]
 
 

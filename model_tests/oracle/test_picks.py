@@ -1,4 +1,4 @@
-"""What compaction picks, and how a pick is divided."""
+"""The picks of universal compaction, and how a pick is divided into rewrites and upgrades."""
 
 from __future__ import annotations
 

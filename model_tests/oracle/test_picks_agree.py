@@ -1,4 +1,4 @@
-"""The reference's picks are the oracle's: two tellings of the same clauses, over random runs and sizes."""
+"""The reference picks what the oracle picks, over random runs and sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pktable_spec.options import parse_options
 
 @dataclass(frozen=True)
 class SizedFile:
-    """What the reference's picks look at, of a file's metadata."""
+    """The part of a file's metadata that the reference's picks depend on."""
 
     file_name: str
     level: int
@@ -46,10 +46,12 @@ def test_the_reference_picks_what_the_clauses_say(
         "num-sorted-run.compaction-trigger": str(trigger),
         "num-levels": "5",
     }
-    told = universal_pick(
+    expected = universal_pick(
         [[PickFile(str(at), level, (0,), (9,), size, 0, False)] for at, (level, size) in enumerate(runs)],
         ModelOptions.parse(options),
     )
     files: list[Any] = [SizedFile(str(at), level, size) for at, (level, size) in enumerate(runs)]
     done = universal.pick([Run(file.level, (file,)) for file in files], parse_options(options))
-    assert (done and (len(done.files), done.output_level)) == (told and (len(told.files), told.output_level))
+    assert (done and (len(done.files), done.output_level)) == (
+        expected and (len(expected.files), expected.output_level)
+    )

@@ -1,7 +1,7 @@
-"""Tables as others write them, made of ours: the same rows in other files, told of by other metadata.
+"""Tables as others write them, made of ours: the same rows in other files, described by other metadata.
 
 `rewritten` takes the latest snapshot of a table, lets each data file be replaced by another one that holds
-the same rows, and commits what came of it as the next snapshot, with manifests and an index of vectors
+the same rows, and commits what came of it as the next snapshot, with manifests and a DV index file
 written by the codecs alone.
 """
 
@@ -36,7 +36,7 @@ from pktable.format.vectors.index_file import encode_index
 from pktable_spec.vocabulary import DELETION_VECTORS
 
 Replacement = Callable[[DataFileMeta, Path], DataFileMeta]
-"""Writes a file beside the one at the path, and returns its metadata."""
+"""Writes a file next to the one at the path, and returns its metadata."""
 
 
 def rewritten(

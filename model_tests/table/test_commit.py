@@ -1,4 +1,4 @@
-"""What a commit does to the metadata, and what happens when it loses a race or fails."""
+"""A commit and the metadata it writes, and what happens when it loses a race or fails."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_write_is_an_append_and_a_compact_and_counts_records(table: Table) -> 
     table.upsert(rows((1, "a"), (2, "b")))
     table.upsert(rows((1, "c")))
     kinds = [(s.id, s.commit_kind, s.total_record_count, s.delta_record_count) for s in table.snapshots()]
-    # The second write marks a record of the level below and does not rewrite it: three records are stored.
+    # The second write deletes a position of the level below and does not rewrite the file: three records are stored.
     assert kinds == [
         (1, "APPEND", 2, 2),
         (2, "COMPACT", 2, 0),

@@ -67,7 +67,7 @@ class Store:
             before = original(store, *arguments) if self.during else None
             self.other()
             found = original(store, *arguments)
-            # What came or went during a listing, it may have missed, as on stores that list in pages.
+            # A listing may have missed files that came or went during it, as on stores that list in pages.
             return found if before is None else [n for n in found if n in before]
 
         return operation
@@ -91,7 +91,7 @@ def races(template: Path, path: Path, one: Work, other: Work, *, during: bool = 
 
 
 def expect_sound(table: Table) -> None:
-    """What is there can be read, and when all but the latest is let go of, nothing else is left."""
+    """Every snapshot can be read, and after all but the latest have expired no other file is left."""
     for snapshot in table.snapshots():
         assert content(table, snapshot=snapshot.id)
     for tag in table.tags():
@@ -186,7 +186,7 @@ def test_a_tag_that_is_dropped_meanwhile_leaves_nothing(template: Path, tmp_path
 def test_a_tag_whose_snapshot_expires_at_the_same_time_keeps_its_files(
     template: Path, tmp_path: Path, one: str
 ) -> None:
-    """Whoever listed the tags before the snapshots would see neither the tag nor the snapshot."""
+    """An expiry that listed the tags before the snapshots would see neither the tag nor the snapshot."""
     for table in races(template, tmp_path / "t", LETTING_GO[one], tag_and_expire):
         expect_sound(table)
 

@@ -1,4 +1,4 @@
-"""What others write and we do not: other formats, other places, other kinds of vectors and indexes."""
+"""Tables that others write and we do not: other formats, other places, other kinds of vectors and indexes."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ WAYS: dict[str, dict[str, int]] = {
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of three marked files and three plain ones: positions on both sides of words, and the last one."""
+    """A table of three files with vectors and three without: positions on both sides of words, and the last one."""
     path = tmp_path_factory.mktemp("native")
     table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=OPTIONS)
     for keys, value in ((range(3000), "old"), (MARKED, "new")):

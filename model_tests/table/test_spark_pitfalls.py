@@ -1,4 +1,4 @@
-"""What Spark would answer wrongly of Parquet files, or under settings that were made for others' files."""
+"""Questions that Spark would answer wrongly of Parquet files, or under settings that were made for others' files."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def spelled(time: int) -> bytes:
 
 
 def with_bytes(path: Path, before: bytes, after: bytes) -> None:
-    """Write the one file of a table anew, without checksums, as others do, and with other bytes."""
+    """Rewrite the one file of a table without checksums, as others do, and with other bytes."""
 
     def change(file: DataFileMeta, path: Path) -> DataFileMeta:
         sink = pa.BufferOutputStream()

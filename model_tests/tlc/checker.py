@@ -55,7 +55,7 @@ class TraceStep:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What TLC said of one model."""
+    """The result of TLC for one model."""
 
     model: Model
     violated: str  # a name, PASSES, or what went wrong
@@ -65,7 +65,7 @@ class Outcome:
 
     @property
     def problem(self) -> str | None:
-        """What is not as expected, None if nothing."""
+        """The difference from what is expected, None if there is none."""
         expected = self.model.expected
         if self.violated != expected.violated:
             return f"{self.model.name}: expected {expected.violated}, found {self.violated}"

@@ -3,7 +3,7 @@
 A history is made from TLC's output by `history`, stored under spec/tla/counterexamples (its README.md
 tells the format), and compared with a fresh one whenever the models run. Files are named f1, f2, ... as
 they are committed, with ``bucket/`` before it in a table of several; positions count from 0.
-``python -m model_tests.tlc.counterexamples`` writes them all anew.
+``python -m model_tests.tlc.counterexamples`` writes all of them again.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def history(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def as_text(told: Mapping[str, Any]) -> str:
+def as_text(history: Mapping[str, Any]) -> str:
     """Return the text of a stored history: one step a line."""
     head = ",\n ".join(
-        f"{json.dumps(name)}: {json.dumps(value)}" for name, value in told.items() if name != "steps"
+        f"{json.dumps(name)}: {json.dumps(value)}" for name, value in history.items() if name != "steps"
     )
-    steps = ",\n  ".join(json.dumps(step) for step in told["steps"])
+    steps = ",\n  ".join(json.dumps(step) for step in history["steps"])
     return f'{{{head},\n "steps": [\n  {steps}\n ]}}\n'
 
 
@@ -145,17 +145,17 @@ def _plan(plan: Mapping[str, Value], bucket: object) -> Step:
 
 
 def _of_table(old: Mapping[str, Value], new: Mapping[str, Value]) -> Step:
-    told: Step = {}
+    shown: Step = {}
     if old["tags"] != new["tags"]:
-        told["tags"] = sorted(new["tags"])
+        shown["tags"] = sorted(new["tags"])
     if old["snapshots"] != new["snapshots"] and new["snapshots"]:
-        told["snapshots"] = sorted(_numbered(new["snapshots"]))
-        parts = _numbered(new["snapshots"])[told["snapshots"][-1]]["parts"]
-        told["live"], told["vectors"] = {}, {}
+        shown["snapshots"] = sorted(_numbered(new["snapshots"]))
+        parts = _numbered(new["snapshots"])[shown["snapshots"][-1]]["parts"]
+        shown["live"], shown["vectors"] = {}, {}
         for bucket, part in parts.items():
-            told["live"] |= _live(part["live"], bucket)
-            told["vectors"] |= _vectors(part["vectors"], bucket)
-    return told
+            shown["live"] |= _live(part["live"], bucket)
+            shown["vectors"] |= _vectors(part["vectors"], bucket)
+    return shown
 
 
 def _numbered(function: Value) -> Mapping[Any, Value]:
@@ -192,15 +192,15 @@ def _by_key(records: Value) -> list[Mapping[str, Value]]:
 # ------------------------------------------------------------------ on the oracle
 
 
-def replay(told: Mapping[str, Any], mechanism: type[Mechanism]) -> Iterator[State]:
+def replay(history: Mapping[str, Any], mechanism: type[Mechanism]) -> Iterator[State]:
     """Do a history on the oracle and yield the state after each step.
 
-    Raises LookupError where the oracle cannot plan a compaction as told.
+    Raises LookupError where the oracle cannot plan a compaction of the history.
     """
-    table = told["table"]
+    table = history["table"]
     options = ModelOptions(table["vectors"], num_levels=table["levels"], trigger=table["trigger"])
     acting, state = mechanism(options), EMPTY
-    for step in told["steps"]:
+    for step in history["steps"]:
         state = _done(acting, state, step)
         yield state
 
@@ -216,8 +216,8 @@ def _done(mechanism: Mechanism, state: State, step: Mapping[str, Any]) -> State:
     if step["action"] == "BeginWrite":
         if "plans" not in step:
             return mechanism.begin_write(state, job, changes)
-        (told,) = step["plans"]
-        plan = _planned(mechanism, mechanism.write(state, changes), job, told).work(job)
+        (planned,) = step["plans"]
+        plan = _planned(mechanism, mechanism.write(state, changes), job, planned).work(job)
         assert isinstance(plan, Plan)
         return mechanism.begin_write(state, job, changes, plan)
     if step["action"] == "CommitWrite":
@@ -227,25 +227,31 @@ def _done(mechanism: Mechanism, state: State, step: Mapping[str, Any]) -> State:
     if step["action"] == "PlanCompaction":
         return _planned(mechanism, state, job, step)
     assert step["action"] in ("CommitCompaction", "RefuseCompaction"), step
-    if job not in dict(state.pending):  # of a write that was numbered anew, which drops what it planned
+    if job not in dict(state.pending):  # of a write that was renumbered, which drops its plan
         return state
     return mechanism.commit_compaction(state, job)
 
 
-def _planned(mechanism: Mechanism, state: State, job: str, told: Mapping[str, Any]) -> State:
-    """Plan the compaction that is told; `OWN` is the file written last. Raises LookupError."""
+def _planned(mechanism: Mechanism, state: State, job: str, compaction: Mapping[str, Any]) -> State:
+    """Plan the compaction of a step; `OWN` is the file written last. Raises LookupError."""
 
     def named(file: int) -> str:
-        return OWN if OWN in told["inputs"] and file == len(state.files) - 1 else f"f{file + 1}"
+        return OWN if OWN in compaction["inputs"] and file == len(state.files) - 1 else f"f{file + 1}"
 
-    for planned in plans(mechanism, state, job):
-        plan = planned.after.work(job)
+    for step in plans(mechanism, state, job):
+        plan = step.after.work(job)
         assert isinstance(plan, Plan)
         inputs = {named(file): level for file, level in plan.inputs}
         upgrades = sorted(map(named, plan.upgraded))
-        if (inputs, plan.output_level, upgrades) == (told["inputs"], told["level"], told["upgrades"]):
-            return planned.after
-    raise LookupError(f"no compaction of {told['inputs']} to level {told['level']} may be planned")
+        if (inputs, plan.output_level, upgrades) == (
+            compaction["inputs"],
+            compaction["level"],
+            compaction["upgrades"],
+        ):
+            return step.after
+    raise LookupError(
+        f"no compaction of {compaction['inputs']} to level {compaction['level']} may be planned"
+    )
 
 
 def shown(state: State) -> tuple[dict[str, int], dict[str, list[int]]]:

@@ -1,4 +1,4 @@
-"""What TLC is asked to check: the entries of spec/tla/models.json, and the files TLC reads of each.
+"""The models that TLC checks: the entries of spec/tla/models.json, and the files that TLC reads for each.
 
 An entry names modules to extend, constants, what is to hold, operators replaced (a fault), and what must
 come of it. A model that says nothing of that is refused: it could not fail.
@@ -23,7 +23,7 @@ PASSES: Final = "passes"
 
 @dataclass(frozen=True)
 class Expected:
-    """What TLC must find: ``violated`` names a property, or is `PASSES`; in how many distinct states."""
+    """The result that TLC must find: ``violated`` names a property, or is `PASSES`; in how many distinct states."""
 
     violated: str
     states: int
@@ -94,21 +94,21 @@ def _model_values(value: Any) -> list[str]:
 
 def load(path: Path = FOLDER / "models.json") -> list[Model]:
     """Return the models of a file. Raises InvalidRequestError for one that is not as it should be."""
-    told = json.loads(path.read_text("utf-8"))
-    return [_model(name, one, path) for name, one in told["models"].items()]
+    stored = json.loads(path.read_text("utf-8"))
+    return [_model(name, one, path) for name, one in stored["models"].items()]
 
 
-def _model(name: str, told: Mapping[str, Any], path: Path) -> Model:
+def _model(name: str, entry: Mapping[str, Any], path: Path) -> Model:
     known = {one.name for one in fields(Model)} - {"name"}
-    unknown = sorted(told.keys() - known)
-    missing = sorted({"says", "extends", "constants", "expected"} - told.keys())
+    unknown = sorted(entry.keys() - known)
+    missing = sorted({"says", "extends", "constants", "expected"} - entry.keys())
     if unknown or missing:
         problem = f"unknown {', '.join(unknown)}" if unknown else f"no {', '.join(missing)}"
         raise InvalidRequestError(f"{path}: model {name}: expected the fields of a model, found {problem}")
-    expected = told["expected"]
+    expected = entry["expected"]
     if not isinstance(expected, Mapping) or set(expected) != {"violated", "states"}:
         raise InvalidRequestError(f"{path}: model {name}: expected 'violated' and 'states', found {expected}")
-    checks = (*told.get("invariants", ()), *told.get("properties", ()))
+    checks = (*entry.get("invariants", ()), *entry.get("properties", ()))
     if not checks or (expected["violated"] != PASSES and expected["violated"] not in checks):
         raise InvalidRequestError(
             f"{path}: model {name}: expected {expected['violated']} among what it checks, found {', '.join(checks)}"
@@ -116,10 +116,10 @@ def _model(name: str, told: Mapping[str, Any], path: Path) -> Model:
     return Model(
         name=name,
         **{
-            **told,
+            **entry,
             "expected": Expected(**expected),
-            "invariants": tuple(told.get("invariants", ())),
-            "properties": tuple(told.get("properties", ())),
+            "invariants": tuple(entry.get("invariants", ())),
+            "properties": tuple(entry.get("properties", ())),
         },
     )
 
@@ -146,9 +146,9 @@ def as_markdown(models: Sequence[Model], *, hold: bool) -> str:
 def _scope(model: Model) -> str:
     constants = model.constants
     keys = {int(change[1:]) for text in constants["Batches"] for change in text.split()}
-    told = [f"{len(keys)} keys" if len(keys) > 1 else "1 key", f"{constants['MaxLevel'] + 1} levels"]
+    words = [f"{len(keys)} keys" if len(keys) > 1 else "1 key", f"{constants['MaxLevel'] + 1} levels"]
     if "CommitLimit" in constants:
-        return ", ".join([*told, f"{constants['CommitLimit']} commits"])
+        return ", ".join([*words, f"{constants['CommitLimit']} commits"])
     jobs = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "compactor")}
-    told += [f"{count} {name}{'s' if count > 1 else ''}" for name, count in jobs.items() if count]
-    return ", ".join([*told, f"w{constants['WriteLimit']} c{constants['CompactionLimit']}"])
+    words += [f"{count} {name}{'s' if count > 1 else ''}" for name, count in jobs.items() if count]
+    return ", ".join([*words, f"w{constants['WriteLimit']} c{constants['CompactionLimit']}"])

@@ -1,9 +1,9 @@
-"""The counterexamples of TLC, done on a real table: the rule that each model breaks must hold there.
+"""Replay the counterexamples of TLC on a real table, where the rule that each model breaks must hold.
 
-A history is followed step by step as TLC tells it, compactions on the very files it names, until the table will
-not: a commit is refused, a pick is never made, rows are numbered anew, vectors or records are others. After
-every step what is on disk must be a step of the oracle's mechanism and keep its invariants; at the end it must
-read as the mechanism reads.
+1. The steps of a counterexample are done one by one, compactions on the very files it names, until the table differs:
+   a commit is refused, a pick is never made, rows are renumbered, vectors or records are others.
+2. After every step the files on disk must be a step of the oracle's mechanism and keep its invariants.
+3. At the end the table must read as the mechanism reads.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class DifferenceError(Exception):
 class Replay:
     """One history on one table of its own. ``spark``: a session, or None for the local runner."""
 
-    def __init__(self, told: Mapping[str, Any], path: Path, spark: Any = None) -> None:
-        self.told, table = told, told["table"]
+    def __init__(self, history: Mapping[str, Any], path: Path, spark: Any = None) -> None:
+        self.history, table = history, history["table"]
         self.options = {
             "bucket": str(table["buckets"]),
             "deletion-vectors.enabled": "true",
@@ -59,7 +59,7 @@ class Replay:
         Raises AssertionError if anything it did was wrong.
         """
         found = None
-        for number, step in enumerate(self.told["steps"], 1):
+        for number, step in enumerate(self.history["steps"], 1):
             try:
                 self._do(_named(step))
             except DifferenceError as difference:
@@ -101,8 +101,10 @@ class Replay:
         elif action == "CommitCompaction":
             prepared = self.work.pop(job)
             assert isinstance(prepared, StagedCompaction)
-            if prepared.commit_as_planned(CommitId("test")):
-                raise DifferenceError("the commit is refused")
+            conflicts = prepared.commit_as_planned(CommitId("test"))
+            if conflicts:
+                clauses = sorted({conflict.clause for conflict in conflicts.values()})
+                raise DifferenceError(f"the commit is refused by {', '.join(clauses)}")
             self.commits += 1
         elif action == "Crash":
             self.work.pop(job)
@@ -129,15 +131,17 @@ class Replay:
         return prepared
 
     def _begun(self, changes: list[list[Any]], plans: list[Mapping[str, Any]]) -> StagedWrite:
-        """Prepare a write, and its compaction if one is told. Raises DifferenceError if it is another."""
+        """Prepare a write, and its compaction if there is one. Raises DifferenceError if it is another."""
         prepared = self._write(changes, write_only=not plans)
-        told = [(sorted(plan["inputs"].values()), [plan["level"]] * len(plan["upgrades"])) for plan in plans]
+        expected = [
+            (sorted(plan["inputs"].values()), [plan["level"]] * len(plan["upgrades"])) for plan in plans
+        ]
         found = []
         for change in prepared.changes:
             removed = {file.file_name: file.level for file in change.removed}
             upgraded = [file.level for file in change.added if file.file_name in removed]
             found.append((sorted(removed.values()), upgraded))
-        if found != told:
+        if found != expected:
             raise DifferenceError(f"the plans are not {plans}")
         return prepared
 
@@ -205,21 +209,21 @@ class Replay:
                 if marks:
                     vectors[name] = marks
         new = sorted(name for name in live if name not in self.names.values())
-        told = [name for name in step["live"] if name not in self.names]
-        if len(new) != len(told):
-            raise DifferenceError(f"{len(told)} new files told, {len(new)} made")
-        self.names.update(zip(told, new, strict=True))
+        expected = [name for name in step["live"] if name not in self.names]
+        if len(new) != len(expected):
+            raise DifferenceError(f"{len(expected)} new files expected, {len(new)} made")
+        self.names.update(zip(expected, new, strict=True))
         if live != self._by_real_name(step["live"]):
             raise DifferenceError(f"live is not {step['live']}")
-        if any(records.get(self.names[n]) != told for n, told in step.get("creates", {}).items()):
+        if any(records.get(self.names[n]) != expected for n, expected in step.get("creates", {}).items()):
             raise DifferenceError(f"records are not {step['creates']}")
         if vectors != self._by_real_name(step["vectors"]):
             raise DifferenceError(f"vectors are not {step['vectors']}")
         if "snapshots" in step and [s.id for s in self.table.snapshots()] != step["snapshots"]:
             raise DifferenceError(f"snapshots are not {step['snapshots']}")
 
-    def _by_real_name(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        return {self.names.get(name, name): value for name, value in told.items()}
+    def _by_real_name(self, by_name: Mapping[str, Any]) -> dict[str, Any]:
+        return {self.names.get(name, name): value for name, value in by_name.items()}
 
     # --------------------------------------------------------------- checks
 

@@ -105,7 +105,7 @@ class Comparison:
 
     @property
     def problem(self) -> str | None:
-        """What differs, None if nothing; a comparison of nothing has not passed."""
+        """The difference, None if there is none; a comparison of nothing has not passed."""
         if self.states_of_one or self.edges_of_one:
             return f"{len(self.states_of_one)} states and {len(self.edges_of_one)} edges on one side only"
         return None if self.states > 1 and self.edges else "compared nothing"
@@ -160,17 +160,17 @@ def _job(before: State, after: State) -> str:
     return jobs.pop() if jobs else ""
 
 
-def state_of(told: Mapping[str, Value]) -> State:
+def state_of(values: Mapping[str, Value]) -> State:
     """Return the oracle's state that a state of module DeletionVectors is."""
     return State(
-        files=tuple(DataFile(_records(file["records"]), file["born"]) for file in told["files"]),
-        live=_entries(told["live"]),
-        vectors=_entries(told["vectors"], 1),
-        snapshot=told["snapshot"],
+        files=tuple(DataFile(_records(file["records"]), file["born"]) for file in values["files"]),
+        live=_entries(values["live"]),
+        vectors=_entries(values["vectors"], 1),
+        snapshot=values["snapshot"],
         pending=tuple(
-            (job, _work(work)) for job, work in sorted(told["pending"].items()) if work["kind"] != "idle"
+            (job, _work(work)) for job, work in sorted(values["pending"].items()) if work["kind"] != "idle"
         )
-        if told["pending"]
+        if values["pending"]
         else (),
     )
 

@@ -69,13 +69,13 @@ def check_models(
     kept = [one for one in faulty if is_kept(one.model)]
     wrong = tuple(counterexamples.problems(outcomes, all_of_them=all_of_them))
     return [
-        _told("models that hold", sound),
-        _told("models that must fail", faulty),
+        _result("models that hold", sound),
+        _result("models that must fail", faulty),
         Result("stored counterexamples", models=len(kept), problems=wrong),
     ]
 
 
-def _told(what: str, outcomes: Sequence[Outcome]) -> Result:
+def _result(what: str, outcomes: Sequence[Outcome]) -> Result:
     problems = tuple(one.problem for one in outcomes if one.problem)
     return Result(what, len(outcomes), sum(one.states for one in outcomes), problems=problems)
 
@@ -101,8 +101,8 @@ def check_graphs(say: Say = lambda line: None) -> Result:
         for name, found in zip(
             state_graph.SCOPES, pool.map(state_graph.compare, state_graph.SCOPES), strict=True
         ):
-            said = found.problem or "equal"
-            say(f"graph   {name:<44} {found.states:>7,} states {found.edges:>7,} edges {said}")
+            verdict = found.problem or "equal"
+            say(f"graph   {name:<44} {found.states:>7,} states {found.edges:>7,} edges {verdict}")
             states, edges = states + found.states, edges + found.edges
             if found.problem:
                 problems.append(f"graph {name}: {found.problem}")

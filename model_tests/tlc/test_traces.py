@@ -1,4 +1,4 @@
-"""What tables do, held against module Traces: the oracle, the oracle as a table, the local runner."""
+"""Module Traces accepts what tables do: the oracle, the oracle as a table, the local runner, Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_random_walks_of_the_oracle_are_accepted() -> None:
     assert [one.accepted for one in accepts(walks)] == [True] * 10
 
 
-# Not LevelZeroForgotten: a table that never absorbs what it may is slow, and no step of it is wrong.
+# Not LevelZeroForgotten: a table that never compacts level 0 is slow, and no step of it is wrong.
 FAULTS = (
     faults.ForgetsMarks,
     faults.MarksNoDeletes,

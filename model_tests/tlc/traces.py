@@ -1,8 +1,8 @@
-"""What a table did, held against module Traces: is it a behaviour of the specification?
+"""Traces of tables, which TLC checks against module Traces: is each a behaviour of the specification?
 
-An `Event` is an action and what can be seen of one bucket afterwards: everything in it can be read from a
-table on disk. File names are opaque. Which compaction was planned need not be told: that some allowed one
-explains the files it left is what TLC finds out, for many traces in one run.
+An `Event` is an action, and what can be seen of one bucket afterwards: everything in it can be read from a table on
+disk. File names are opaque. A trace does not say which compaction was planned: TLC finds out whether some allowed one
+explains the files it left, for many traces in one run.
 
 The subtle case is numbering. TLA+ knows keys, rows and files as numbers: keys are numbered by their order,
 rows as they come, files in the order of their commits and, within one commit, of their keys.
@@ -47,8 +47,8 @@ class SeenFile:
 
 @dataclass(frozen=True)
 class Observation:
-    """What can be seen of a bucket: the latest snapshot's id, its live files, ``(file name, position)`` of
-    every deleted record (from 0), and the rows of a plain read with their trimmed keys."""
+    """The visible state of a bucket: the latest snapshot's id, its live files, ``(file name, position)`` of every
+    deleted record (from 0), and the rows of a default read with their trimmed keys."""
 
     snapshot: int = 0
     files: tuple[SeenFile, ...] = ()

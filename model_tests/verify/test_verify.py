@@ -1,4 +1,4 @@
-"""What `pktable verify` makes of what it found."""
+"""`make verify` fails on every problem that it finds, and adds up its counts."""
 
 from __future__ import annotations
 

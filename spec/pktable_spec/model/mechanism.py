@@ -107,7 +107,7 @@ class Mechanism:
 
     def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
         """Commit changes as one new level-0 file. Clauses: CMT-2, CMP-17, LSM-8."""
-        return self._append(state, changes, self.next_sequence(state))
+        return self.append(state, changes, self.next_sequence(state))
 
     def begin_write(
         self, state: State, job: str, changes: Sequence[KeyedChange], plan: Plan | None = None
@@ -128,7 +128,7 @@ class Mechanism:
         staged = state.work(job)
         assert isinstance(staged, StagedWrite)
         first = self.first_sequence(state, staged)
-        after = self._append(_without_work(state, job), staged.changes, first)
+        after = self.append(_without_work(state, job), staged.changes, first)
         if staged.plan is None or first != staged.first_sequence:
             return after
         return _with_work(after, job, staged.plan.renamed(OWN_FILE, len(state.files)))
@@ -147,7 +147,7 @@ class Mechanism:
         plan = state.work(job)
         assert isinstance(plan, Plan)
         idle = _without_work(state, job)
-        return idle if self.conflict(idle, plan) else self._apply(idle, plan)
+        return idle if self.conflict(idle, plan) else self.apply(idle, plan)
 
     def crash(self, state: State, job: str) -> State:
         """Drop staged work. Clauses: CMT-25."""
@@ -254,13 +254,13 @@ class Mechanism:
             yield "CMT-7"
         if plan.base_vectors != state.vectors:
             yield "CMT-8"
-        after = self._apply(state, plan)
+        after = self.apply(state, plan)
         if not {file for file, _ in after.vectors} <= {file for file, _ in after.live}:
             yield "CMT-9"
         if overlapping(after):
             yield "CMT-11"
 
-    def _apply(self, state: State, plan: Plan) -> State:
+    def apply(self, state: State, plan: Plan) -> State:
         files = state.files + tuple(DataFile(records, plan.output_level) for records in plan.outputs)
         created = frozenset((file, plan.output_level) for file in range(len(state.files), len(files)))
         upgraded = frozenset((file, plan.output_level) for file in plan.upgraded)
@@ -271,7 +271,7 @@ class Mechanism:
             snapshot=state.snapshot + 1,
         )
 
-    def _append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
+    def append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
         file = DataFile(flush(changes, first_sequence), 0)
         return state._replace(
             files=(*state.files, file),
