@@ -18,6 +18,16 @@ import pyarrow as pa
 from benchmarks.reads.queries import Query, answered, selected
 from model_tests.interop.answering import METHODS, answer_commands
 
+COMPARISONS = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less_than",
+    "<=": "less_or_equal",
+    ">": "greater_than",
+    ">=": "greater_or_equal",
+}
+"""The methods of pypaimon's builder of predicates."""
+
 
 def ask(read: Callable[[Path, Query], pa.Table], command: Mapping[str, Any]) -> dict[str, Any]:
     query = Query(**command["query"])
@@ -40,8 +50,7 @@ def read_with_pypaimon(path: Path, query: Query) -> pa.Table:
     if query.conditions:
         predicates = PredicateBuilder(table.fields)
         parts = [
-            predicates._build_predicate(METHODS[sign], column, [value])
-            for column, sign, value in query.conditions
+            getattr(predicates, COMPARISONS[sign])(column, value) for column, sign, value in query.conditions
         ]
         builder = builder.with_filter(predicates.and_predicates(parts))
     builder = builder.with_projection(query.columns)

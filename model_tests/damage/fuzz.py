@@ -278,21 +278,16 @@ def _avro(rows: pa.Table) -> bytes:
 def _without_checksums(data: bytes) -> bytes:
     """Return a file of ours as another writer would have written it, blocks not compressed."""
     if data.startswith(avro.MAGIC):
-        return _plain_container(data)
+        return _uncompressed(data)
     return data.partition(b',\n  "pktable.crc32"')[0] + b"\n}" if b"pktable.crc32" in data[-60:] else data
 
 
-def _plain_container(data: bytes) -> bytes:
-    source = avro._Source(io.BytesIO(data), len(data), "x")
-    metadata, sync = avro._header(source)
-    entry = avro.encode_bytes(b"avro.schema") + avro.encode_bytes(metadata[b"avro.schema"])
-    blocks = [avro.MAGIC + avro.encode_long(1) + entry + avro.encode_long(0) + sync]
-    while source.left:
-        count, length = source.long("count"), source.long("length")
-        block = avro._unpacked(source.take(length, "block"), b"zstandard", "x")
-        blocks += [avro.encode_long(count), avro.encode_long(len(block)), block, sync]
-        source.expect(sync, "sync")
-    return b"".join(blocks)
+def _uncompressed(container: bytes) -> bytes:
+    reader = fastavro.reader(io.BytesIO(container))
+    assert reader.writer_schema is not None
+    written = io.BytesIO()
+    fastavro.writer(written, reader.writer_schema, list(reader), codec="null", sync_marker=bytes(16))
+    return written.getvalue()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -62,7 +62,7 @@ def of_the_library(positions: Positions, *, runs: bool = True) -> bytes:
 
 
 def bytes_of_containers(data: bytes) -> int:
-    containers = read_bitmap(memoryview(data), "bitmap")._containers
+    containers = read_bitmap(memoryview(data), "bitmap").containers
     return int((containers.stops - containers.starts).sum())
 
 

@@ -14,8 +14,17 @@ from pypaimon.common.predicate_builder import PredicateBuilder
 from pypaimon.schema.data_types import PyarrowFieldParser
 from pypaimon.table.file_store_table import FileStoreTable
 
-from model_tests.interop.answering import METHODS, Rows, answer_commands, outcome, retained_snapshots
+from model_tests.interop.answering import Rows, answer_commands, outcome, retained_snapshots
 from model_tests.interop.plain import array_of, rows_of, table_of
+
+COMPARISONS = {
+    "=": PredicateBuilder.equal,
+    "<>": PredicateBuilder.not_equal,
+    "<": PredicateBuilder.less_than,
+    "<=": PredicateBuilder.less_or_equal,
+    ">": PredicateBuilder.greater_than,
+    ">=": PredicateBuilder.greater_or_equal,
+}
 
 
 def _table(path: str) -> FileStoreTable:
@@ -48,9 +57,7 @@ def _predicate(table: FileStoreTable, where: list[list[str]]) -> Predicate:
     schema = PyarrowFieldParser.from_paimon_schema(table.fields)
     builder = PredicateBuilder(table.fields)
     parts = [
-        builder._build_predicate(
-            METHODS[operator], column, [array_of([literal], schema.field(column).type)[0].as_py()]
-        )
+        COMPARISONS[operator](builder, column, array_of([literal], schema.field(column).type)[0].as_py())
         for column, operator, literal in where
     ]
     return builder.and_predicates(parts)

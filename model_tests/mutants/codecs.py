@@ -110,7 +110,7 @@ MUTANTS = (
     Mutant(
         "S1",
         "the length of a vector is written and read in the other byte order",
-        patched((deletion_vector, "_LENGTH", instead(struct.Struct("<i")))),
+        patched((deletion_vector, "LENGTH", instead(struct.Struct("<i")))),
         "stored_vectors: length of a vector",
         ("DVF-2", "DVF-3"),
         bugs=("delta#1979", "delta#3933", "paimon#2831"),

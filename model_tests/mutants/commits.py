@@ -192,7 +192,7 @@ MUTANTS = (
         "M12",
         "a compaction commits though the vectors it was planned on have changed",
         patched((rules, "COMPACTION_RULES", _without_rules("CMT-8"))),
-        "refusal_agrees: committed, though it breaks CMT-8",
+        f"refusal_agrees: committed, though it breaks CMT-8|vectors_only_grow: |{READ}",
         ("CMT-8",),
         bugs=("paimon#6303", "delta#7163", "delta#3982", "iceberg#15966"),
     ),
@@ -215,7 +215,7 @@ MUTANTS = (
             (commit, "applied", _of_what_is_live),
             (Manifests, "fold", _folded_as_it_comes),
         ),
-        "refusal_agrees: committed, though it breaks ",
+        "refusal_agrees: committed, though it breaks |vectors_are_well_formed: |vectors_only_grow: |levels_are_runs: ",
         ("CMT-7", "CMT-8", "CMT-9", "CMT-11"),
     ),
     Mutant(

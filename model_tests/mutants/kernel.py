@@ -11,8 +11,8 @@ from pktable.bucket import compact, read
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.kinds import primary_key
 from pktable.kinds.primary_key import PrimaryKeyTables
-from pktable.lsm import universal
 from pktable.lsm.bucket import BucketState
+from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
 from pktable.merge.deduplicate import Deduplicate, Selected
 from pktable.merge.grouping import Window
@@ -39,10 +39,9 @@ def _one_file_per_sequence(sorted_runs: Any) -> Any:
 
 def _drops_siblings(forget: Any) -> Any:
     def drop(self: VectorMaintainer, file: str) -> None:
-        if {file} & (self._vectors.keys() | self._growing.keys()):
-            self._vectors.clear()
-            self._growing.clear()
-            self.modified = True
+        siblings = self.vectors()
+        for sibling in siblings if file in siblings else ():
+            forget(self, sibling)
 
     return drop
 
@@ -75,11 +74,17 @@ def _adds_looked_up_only(keys_to_look_up: Any) -> Any:
     return needed
 
 
-def _one_level_zero_run(extend: Any) -> Any:
-    def extended(runs: Any, count: int, options: Any, *, forced: bool) -> int:
-        return 1 if forced and len(runs) > 1 else int(extend(runs, count, options, forced=forced))
+def _one_level_zero_run(pick: Any) -> Any:
+    """Leave out of a pick all level-0 runs but the newest."""
 
-    return extended
+    def picked(runs: Any, options: Any) -> Pick | None:
+        chosen: Pick | None = pick(runs, options)
+        if chosen is None:
+            return None
+        level_zero = [file for file in chosen.files if file.level == 0]
+        return replace(chosen, files=tuple(file for file in chosen.files if file not in level_zero[1:]))
+
+    return picked
 
 
 def _level_zero_unseen(choose: Any) -> Any:
@@ -172,8 +177,8 @@ MUTANTS = (
     Mutant(
         "C13",
         "one level-0 run is compacted without the others",
-        patched((universal, "_extend", _one_level_zero_run)),
-        rf"{NOT_PICKED}|{LEVEL_ZERO_LEFT}",
+        patched((primary_key, "pick", _one_level_zero_run)),
+        f"{NOT_PICKED}|{LEVEL_ZERO_LEFT}|newer_runs_hold_newer_records: ",
         ("CMP-18",),
     ),
 )

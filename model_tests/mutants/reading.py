@@ -12,7 +12,7 @@ from unittest import mock
 from pktable.bucket import read
 from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
-from pktable.catalog import read_plan as scan
+from pktable.catalog import read_plan
 from pktable.kinds import primary_key
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query
@@ -28,7 +28,7 @@ _asked = local()
 """The query that this thread plans on Spark."""
 
 
-def _counted_after_filter(unmerged: Any) -> Any:
+def _counted_after_filter(unmerged_rows: Any) -> Any:
     """Filter the rows of a file first, and count positions over those that are left."""
 
     def filtered(files: Any, state: Any, columns: Any, predicate: Any) -> Iterator[Any]:
@@ -48,24 +48,24 @@ def _limit_before_vectors(runner_read: Any) -> Any:
     """Let a limit count the records of a file before its vector, or a filter, is applied."""
 
     def limited(self: Any, files: Any, query: Query) -> Any:
-        kept = read._kept
+        live_rows = read.live_rows
 
         def cut(table: Any, position: int, vector: Any, predicate: Any) -> Any:
-            return kept(table.slice(0, query.limit), position, vector, predicate)
+            return live_rows(table.slice(0, query.limit), position, vector, predicate)
 
-        with mock.patch.object(read, "_kept", cut):
+        with mock.patch.object(read, "live_rows", cut):
             return runner_read(self, files, query)
 
     return limited
 
 
-def _base_not_added(kept: Any) -> Any:
+def _base_not_added(live_rows: Any) -> Any:
     """Count positions from the start of the row group."""
-    return lambda table, position, vector, predicate: kept(table, 0, vector, predicate)
+    return lambda table, position, vector, predicate: live_rows(table, 0, vector, predicate)
 
 
-def _values_prune_always(ranges: Any) -> Any:
-    return lambda files, file, *, values: ranges(files, file, values=True)
+def _values_prune_always(column_ranges: Any) -> Any:
+    return lambda context, file, *, values: column_ranges(context, file, values=True)
 
 
 def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], Any]:
@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         "M01a",
         "positions are counted over the rows that a filter leaves",
-        _both(patched((read, "_unmerged", _counted_after_filter)), _in_spark(_renumbered)),
+        _both(patched((read, "unmerged_rows", _counted_after_filter)), _in_spark(_renumbered)),
         "query_agrees: ",
         ("RD-6", "RD-7"),
         bugs=("paimon#8987", "trino#22972", "trino#28885", "icebird#41"),
@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         "M01b",
         "positions are counted from the start of a row group",
-        patched((read, "_kept", _base_not_added)),
+        patched((read, "live_rows", _base_not_added)),
         READ,
         ("RD-7",),
         bugs=("paimon#3634", "paimon#4636"),
@@ -186,7 +186,7 @@ MUTANTS = (
     Mutant(
         "M19",
         "statistics of values skip a file although a merge follows",
-        patched((scan, "_ranges", _values_prune_always)),
+        patched((read_plan, "column_ranges", _values_prune_always)),
         "query_agrees: ",
         ("RD-8",),
         bugs=("paimon#3995", "paimon#4065"),

@@ -49,26 +49,26 @@ def read_bucket(
     needed = (
         [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
     )
-    read = _merged if part.merges else _unmerged
+    read = merged_rows if part.merges else unmerged_rows
     for found in read(context, part.state, needed, predicate):
         if found.num_rows:
             yield found.select(list(columns))
 
 
-def _unmerged(
+def unmerged_rows(
     context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
-    """Yield data plus filter by position and value. Clauses: RD-1, RD-7, RD-8, RD-16."""
+    """Yield the rows of every file that are live and satisfy ``predicate``. Clauses: RD-1, RD-7, RD-8, RD-16."""
     vectors = context.vectors(state)
     for file in state.files:
         reader = DataReader(context, state.place, file)
         groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
         for position, table in reader.read(columns, row_groups=groups):
-            yield _kept(table, position, vector, predicate)
+            yield live_rows(table, position, vector, predicate)
 
 
-def _kept(
+def live_rows(
     table: pa.Table, position: int, vector: DeletionVector | None, predicate: Predicate | None
 ) -> pa.Table:
     """Return the rows of ``table``, whose first is at ``position``, that are live and satisfy ``predicate``."""
@@ -77,7 +77,7 @@ def _kept(
     return predicate.filter(table, None if vector is None else ~vector.mask(table.num_rows, position))
 
 
-def _merged(
+def merged_rows(
     context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
     """Yield the rows that the merge of all runs leaves. Clauses: RD-3, RD-4, RD-5, MRG-3."""

@@ -48,7 +48,9 @@ def plan_read(
             context.options.require_mergeable()
         if predicate is not None:
             wanted = [
-                f for f in wanted if may_match(predicate, partition | _ranges(context, f, values=not merges))
+                f
+                for f in wanted
+                if may_match(predicate, partition | column_ranges(context, f, values=not merges))
             ]
         if wanted:
             bucket = states.bucket(state, identity)
@@ -95,7 +97,7 @@ def _partition_ranges(context: TableContext, identity: BucketId) -> Ranges:
     }
 
 
-def _ranges(context: TableContext, file: DataFileMeta, *, values: bool) -> Ranges:
+def column_ranges(context: TableContext, file: DataFileMeta, *, values: bool) -> Ranges:
     """Return what metadata says of the columns of ``file``; of its value columns only if ``values``.
 
     Clauses: RD-8, RD-16.

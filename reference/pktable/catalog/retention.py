@@ -126,10 +126,10 @@ class Expiry:
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
         """Return the files that the snapshots up to ``latest`` need; those that expire concurrently may be left out."""
-        needed = set(self._needed(latest)) if latest else set()
+        needed = set(self.needed_files(latest)) if latest else set()
         for snapshot in self._snapshots.up_to(latest):
             try:
-                needed.update(self._needed(snapshot))
+                needed.update(self.needed_files(snapshot))
             except MissingManifestError:
                 if self._snapshots.expired_error(snapshot) is None:
                     raise
@@ -138,12 +138,12 @@ class Expiry:
     def _needed_by_tag(self, tag: str) -> set[str]:
         kept = self._snapshots.by_tag(tag)
         try:
-            return set(self._needed(kept))
+            return set(self.needed_files(kept))
         except MissingManifestError:
             # Made too late, its maker will remove it. Until then it keeps the files that are there.
             return set(self._named(kept, tag))
 
-    def _needed(self, snapshot: Snapshot) -> Iterator[str]:
+    def needed_files(self, snapshot: Snapshot) -> Iterator[str]:
         """Yield the paths of the files that reading ``snapshot`` needs."""
         state = self._states.at(snapshot)
         for identity, live in state.files.items():

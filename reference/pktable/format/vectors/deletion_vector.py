@@ -33,7 +33,7 @@ FRAME_BYTES: Final = 8  # the length field and the CRC of a stored vector, which
 GREATEST_POSITION: Final = {32: (1 << 31) - 1, 64: (1 << 48) - 1}
 """The limit of the format for 32 bits. For 64 bits it is ours, larger than any file, to bound the number of bitmaps."""
 
-_LENGTH: Final = struct.Struct(">i")
+LENGTH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _COUNT: Final = struct.Struct("<q")
 _KEY: Final = struct.Struct("<i")
@@ -213,7 +213,7 @@ def stored_parts(vector: DeletionVector) -> list[Any]:
     checksum = 0
     for part in body:
         checksum = zlib.crc32(part, checksum)
-    return [_LENGTH.pack(sum(map(len, body))), *body, _CRC.pack(checksum)]
+    return [LENGTH.pack(sum(map(len, body))), *body, _CRC.pack(checksum)]
 
 
 def decode_vector(blob: bytes | memoryview, *, at: str, cardinality: int | None = None) -> DeletionVector:
@@ -224,10 +224,10 @@ def decode_vector(blob: bytes | memoryview, *, at: str, cardinality: int | None 
     """
     if len(blob) < FRAME_BYTES + len(MAGIC_32):
         raise CorruptFileError("vector", at=at, expected="12 bytes or more", found=len(blob))
-    (length,) = _LENGTH.unpack_from(blob)
+    (length,) = LENGTH.unpack_from(blob)
     if length != len(blob) - FRAME_BYTES:
         raise CorruptFileError("vector length", at=at, expected=len(blob) - FRAME_BYTES, found=length)
-    body = memoryview(blob)[_LENGTH.size : -_CRC.size]
+    body = memoryview(blob)[LENGTH.size : -_CRC.size]
     (checksum,) = _CRC.unpack_from(blob, len(blob) - _CRC.size)
     if checksum != zlib.crc32(body):
         raise CorruptFileError("vector checksum", at=at, expected=checksum, found=zlib.crc32(body))

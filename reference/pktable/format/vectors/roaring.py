@@ -118,10 +118,11 @@ class Bitmap:
             low = 8 * at + int(last.body[at]).bit_length() - 1
         else:
             low = int(last.body.view("<u2")[-2 if last.kind == RUNS else -1 :].sum())
-        return int(self._containers.keys[-1]) * CONTAINER_POSITIONS + low
+        return int(self.containers.keys[-1]) * CONTAINER_POSITIONS + low
 
     @cached_property
-    def _containers(self) -> Containers:
+    def containers(self) -> Containers:
+        """Where each container lies in `data`, by key."""
         return _found(self.data, _trust)
 
     def fill(self, mask: Mask, start: int) -> None:
@@ -131,20 +132,20 @@ class Bitmap:
             mask[self._few[first:end] - start] = True
             return
         low, high = start // CONTAINER_POSITIONS, -(-(start + len(mask)) // CONTAINER_POSITIONS)
-        keys = self._containers.keys
+        keys = self.containers.keys
         for i in range(*keys.searchsorted((low, high)).tolist()):
             fill(mask, int(keys[i]) * CONTAINER_POSITIONS - start, self._container(i))
 
     def fill_bits(self, bits: Bits) -> None:
         """Set bit ``position & 7`` of ``bits[position >> 3]`` for each position inside ``bits``, which is all 0."""
-        for i, key in enumerate(self._containers.keys.tolist()):
+        for i, key in enumerate(self.containers.keys.tolist()):
             part = bits[key * BITSET_BYTES : (key + 1) * BITSET_BYTES]
             part[:] = bits_of(self._container(i))[: len(part)]
 
     def _container(self, i: int) -> Container:
-        start, stop = int(self._containers.starts[i]), int(self._containers.stops[i])
+        start, stop = int(self.containers.starts[i]), int(self.containers.stops[i])
         body = np.frombuffer(self.data, np.uint8, stop - start, start)
-        return Container(int(self._containers.kinds[i]), int(self._containers.sizes[i]), body)
+        return Container(int(self.containers.kinds[i]), int(self.containers.sizes[i]), body)
 
 
 EMPTY: Final = Bitmap.optimized(BitMap())
@@ -289,7 +290,7 @@ def with_containers(others: Bitmap, made: Mapping[int, Container]) -> Bitmap:
     """
     containers = dict(made)
     if others.cardinality:
-        for i, key in enumerate(others._containers.keys.tolist()):
+        for i, key in enumerate(others.containers.keys.tolist()):
             containers[key] = others._container(i)
     keys = np.array(sorted(containers))
     kinds, sizes, bodies = zip(*(containers[key] for key in keys.tolist()), strict=True)
