@@ -49,7 +49,7 @@ class _ConflictError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlannedCompaction:
-    """What a compaction would do in one bucket: the files it takes, and the level their rows go to.
+    """The effect that a compaction would have in one bucket: the files it takes, and the level their rows go to.
 
     ``partition``: its directory, empty without partitions. ``files``, ``rows``, ``size_bytes``: of all files taken,
     retractions and deleted rows included.

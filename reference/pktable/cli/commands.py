@@ -222,7 +222,7 @@ def expire(
     output: Output = Format.TABLE,
     quiet: Quiet = False,
 ) -> None:
-    """Expire the oldest snapshots; delete files no longer used.
+    """Expire the oldest snapshots; delete unreferenced files.
 
     Result: snapshots (the ids that expired), dry_run.
     """
