@@ -15,6 +15,10 @@ CONSTANTS Vectors,   \* whether the table has deletion vectors
           MaxLevel,  \* num-levels - 1
           Trigger    \* num-sorted-run.compaction-trigger
 
+ASSUME Vectors \in BOOLEAN
+ASSUME MaxLevel \in Nat \ {0}
+ASSUME Trigger \in Nat \ {0}
+
 VectorsOn(b) == Vectors
 File(e) == e[1]
 Level(e) == e[2]
@@ -289,6 +293,18 @@ Fold(b, count) ==
 
 \* The files older than every live level-0 file.  Clauses: RD-2.
 AbsorbedCount(b) == Min({Len(b.files) + 1} \cup Named({e \in b.live : Level(e) = 0})) - 1
+
+-------------------------------- (* types *) --------------------------------
+Entry == Nat \X (0..MaxLevel)
+Mark == Nat \X (Nat \ {0})
+StoredFile == [records : Seq(Record), born : 0..MaxLevel]
+BucketState == [files : Seq(StoredFile), live : SUBSET Entry, vectors : SUBSET Mark]
+
+\* What a job may have staged.  OwnFile, which is 0, may be among the inputs.
+Compaction == [kind : {"compaction"}, inputs : SUBSET Entry, level : 0..MaxLevel, upgraded : SUBSET Nat,
+               outputs : Seq(Seq(Record)), vectors : SUBSET Mark, base : SUBSET Mark]
+StagedWrite == [kind : {"write"}, changes : Seq(Change), first : Nat, plan : {Idle} \cup Compaction]
+Work == {Idle} \cup StagedWrite \cup Compaction
 
 ------------------------------- (* invariants *) ----------------------------
 \* Of one snapshot.  Modules DeletionVectors and Commit say them of all.

@@ -19,13 +19,26 @@ CONSTANTS BucketCount,
           Expiry,       \* whether the oldest snapshots expire
           TagLimit      \* how many tags are made
 
-VARIABLES files,      \* bucket -> every file ever committed, see Bucket
-          snapshots,  \* retained id -> content
-          tags,       \* id of a tagged snapshot -> its content
-          stored,     \* names of data files and index files in the store
-          pending,    \* job -> staged work, in phase "data" or "metadata"
-          lock,       \* its holder, or "free"
-          log         \* writes whose committer was told so, in order; for the invariants
+VARIABLES files,      \* a function from bucket to the sequence of its files, see Bucket
+          snapshots,  \* a function from the ids that are retained to their content
+          tags,       \* a function from the ids that are tagged to their content
+          stored,     \* a set of <<bucket, "data" or "index", number>>: the files in the store
+          pending,    \* a function from job to staged work, in phase "data" or "metadata", or Idle
+          lock,       \* the job that holds it, or "free"
+          log         \* the sequence of writes that were committed; for the invariants
+
+ASSUME AreBatches(Batches)
+ASSUME IsFiniteSet(Writers) /\ Writers # {}
+ASSUME IsFiniteSet(Compactors)
+ASSUME WriteLimit \in Nat
+ASSUME CompactionLimit \in Nat
+ASSUME Crashes \in BOOLEAN
+ASSUME BucketCount \in 1..2  \* Bucket0 and Bucket1, see below
+ASSUME PutIfAbsent \in BOOLEAN
+ASSUME Lock \in BOOLEAN
+ASSUME Expiry \in BOOLEAN
+ASSUME TagLimit \in Nat
+
 vars == <<files, snapshots, tags, stored, pending, lock, log>>
 
 Jobs == Writers \cup Compactors
@@ -43,6 +56,40 @@ At(content, b) == [files   |-> SubSeq(files[b], 1, content.parts[b].known),
                    live    |-> content.parts[b].live,
                    vectors |-> content.parts[b].vectors]
 
+-------------------------------- (* types *) --------------------------------
+Snapshot == [writes : Nat,
+             parts  : [BucketIds -> [live : SUBSET Entry, vectors : SUBSET Mark, index : Nat,
+                                     known : Nat, commits : Nat]]]
+AreSnapshots(f) == DOMAIN f \subseteq Nat \ {0} /\ \A id \in DOMAIN f : f[id] \in Snapshot
+
+\* A function from some buckets to values of a type.
+Partial(f, type) == DOMAIN f \subseteq BucketIds /\ \A b \in DOMAIN f : f[b] \in type
+
+\* Staged work holds its data; once prepared also what it will put.
+IsData(work) ==
+  /\ work.phase = "data"
+  /\ \/ DOMAIN work = {"kind", "phase", "changes", "parts"} /\ work.kind = "write"
+        /\ work.changes \in Seq(Change) /\ Partial(work.parts, StagedWrite)
+     \/ DOMAIN work = {"kind", "phase", "parts"} /\ work.kind = "compaction"
+        /\ Partial(work.parts, Compaction)
+IsPrepared(work) ==
+  /\ DOMAIN work = {"kind", "phase", "parts", "changes", "base", "content", "after", "then"}
+  /\ work.phase = "metadata" /\ work.changes \in Seq(Change)
+  /\ \/ work.kind = "write" /\ Partial(work.parts, StagedWrite)
+     \/ work.kind = "compaction" /\ Partial(work.parts, Compaction)
+  /\ work.base \in Nat /\ work.content \in Snapshot
+  /\ Partial(work.after, BucketState) /\ DOMAIN work.after = DOMAIN work.parts
+  /\ work.then = Idle \/ IsData(work.then)
+IsWork(work) == work = Idle \/ IsData(work) \/ IsPrepared(work)
+
+TypeOK == /\ files \in [BucketIds -> Seq(StoredFile)]
+          /\ AreSnapshots(snapshots) /\ AreSnapshots(tags)
+          /\ stored \in SUBSET (BucketIds \X {"data", "index"} \X Nat)
+          /\ DOMAIN pending = Jobs /\ \A job \in Jobs : IsWork(pending[job])
+          /\ lock \in Jobs \cup {"free"}
+          /\ log \in Seq(Seq(Change))
+
+----------------------------------------------------------------------------
 \* The files a snapshot cannot be read without.
 Needed(content) ==
   UNION {{<<b, "data", f>> : f \in Named(content.parts[b].live)}

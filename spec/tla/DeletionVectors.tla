@@ -15,15 +15,27 @@ CONSTANTS Batches,          \* the writes that may be made, each a sequence of c
           WriteLimit, CompactionLimit,  \* of the model
           Crashes           \* whether staged work may be lost
 
-VARIABLES files, live, vectors,  \* see Bucket
-          snapshot,              \* counts the commits of this bucket
-          pending                \* job -> staged work
+VARIABLES files,     \* a sequence of [records, born]: every file ever committed
+          live,      \* a set of <<file, level>>: the files of the latest snapshot
+          vectors,   \* a set of <<file, position>>: the deleted positions of the latest snapshot
+          snapshot,  \* a number: how many commits of this bucket there were
+          pending    \* a function from job to staged work, Idle where there is none
+
+ASSUME AreBatches(Batches)
+ASSUME IsFiniteSet(Writers)
+ASSUME IsFiniteSet(Compactors)
+ASSUME WriteLimit \in Nat
+ASSUME CompactionLimit \in Nat
+ASSUME Crashes \in BOOLEAN
+
 vars == <<files, live, vectors, snapshot, pending>>
 
 Jobs == Writers \cup Compactors
 Now == [files |-> files, live |-> live, vectors |-> vectors]
 Later == [files |-> files', live |-> live', vectors |-> vectors']
 Is(job, kind) == pending[job].kind = kind
+
+TypeOK == Now \in BucketState /\ snapshot \in Nat /\ pending \in [Jobs -> Work]
 
 Become(b) == files' = b.files /\ live' = b.live /\ vectors' = b.vectors
 Commit(b) == Become(b) /\ snapshot' = snapshot + 1

@@ -28,6 +28,11 @@ TakesTheNextLevel(runs, n) ==
   [entries |-> Taken(runs, n), full |-> FALSE, purges |-> FALSE,
    level |-> IF n = Len(runs) THEN MaxLevel ELSE LevelOf(runs[n + 1])]
 
+\* Everything goes to a level that there is not.
+PicksBelowTheLastLevel(b) ==
+  LET runs == Runs(b, b.live)
+  IN IF runs = <<>> THEN {} ELSE {[Take(runs, Len(runs)) EXCEPT !.level = MaxLevel + 1]}
+
 ------------------------ (* what a compaction marks *) ----------------------
 \* An upsert marks nothing: two live rows.  C12.
 MarksNothing(b, group, level) == {}

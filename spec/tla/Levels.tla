@@ -11,8 +11,12 @@ CONSTANTS Batches,     \* the writes that may be made, a sequence of changes eac
           MaxLevel,
           CommitLimit  \* of the model: how many snapshots are made
 
-VARIABLES runs,        \* newest first: [level, records], records a set
-          snapshot
+VARIABLES runs,        \* a sequence of [level, records], newest first; records a set
+          snapshot     \* a number: how many commits there were
+
+ASSUME AreBatches(Batches)
+ASSUME MaxLevel \in Nat \ {0}
+ASSUME CommitLimit \in Nat
 
 vars == <<runs, snapshot>>
 
@@ -96,6 +100,12 @@ Meaning == INSTANCE Table WITH
   rows     <- AsTable(Merge(Sets(1, Len(runs)))),
   absorbed <- AsTable(Merge(Sets(ZeroCount + 1, Len(runs)))),
   waiting  <- [n \in 1..ZeroCount |-> AsWrite(runs[ZeroCount + 1 - n].records)]
+
+\* The types of the variables, and of what Table sees of them.
+TypeOK == /\ runs \in Seq([level : 0..MaxLevel, records : SUBSET Record])
+          /\ snapshot \in Nat
+          /\ Meaning!TypeOK
+
 RefinesTable == Meaning!Spec
 ReadsAgree == Meaning!ReadsAgree
 =============================================================================

@@ -14,6 +14,17 @@ Range(s) == {s[i] : i \in DOMAIN s}
 KeysOf(S) == {r.key : r \in S}
 IsAdd(r) == r.kind = "+I"
 
+-------------------------------- (* types *) --------------------------------
+Kinds == {"+I", "-D"}
+Change == [key : Int, kind : Kinds, row : Int]
+Record == [key : Int, seq : Nat, kind : Kinds, row : Int]
+
+\* What a model may write: a sequence of writes, none of them empty.
+AreBatches(batches) == /\ batches \in Seq(Seq(Change))
+                       /\ \A n \in DOMAIN batches : batches[n] # <<>>
+
+------------------------------- (* merging *) -------------------------------
+
 \* Which of two records of one key decides.  Clauses: MRG-1, MRG-2, MRG-4.
 Newer(r, s) == r.seq > s.seq \/ (r.seq = s.seq /\ IsAdd(r) /\ ~IsAdd(s))
 
@@ -46,4 +57,11 @@ AsTable(records) ==
 AsWrite(records) ==
   [k \in KeysOf(records) |->
      LET r == CHOOSE r \in records : r.key = k IN [kind |-> r.kind, row |-> r.row]]
+
+----------------------------------------------------------------------------
+\* Whichever record decides: nothing is left of nothing, one record is left as it
+\* is, and one record of a key is left.
+ASSUME LET Of(seq) == [key |-> 1, seq |-> seq, kind |-> "+I", row |-> seq]
+       IN /\ Merge(<<>>) = {} /\ Merge(<<{Of(0)}>>) = {Of(0)}
+          /\ \A runs \in {<<{Of(1)}, {Of(0)}>>, <<{Of(0)}, {Of(1)}>>} : Cardinality(Merge(runs)) = 1
 =============================================================================

@@ -6,7 +6,7 @@
    the mapping anew wherever it is mentioned.                               *)
 EXTENDS DeletionVectors
 
-VARIABLE seen
+VARIABLE seen  \* [runs, rows, absorbed, waiting]: the variables of Levels and Table
 
 \* Seen from Levels a file is the records its vector leaves, and a run that is
 \* hidden whole is none.
@@ -33,6 +33,9 @@ RefinesLevels == Above!Spec
 
 Meaning == INSTANCE Table WITH
   rows <- seen.rows, absorbed <- seen.absorbed, waiting <- seen.waiting
+SeenTypeOK == /\ DOMAIN seen = {"runs", "rows", "absorbed", "waiting"}
+              /\ Above!TypeOK /\ Meaning!TypeOK
+
 \* Clauses: TBL-7, RD-1, RD-2, RD-3, CMP-14.
 RefinesTable == Meaning!Spec
 =============================================================================

@@ -17,6 +17,13 @@ VARIABLES snapshot,  \* number of the latest snapshot, 0 before the first
 
 vars == <<snapshot, rows, absorbed, waiting>>
 
+IsTable(f) == DOMAIN f \subseteq Int /\ \A key \in DOMAIN f : f[key] \in Int
+IsWrite(f) == /\ DOMAIN f \subseteq Int
+              /\ \A key \in DOMAIN f : f[key] \in [kind : {"+I", "-D"}, row : Int]
+TypeOK == /\ snapshot \in Nat
+          /\ IsTable(rows) /\ IsTable(absorbed)
+          /\ DOMAIN waiting = 1..Len(waiting) /\ \A n \in DOMAIN waiting : IsWrite(waiting[n])
+
 Nothing == [key \in {} |-> 0]
 
 \* A write: of a key the add leaves its row, the deletion nothing.

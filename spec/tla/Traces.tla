@@ -18,9 +18,14 @@
      rows     what a plain read returns, pairs <<key, row>>; count of them   *)
 EXTENDS DeletionVectors, TraceData, TLC
 
-VARIABLES trace,  \* which one
-          at      \* its next event
+VARIABLES trace,  \* a number: which trace
+          at      \* a number: its next event
 all == <<vars, trace, at>>
+
+Actions == {"Write", "BeginWrite", "CommitWrite", "PlanCompaction", "CommitCompaction", "RefuseCompaction", "Crash"}
+ASSUME \A one \in DOMAIN Traces : \A n \in DOMAIN Traces[one] : Traces[one][n].action \in Actions
+
+TraceTypeOK == TypeOK /\ trace \in DOMAIN Traces /\ at \in 1..(Len(Traces[trace]) + 1)
 
 Event == Traces[trace][at]
 
