@@ -44,6 +44,19 @@ def test_a_model_that_holds_is_no_failure_and_its_states_are_counted() -> None:
     assert found.problem == f"{model.name}: expected 4 states, found {found.states}"
 
 
+@covers("MRG-4", "CMP-13")
+def test_an_engine_that_is_not_associative_breaks_the_refinement() -> None:
+    found = check(MODELS["max of a column, deletion forgotten"])
+    assert found.problem is None
+    assert found.trace[-1].action == "RunCompaction"
+
+
+def test_an_engine_that_is_assumed_lawful_and_is_not_is_refused() -> None:
+    model = MODELS["max of a column, deletion forgotten"]
+    found = check(replace(model, replaces={"Deduplicate": "ForgetsDeletions"}))
+    assert re.fullmatch(r"TLC failed: Assumption line .* of module Engines is false\.", found.violated)
+
+
 @pytest.mark.parametrize("hold", [True, False])
 def test_the_readme_has_the_table_of_models(hold: bool) -> None:
     table = models.as_markdown(list(MODELS.values()), hold=hold)

@@ -287,9 +287,15 @@ PlainRead(b) ==
 
 \* The fold of the writes among the first `count` files.  Clauses: TBL-7.
 Fold(b, count) ==
-  LET writes == {f \in 1..count : b.files[f].born = 0}
-      Last(f, key) == \A g \in writes : g > f => key \notin KeysOf(Range(Records(b, g)))
-  IN UNION {{r \in Range(Records(b, f)) : IsAdd(r) /\ Last(f, r.key)} : f \in writes}
+  LET writes    == SelectSeq([f \in 1..count |-> f], LAMBDA f : b.files[f].born = 0)
+      In(f)     == Range(Records(b, f))
+      Of(key)   == SelectSeq(writes, LAMBDA f : key \in KeysOf(In(f)))
+      All(key)  == [n \in DOMAIN Of(key) |-> CHOOSE r \in In(Of(key)[n]) : r.key = key]
+      keys      == UNION {KeysOf(In(f)) : f \in Range(writes)}
+  IN {r \in {Folded(All(key)) : key \in keys} : IsAdd(r)}
+
+\* What a reader sees of records: not whether a row was put by "+I" or "+U".
+Seen(records) == {[key |-> r.key, seq |-> r.seq, row |-> r.row] : r \in records}
 
 \* The files older than every live level-0 file.  Clauses: RD-2.
 AbsorbedCount(b) == Min({Len(b.files) + 1} \cup Named({e \in b.live : Level(e) = 0})) - 1
@@ -334,10 +340,10 @@ NewerRunsNewer(b) ==
   IN \A m, n \in DOMAIN runs : m < n =>
        \A r \in In(m), s \in In(n) : r.key = s.key => r.seq > s.seq
 \* Clauses: RD-3, RD-4, TBL-7.
-FreshIsFold(b) == FreshRead(b) = Fold(b, Len(b.files))
+FreshIsFold(b) == Seen(FreshRead(b)) = Seen(Fold(b, Len(b.files)))
 \* Nothing merged, yet each key once and the right one.  Clauses: RD-1, RD-2.
 PlainIsAbsorbedFold(b) ==
-  VectorsOn(b) => /\ PlainRead(b) = Fold(b, AbsorbedCount(b))
+  VectorsOn(b) => /\ Seen(PlainRead(b)) = Seen(Fold(b, AbsorbedCount(b)))
                   /\ KeysLiveOnce(b)
 
 \* The image before a change, as a changelog tells it: the older record among

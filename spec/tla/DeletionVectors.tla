@@ -137,7 +137,7 @@ BeforeImageIsVisible == BeforeIsVisible(Now)
 \* A file that stays live loses no mark.  Clauses: DV-11.
 VectorsOnlyGrow == [][{mark \in vectors : mark[1] \in Named(live')} \subseteq vectors']_vars
 \* Unless a write committed, a fresh read stays as it was.  Clauses: CMP-14.
-CompactionChangesNoRead == [][WriteCount' = WriteCount => FreshRead(Later) = FreshRead(Now)]_vars
+CompactionChangesNoRead == [][WriteCount' = WriteCount => Seen(FreshRead(Later)) = Seen(FreshRead(Now))]_vars
 \* Files are added, never altered.  Clauses: CMT-15, CMP-10.
 FilesNeverChange == [][SubSeq(files', 1, Len(files)) = files]_vars
 \* What a reader sees changes with the snapshot, by one.  Clauses: CMT-1, CMT-12, DV-14.

@@ -35,24 +35,33 @@ Write(records) ==
   /\ runs' = <<[level |-> 0, records |-> records]>> \o runs
   /\ snapshot' = snapshot + 1
 
-\* Runs i to j become one of `level`, without the retractions `dropped`; the
-\* runs below lose the records `discarded`.  Clauses: CMP-12, LSM-2.
-Compacted(i, j, level, dropped, discarded) ==
-  LET Left(n) == [runs[j + n] EXCEPT !.records = @ \ discarded]
+\* Runs i to j become one of `level` with the records `merged`; the runs below
+\* lose the records `gone`.  Clauses: CMP-12, LSM-2.
+Compacted(i, j, level, merged, gone) ==
+  LET Left(n) == [runs[j + n] EXCEPT !.records = @ \ gone]
   IN NonEmpty(SubSeq(runs, 1, i - 1)
-              \o <<[level |-> level, records |-> Merge(Sets(i, j)) \ dropped]>>
+              \o <<[level |-> level, records |-> merged]>>
               \o [n \in 1..(Len(runs) - j) |-> Left(n)])
 
-\* Every result of compacting runs i to j.  What is discarded must be
-\* superseded; a retraction may go only if nothing older of its key stays.
+\* What the runs below may lose to a compaction: of each key that it merges the
+\* records that change nothing when they are merged too, and the newest ones if
+\* they are.  Clauses: DV-6, LSM-6.
+MayGo(gone, merged, below) ==
+  \A r \in gone :
+    \/ \A s \in merged : s.key = r.key => Folded(<<r, s>>) = s
+    \/ \A s \in below : s.key = r.key /\ s.seq > r.seq => s \in gone
+
+\* Every result of compacting runs i to j.  What goes from below takes part in
+\* the merge.  A retraction may be dropped only if nothing older of its key stays.
 \* Clauses: CMP-13, DV-6, LSM-6.
 Compactions(i, j, level) ==
-  LET merged == Merge(Sets(i, j))
-      below  == RecordsOf(SubSeq(runs, j + 1, Len(runs)))
-      superseded == {r \in below : r.key \in KeysOf(merged)}
-      Droppable(left) == {r \in merged : ~IsAdd(r) /\ r.key \notin KeysOf(left)}
-  IN UNION {{Compacted(i, j, level, dropped, discarded)
-             : dropped \in SUBSET Droppable(below \ discarded)} : discarded \in SUBSET superseded}
+  LET below  == RecordsOf(SubSeq(runs, j + 1, Len(runs)))
+      merged == Merge(Sets(i, j))
+      older  == {r \in below : r.key \in KeysOf(merged)}
+      Droppable(with, left) == {r \in with : ~IsAdd(r) /\ r.key \notin KeysOf(left)}
+      Results(with, gone) == {Compacted(i, j, level, with \ dropped, gone)
+                              : dropped \in SUBSET Droppable(with, below \ gone)}
+  IN UNION {Results(Merge(<<merged, gone>>), gone) : gone \in {gone \in SUBSET older : MayGo(gone, merged, below)}}
 
 \* Where the merged run may go: no level-0 run is left below it.
 \* Clauses: CMP-1, CMP-2, LSM-3.

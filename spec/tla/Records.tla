@@ -4,7 +4,7 @@
    A change is [key, kind, row]; a record is a change with a sequence number,
    [key, seq, kind, row].  Keys are integers, kinds are "+I" (leaves the row)
    and "-D" (leaves nothing); a row is any value.                           *)
-EXTENDS Integers, Sequences, FiniteSets
+EXTENDS Engines, FiniteSets
 
 Max(S) == CHOOSE x \in S : \A y \in S : y <= x
 Min(S) == CHOOSE x \in S : \A y \in S : x <= y
@@ -12,10 +12,8 @@ Smaller(m, n) == IF m < n THEN m ELSE n
 Greater(m, n) == IF m > n THEN m ELSE n
 Range(s) == {s[i] : i \in DOMAIN s}
 KeysOf(S) == {r.key : r \in S}
-IsAdd(r) == r.kind = "+I"
 
 -------------------------------- (* types *) --------------------------------
-Kinds == {"+I", "-D"}
 Change == [key : Int, kind : Kinds, row : Int]
 Record == [key : Int, seq : Nat, kind : Kinds, row : Int]
 
@@ -25,17 +23,25 @@ AreBatches(batches) == /\ batches \in Seq(Seq(Change))
 
 ------------------------------- (* merging *) -------------------------------
 
-\* Which of two records of one key decides.  Clauses: MRG-1, MRG-2, MRG-4.
+\* The order of two records of one key.  Clauses: MRG-1, MRG-2, MRG-4.
 Newer(r, s) == r.seq > s.seq \/ (r.seq = s.seq /\ IsAdd(r) /\ ~IsAdd(s))
 
-\* The winner of every key.  `runs` is a sequence of sets of records, newest
-\* first: where neither record is newer, the newer run has it.
-\* Clauses: MRG-1, MRG-2, MRG-5.
+\* Records of one key, oldest first, as one: it has the number of the newest.
+Folded(records) ==
+  LET change == Engine(records)
+  IN [records[Len(records)] EXCEPT !.kind = change.kind, !.row = change.row]
+
+\* What the engine makes of the records of every key.  `runs` is a sequence of
+\* sets of records, newest first: where neither of two records is newer, that of
+\* the newer run is.  Clauses: MRG-1, MRG-2, MRG-5.
 Merge(runs) ==
-  LET all       == UNION {{<<i, r>> : r \in runs[i]} : i \in DOMAIN runs}
+  LET all        == UNION {{<<i, r>> : r \in runs[i]} : i \in DOMAIN runs}
       Beats(c, d) == \/ Newer(c[2], d[2])
                      \/ (~Newer(d[2], c[2]) /\ c[1] < d[1])
-  IN {c[2] : c \in {c \in all : \A d \in all \ {c} : d[2].key = c[2].key => Beats(c, d)}}
+      Of(key)     == {c \in all : c[2].key = key}
+      Nth(some, n) == (CHOOSE c \in some : Cardinality({d \in some \ {c} : Beats(c, d)}) = n - 1)[2]
+      OldestFirst(some) == SubSeq([n \in 1..Cardinality(some) |-> Nth(some, n)], 1, Cardinality(some))
+  IN {Folded(records) : records \in {OldestFirst(some) : some \in {Of(key) : key \in {c[2].key : c \in all}}}}
 
 \* The records of a set with one record per key, as a file holds them.
 \* Clauses: LSM-1.

@@ -8,7 +8,7 @@
    and this is all that lower levels may do about it: a write adds to rows
    and to waiting, a compaction moves waiting writes into absorbed.
    Each commit is one snapshot; `rows` of a state is the table at `snapshot`. *)
-EXTENDS Integers, Sequences
+EXTENDS Engines
 
 VARIABLES snapshot,  \* number of the latest snapshot, 0 before the first
           rows,      \* key -> row, of all writes
@@ -19,23 +19,22 @@ vars == <<snapshot, rows, absorbed, waiting>>
 
 IsTable(f) == DOMAIN f \subseteq Int /\ \A key \in DOMAIN f : f[key] \in Int
 IsWrite(f) == /\ DOMAIN f \subseteq Int
-              /\ \A key \in DOMAIN f : f[key] \in [kind : {"+I", "-D"}, row : Int]
+              /\ \A key \in DOMAIN f : f[key] \in [kind : Kinds, row : Int]
 TypeOK == /\ snapshot \in Nat
           /\ IsTable(rows) /\ IsTable(absorbed)
           /\ DOMAIN waiting = 1..Len(waiting) /\ \A n \in DOMAIN waiting : IsWrite(waiting[n])
 
 Nothing == [key \in {} |-> 0]
 
-\* A write: of a key the add leaves its row, the deletion nothing.
-\* Clauses: TBL-4, TBL-7, MRG-3.
-Apply(table, write) ==
-  LET Kept(k) == IF k \in DOMAIN write THEN write[k].kind = "+I" ELSE TRUE
-  IN [k \in {k \in DOMAIN table \cup DOMAIN write : Kept(k)} |->
-        IF k \in DOMAIN write THEN write[k].row ELSE table[k]]
-
-RECURSIVE ApplyAll(_, _)
+\* Writes in order: the row of a key becomes what the engine makes of it and of
+\* the changes of the key.  Clauses: TBL-4, TBL-7, MRG-3.
 ApplyAll(table, writes) ==
-  IF writes = <<>> THEN table ELSE ApplyAll(Apply(table, Head(writes)), Tail(writes))
+  LET keys   == DOMAIN table \cup UNION {DOMAIN writes[n] : n \in DOMAIN writes}
+      Old(k) == IF k \in DOMAIN table THEN <<[kind |-> "+I", row |-> table[k]]>> ELSE <<>>
+      Of(k)  == SelectSeq(writes, LAMBDA write : k \in DOMAIN write)
+      New(k) == Engine(Old(k) \o [n \in DOMAIN Of(k) |-> Of(k)[n][k]])
+  IN [k \in {k \in keys : IsAdd(New(k))} |-> New(k).row]
+Apply(table, write) == ApplyAll(table, <<write>>)
 
 Init == snapshot = 0 /\ rows = Nothing /\ absorbed = Nothing /\ waiting = <<>>
 

@@ -4,7 +4,7 @@
    the newer, whichever is written first.  A model replaces operators of Bucket
    by these.  The project does not implement the option; the module says where
    it would break and where not (C15, C16 and the question B15 of README.md). *)
-EXTENDS DeletionVectors
+EXTENDS ValueLookup
 
 \* Decides every merge.
 NewerByField(r, s) == r.row > s.row \/ (r.row = s.row /\ r.seq > s.seq)
@@ -14,17 +14,7 @@ FoldByField(b, count) ==
   LET all == UNION {Range(Records(b, f)) : f \in {f \in 1..count : b.files[f].born = 0}}
   IN {r \in all : IsAdd(r) /\ \A s \in all \ {r} : s.key = r.key => NewerByField(r, s)}
 
-\* The row looked up may be the newer one, so it takes part in the merge ...
-RowsLookedUp(b, group, level) ==
-  {Records(b, p[1])[p[2]] : p \in Lookup(b, KeysToLookUp(b, group), level)}
-
-\* ... and a file must be merged when it leaves level 0, but for the last level.
-RewrittenOutOfLevelZero(b, e, pick) ==
-  \/ (Level(e) = 0 /\ pick.level < MaxLevel)
-  \/ (HasRetraction(b, e) /\ (Level(e) = 0 \/ pick.level = MaxLevel))
-  \/ (pick.full /\ HasVector(b, e))
-
-\* C16: it does not.
+\* C16: the row looked up, which may be the newer one, takes no part in the merge.
 NothingLookedUp(b, group, level) == {}
 
 ----------------------------------------------------------------------------
