@@ -15,17 +15,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import Table
+from pktable.catalog.changes import CommitId
 from pktable.check.findings import NOTE, Finding
 from pktable.format.binary_row import encode_row
-from pktable.format.manifest import ADD, DELETE
-from pktable.format.stats import SimpleStats
+from pktable.format.metadata.manifest import ADD, DELETE
+from pktable.format.metadata.stats import SimpleStats
 from pktable.format.types import DataType
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable.table import check
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
-from model_tests.check.surgeon import Surgeon
+from model_tests.damage.table_damage import Surgeon
 
 Damage = Callable[[Surgeon], Any]
 BIGINT = DataType("BIGINT")
@@ -55,9 +56,9 @@ def make_table(path: Path, options: dict[str, str] | None = None) -> Table:
     table.upsert(rows(list(range(10)), "x" * 30))
     table.upsert(rows([2, 12], "second "))
     table.delete(rows([5], "").select(["p", "k"]))
-    prepared = table.prepare_write(rows([7], "fresh "), ChangeKind(RowKind.INSERT), write_only=True)
+    prepared = table.stage_write(rows([7], "fresh "), ChangeKind(RowKind.INSERT), write_only=True)
     assert prepared is not None
-    prepared.commit("test")
+    prepared.commit(CommitId("test"))
     return table
 
 
@@ -368,18 +369,18 @@ LAYOUT: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
         _ranges(lambda ranges: [*ranges, replace(ranges[0], offset_bytes=33)]),
         {("DV-5", "vector of {5}"), ("DV-5", "vectors")},
     ),
-    "a bucket has two indexes": (_second_index, {("DV-5", "indexes of vectors of bucket 0")}),
+    "a bucket has two DV index files": (_second_index, {("DV-16", "DV index files of bucket 0")}),
     "the number of vectors is wrong": (
         lambda s: s.edit_index(LAST, lambda entry: replace(entry, row_count=9)),
         {("DVF-8", "number of vectors")},
     ),
     "the size of an index file is wrong": (
         lambda s: s.edit_index(LAST, lambda entry: replace(entry, file_size=9)),
-        {("DVF-8", "vector index size")},
+        {("DVF-8", "size of the DV index file")},
     ),
     "a vector begins inside another": (
         _ranges(lambda ranges: [replace(ranges[0], offset_bytes=5)]),
-        {("DVF-1", "offset of the vector of {5}")},
+        {("DVF-9", "offset of the vector of {5}")},
     ),
     "an index file has bytes left over": (
         _steps(
@@ -396,16 +397,16 @@ LAYOUT: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
         _flip(lambda s: s.index_file(LAST), 0.8),
         {("DVF-5", "vector checksum")},
     ),
-    "an index file is missing": (lambda s: s.index_file(LAST).unlink(), {("CMT-15", "vector index")}),
+    "an index file is missing": (lambda s: s.index_file(LAST).unlink(), {("CMT-15", "DV index file")}),
     "a position is beyond the rows": (
         lambda s: s.put_vectors(LAST, {levels(s)[DEEPEST]: [2, 5, 10]}),
         {("DV-2", "vector of {5}")},
     ),
-    "a vector loses a mark": (
+    "a vector loses a position": (
         lambda s: s.put_vectors(LAST, {levels(s)[DEEPEST]: [5]}),
         {("DV-11", "vector of {5}"), ("DV-12", "live keys")},
     ),
-    "a vector loses the mark of a deleted key": (
+    "a vector loses the position of a deleted key": (
         lambda s: s.put_vectors(4, {levels(s)[DEEPEST]: [2, 4]}),
         {("DV-11", "vector of {5}")},
     ),
@@ -529,7 +530,7 @@ ROWS: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
             _edit(0, "_SEQUENCE_NUMBER", lambda values: [3]),
             lambda s: s.edit_file(levels(s)[0], min_sequence_number=3, max_sequence_number=3),
         ),
-        {("LSM-6", "age of records")},
+        {("LSM-6", "order of records")},
     ),
 }
 
@@ -554,7 +555,7 @@ ALL = {**METADATA, **LAYOUT, **ROWS, **UNREFERENCED}
 @covers(
     "CMT-1", "CMT-4", "CMT-5", "CMT-6", "CMT-12", "CMT-15", "CMP-10", "DV-2", "DV-3", "DV-4", "DV-5", "DV-11", "DV-12",
     "DVF-1", "DVF-5", "DVF-8", "LSM-1", "LSM-2", "LSM-3", "LSM-6", "LSM-7", "META-1", "META-2", "META-5", "META-6",
-    "META-7", "META-11", "META-12", "META-14", "RD-11", "TBL-2", "TBL-3", "TBL-4",
+    "META-7", "META-11", "META-12", "META-14", "RD-11", "TBL-2", "TBL-3", "TBL-4", "DV-16", "DVF-9",
 )  # fmt: skip
 @pytest.mark.parametrize("name", ALL)
 def test_a_damage_is_found_and_nothing_else(surgeon: Surgeon, name: str) -> None:

@@ -11,14 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.data_file import (
-    PARQUET_WRITE_OPTIONS,
-    escaped,
-    file_schema,
-    key_column_names,
-    partition_path,
-)
-from pktable.format.schema import TableSchema
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, file_schema, key_column_names
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.partition_path import escaped, partition_path
 from pktable.format.types import Field, parse_columns, parse_type
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
@@ -62,7 +57,7 @@ def test_parquet_field_ids_are_those_of_the_schema() -> None:
     assert (physical["d"], physical["w"], physical["t"]) == ("INT32", "FIXED_LEN_BYTE_ARRAY", "INT64")
 
 
-@covers("META-9")
+@covers("META-31")
 @pytest.mark.parametrize(
     ("value", "text", "path", "path_without_legacy"),
     [
@@ -100,7 +95,7 @@ def test_partition_values_nest_in_order() -> None:
         partition_path([1.5], parse_columns("f DOUBLE"))
 
 
-@covers("META-9")
+@covers("META-31")
 @given(st.text(max_size=8))
 def test_an_escaped_value_is_one_part_of_a_path_and_tells_the_value(text: str) -> None:
     path = escaped(text)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable.format.deletion_vector import DeletionVector
-from pktable.format.dv_index import VectorRange, decode_index, encode_index
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.format.vectors.index_file import VectorRange, decode_index, encode_index
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
-from model_tests.format.damage import assert_no_flip_misleads, assert_no_prefix_decodes
-from model_tests.shared import PAIMON, needs_shared
+from model_tests.damage.decoders import assert_no_flip_misleads, assert_no_prefix_decodes
+from model_tests.real_data import PAIMON, needs_shared
 
 JAVA = {
     "dvindex-32": (VectorRange("a", 1, 24, 2), VectorRange("b", 33, 22, 1)),
@@ -27,7 +27,7 @@ VECTORS = st.dictionaries(
 
 
 @needs_shared
-@covers("DVF-1", "DVF-2", "DVF-3", "DVF-5")
+@covers("DVF-1", "DVF-2", "DVF-3", "DVF-5", "DVF-9", "DVF-10", "DVF-11")
 @pytest.mark.parametrize("name", JAVA)
 def test_an_index_of_java_decodes_and_encodes_to_the_same_bytes(name: str) -> None:
     data = (PAIMON / "dv-index" / name).read_bytes()
@@ -40,7 +40,7 @@ def test_an_index_of_java_decodes_and_encodes_to_the_same_bytes(name: str) -> No
     assert encode_index(vectors) == (data, JAVA[name])
 
 
-@covers("DVF-1", "DVF-4", "DVF-6", "META-13")
+@covers("DVF-1", "DVF-4", "DVF-9", "DVF-12", "DVF-13", "META-13")
 @given(VECTORS, st.randoms())
 def test_an_index_survives_its_bytes_whatever_kinds_it_mixes(
     vectors: dict[str, DeletionVector], random: object
@@ -62,7 +62,7 @@ def test_an_index_without_vectors_is_one_byte() -> None:
     assert decode_index(b"\x01", (), at="index") == {}
 
 
-@covers("DVF-1", "DVF-5", "META-13", "RD-11")
+@covers("DVF-1", "DVF-5", "META-34", "RD-11")
 @given(VECTORS)
 @settings(max_examples=20)
 def test_a_damaged_index_is_found_or_gives_the_same_vectors(vectors: dict[str, DeletionVector]) -> None:
@@ -71,7 +71,7 @@ def test_a_damaged_index_is_found_or_gives_the_same_vectors(vectors: dict[str, D
     assert_no_flip_misleads(lambda damaged: decode_index(damaged, ranges, at="index"), data)
 
 
-@covers("DVF-1", "DVF-5")
+@covers("DVF-1", "DVF-5", "DVF-9")
 def test_ranges_that_do_not_fit_the_file_are_found() -> None:
     data, (first, second) = encode_index(
         {"a": DeletionVector.from_positions({1}), "b": DeletionVector.from_positions({2}, bits=64)}

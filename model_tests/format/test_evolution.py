@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.evolution import conformed, converted_bounds, keeps_order, same_values
+from pktable.datafile.evolution import conformed, converted_bounds, keeps_order, same_values
 from pktable.format.types import array_of, parse_type, to_arrow, values_of
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
@@ -91,7 +91,7 @@ def column(values: list[Any], kind: str) -> pa.ChunkedArray:
     return pa.chunked_array([array_of(values, t)])
 
 
-@covers("META-15")
+@covers("META-39")
 @pytest.mark.parametrize(("before", "after", "given", "expected"), CONVERSIONS)
 def test_a_value_converts_as_it_does_in_paimon(
     before: str, after: str, given: list[Any], expected: list[Any]
@@ -102,7 +102,7 @@ def test_a_value_converts_as_it_does_in_paimon(
     assert repr(found.to_pylist()) == repr(wanted.to_pylist())
 
 
-@covers("META-15", "META-16")
+@covers("META-40", "META-43")
 @pytest.mark.parametrize(("before", "after"), REFUSED)
 def test_what_does_not_convert_is_refused_by_name(before: str, after: str) -> None:
     old, new = parse_type(before), parse_type(after)
@@ -127,7 +127,7 @@ VALUES = {
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 
 
-@covers("RD-8", "META-15")
+@covers("RD-8", "META-39")
 @given(st.data())
 def test_converted_bounds_bound_the_converted_values(data: st.DataObject) -> None:
     before, after = (parse_type(data.draw(st.sampled_from(ATOMIC))) for _ in range(2))
@@ -158,7 +158,7 @@ def test_most_widenings_keep_bounds_and_what_loses_order_does_not() -> None:
     assert not kept("STRING", "CHAR(3)"), "blanks sort after control characters"
 
 
-@covers("META-16")
+@covers("META-16", "META-42")
 def test_fields_of_rows_are_found_by_id_wherever_they_are() -> None:
     before = parse_type(
         {
@@ -207,7 +207,7 @@ def test_fields_of_rows_are_found_by_id_wherever_they_are() -> None:
     ]
 
 
-@covers("META-16")
+@covers("META-39")
 def test_values_of_a_map_change_and_slices_of_it_too() -> None:
     before, after = parse_type("MAP<STRING, ARRAY<INT>>"), parse_type("MAP<STRING, ARRAY<BIGINT>>")
     values = [[("a", [1, None])], None, [], [("b", None), ("c", [2])]]

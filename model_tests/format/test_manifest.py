@@ -16,11 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable.format import manifest_schemas
 from pktable.format.avro import RecordSchema, encode_container, encode_long, encode_record
 from pktable.format.binary_row import EMPTY_ROW
-from pktable.format.dv_index import VectorRange
-from pktable.format.manifest import (
+from pktable.format.metadata import manifest_schemas
+from pktable.format.metadata.manifest import (
     DataFileMeta,
     IndexManifestEntry,
     ManifestEntry,
@@ -32,16 +31,17 @@ from pktable.format.manifest import (
     encode_manifest,
     encode_manifest_list,
 )
-from pktable.format.stats import SimpleStats
+from pktable.format.metadata.stats import SimpleStats
+from pktable.format.vectors.index_file import VectorRange
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
-from model_tests.format.damage import (
+from model_tests.damage.decoders import (
     assert_no_flip_crashes,
     assert_no_flip_misleads,
     assert_no_prefix_decodes,
 )
-from model_tests.shared import PAIMON, needs_shared
+from model_tests.real_data import PAIMON, needs_shared
 
 LONGS = st.sampled_from([0, 1, 2000, (1 << 63) - 1]) | st.integers(0, 9)
 INTS = st.sampled_from([0, 1, -1, (1 << 31) - 1])
@@ -115,7 +115,7 @@ def test_a_manifest_list_survives_its_bytes(metas: list[ManifestFileMeta]) -> No
     assert decode_manifest_list(data, at="list", size=len(data)) == metas
 
 
-@covers("META-3", "META-13", "DVF-6")
+@covers("META-3", "META-13", "DVF-13")
 @given(st.lists(INDEXES, max_size=3))
 def test_an_index_manifest_survives_its_bytes(entries: list[IndexManifestEntry]) -> None:
     data = encode_index_manifest(entries)
@@ -161,7 +161,7 @@ def written_by_others(
     return stream.getvalue()
 
 
-@covers("META-3")
+@covers("META-22")
 @each_codec
 def test_a_nullable_field_that_is_absent_is_null(
     encode: Any, decode: Any, value: Any, schema: RecordSchema
@@ -175,7 +175,7 @@ def test_a_nullable_field_that_is_absent_is_null(
         assert found == value
 
 
-@covers("META-3")
+@covers("META-22")
 @each_codec
 def test_a_field_that_must_be_there_and_is_not_is_damage(
     encode: Any, decode: Any, value: Any, schema: RecordSchema
@@ -185,7 +185,7 @@ def test_a_field_that_must_be_there_and_is_not_is_damage(
             decode(written_by_others(schema, encode([value]), without=(name,)), at="table/manifest-1")
 
 
-@covers("META-3")
+@covers("META-23", "META-34")
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy", "bzip2", "xz"])
 def test_other_codecs_are_read_and_their_damage_is_found(codec: str) -> None:
     data = packed_with(codec, encode_manifest([AN_ENTRY] * 30))
@@ -219,7 +219,7 @@ def packed_with(codec: str, encoded: bytes) -> bytes:
     return data
 
 
-@covers("META-3", "META-13", "RD-11")
+@covers("META-23", "META-34", "RD-11")
 @each_codec
 @pytest.mark.parametrize("kind", ["orc", "parquet"])
 def test_manifests_of_other_formats_are_read_and_their_damage_crashes_nothing(
@@ -258,7 +258,7 @@ def with_types(records: pa.Table) -> pa.Table:
     return records
 
 
-@covers("META-13", "RD-11")
+@covers("META-34", "RD-11")
 @each_codec
 def test_no_damage_to_what_we_wrote_misleads(
     encode: Any, decode: Any, value: Any, schema: RecordSchema
@@ -271,7 +271,7 @@ def test_no_damage_to_what_we_wrote_misleads(
             decode(damaged, at="manifest")
 
 
-@covers("META-13", "RD-11")
+@covers("RD-11")
 @each_codec
 def test_damage_to_what_others_wrote_never_crashes(
     encode: Any, decode: Any, value: Any, schema: RecordSchema
@@ -280,7 +280,7 @@ def test_damage_to_what_others_wrote_never_crashes(
     assert_no_flip_crashes(lambda damaged: decode(damaged, at="manifest"), data)
 
 
-@covers("META-3", "META-13")
+@covers("META-23", "RD-11")
 def test_a_container_of_others_whose_frame_is_wrong_is_found() -> None:
     data = written_by_others(manifest_schemas.MANIFEST, encode_manifest([AN_ENTRY] * 3), codec="null")
     block = data.index(data[-16:]) + 16
@@ -290,7 +290,7 @@ def test_a_container_of_others_whose_frame_is_wrong_is_found() -> None:
             decode_manifest(data[:at] + bytes([byte]) + data[at + 1 :], at="manifest")
 
 
-@covers("META-13")
+@covers("META-34")
 @each_codec
 def test_a_file_cut_between_blocks_is_found_by_its_size(
     encode: Any, decode: Any, value: Any, schema: RecordSchema

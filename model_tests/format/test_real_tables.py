@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
+from pktable.datafile.columns import file_schema, key_column_names
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.bucket import bucket_of
-from pktable.format.data_file import file_schema, key_column_names, partition_path
-from pktable.format.dv_index import decode_index, encode_index
-from pktable.format.manifest import (
+from pktable.format.bucket_hash import bucket_of
+from pktable.format.metadata.manifest import (
     ADD,
     DELETE,
     DataFileMeta,
@@ -29,14 +28,16 @@ from pktable.format.manifest import (
     encode_manifest,
     encode_manifest_list,
 )
-from pktable.format.schema import TableSchema, decode_schema, encode_schema
-from pktable.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, decode_stats
+from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, decode_stats
+from pktable.format.partition_path import partition_path
 from pktable.format.types import FLOATS, TIMESTAMPS, Field, values_of
+from pktable.format.vectors.index_file import decode_index, encode_index
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import DELETION_VECTORS, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from model_tests.shared import each_paimon_table
+from model_tests.real_data import each_paimon_table
 
 
 def schemas(table: Path) -> dict[int, TableSchema]:
@@ -150,7 +151,7 @@ def test_a_manifest_list_tells_what_each_manifest_holds(table: Path) -> None:
 
 
 @each_paimon_table(shipped=True)
-@covers("META-9")
+@covers("META-9", "META-31")
 def test_a_data_file_lies_in_the_directory_of_its_partition_and_bucket(table: Path) -> None:
     existing = {str(path.parent.relative_to(table)) for path in table.rglob("bucket-*/data-*")}
     schema = schemas(table)
@@ -183,7 +184,7 @@ def as_stored(kind: Any) -> Any:
 
 
 @each_paimon_table(shipped=True)
-@covers("META-5", "META-6", "LSM-7")
+@covers("META-5", "META-6", "META-27", "LSM-7")
 def test_the_statistics_of_a_data_file_are_what_we_compute_of_its_rows(table: Path) -> None:
     limit = 16 if written_by_0_9(table) else KEY_CODE_POINTS  # 0.9 had one limit for all
     for schema, entry, rows in data_files(table):
@@ -238,7 +239,7 @@ def assert_keys(schema: TableSchema, meta: DataFileMeta, rows: pa.Table) -> None
 
 
 @each_paimon_table(shipped=True)
-@covers("DVF-1", "DVF-2", "DVF-5", "DVF-6", "DVF-7")
+@covers("DVF-1", "DVF-2", "DVF-5", "DVF-6", "DVF-7", "DVF-8", "DVF-9")
 def test_an_index_of_vectors_decodes_and_encodes_to_the_same_bytes(table: Path) -> None:
     rows = {entry.file.file_name: entry.file.row_count for _, es in manifests(table).values() for entry in es}
     for entry in (entry for index in index_entries(table) for entry in index):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.snapshot import COMMIT_KINDS, Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import COMMIT_KINDS, Snapshot, decode_snapshot, encode_snapshot
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
-from model_tests.format.damage import (
+from model_tests.damage.decoders import (
     assert_no_flip_crashes,
     assert_no_flip_misleads,
     assert_no_prefix_decodes,
@@ -61,7 +61,7 @@ def test_fields_have_the_names_of_paimon_and_absent_ones_are_left_out() -> None:
     assert fields["version"] == 3
 
 
-@covers("META-2")
+@covers("META-21")
 def test_unknown_fields_and_nulls_are_ignored() -> None:
     assert (
         decode(foreign(logOffsets={}, changelogManifestList=None, operation={"a": [1]}, writerVersion="9"))
@@ -89,14 +89,14 @@ def test_a_value_that_means_nothing_is_damage(changes: dict[str, Any]) -> None:
         decode(foreign(**changes))
 
 
-@covers("META-13", "RD-11")
+@covers("META-34", "RD-11")
 def test_no_damage_to_what_we_wrote_misleads() -> None:
     data = encode_snapshot(replace(ONE, properties={"a": "b"}))
     assert_no_prefix_decodes(decode, data)
     assert_no_flip_misleads(decode, data)
 
 
-@covers("META-13", "RD-11")
+@covers("META-34", "RD-11")
 def test_damage_to_what_others_wrote_never_crashes() -> None:
     assert_no_prefix_decodes(decode, foreign())
     assert_no_flip_crashes(decode, foreign())

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable.format import stats as stats_module
-from pktable.format.stats import SimpleStats, collect_stats, cut, decode_stats, merge_stats
+from pktable.format.metadata import stats as stats_module
+from pktable.format.metadata.stats import SimpleStats, collect_stats, cut, decode_stats, merge_stats
 from pktable.format.types import DataType, Field, parse_columns, parse_type
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
@@ -82,7 +82,7 @@ def test_statistics_of_parts_merge_to_those_of_the_whole(
         assert merged == whole
 
 
-@covers("META-6")
+@covers("META-26")
 @pytest.mark.parametrize(
     ("text", "unbounded", "bounded"), [("DOUBLE", math.nan, 1.0), ("STRING", "\U0010ffff" * 17, "a")]
 )
@@ -101,7 +101,7 @@ def test_null_counts_that_a_part_does_not_have_are_unknown_in_the_whole() -> Non
         assert bounds(merged, fields[0].type) == (1, 1, None)
 
 
-@covers("META-6")
+@covers("META-25")
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
@@ -117,7 +117,7 @@ def test_strings_are_cut_and_the_maximum_rounded_up(low: str, high: str, expecte
     assert cut(low, high, 16) == expected
 
 
-@covers("META-6")
+@covers("META-6", "META-25")
 @given(st.text(max_size=6), st.text(max_size=6), st.integers(1, 4))
 def test_cut_bounds_still_enclose(one: str, other: str, length: int) -> None:
     low, high = sorted((one, other))
@@ -127,7 +127,7 @@ def test_cut_bounds_still_enclose(one: str, other: str, length: int) -> None:
     )
 
 
-@covers("META-6")
+@covers("META-6", "META-26")
 @pytest.mark.parametrize("root", ["FLOAT", "DOUBLE"])
 def test_floats_have_no_bounds_where_a_nan_is_and_zero_has_both_signs(root: str) -> None:
     t = parse_type(root)
@@ -137,7 +137,7 @@ def test_floats_have_no_bounds_where_a_nan_is_and_zero_has_both_signs(root: str)
     assert same(high, 0.0)
 
 
-@covers("META-6")
+@covers("META-6", "META-26")
 def test_binary_and_nested_columns_have_a_null_count_only() -> None:
     fields = parse_columns("b BYTES, l ARRAY<INT>, i INT")
     table = pa.table({"b": [b"x", None], "l": [[1], None], "i": pa.array([None, None], pa.int32())})
@@ -145,7 +145,7 @@ def test_binary_and_nested_columns_have_a_null_count_only() -> None:
     assert found == ((None, None, 1), (None, None, 1), (None, None, 2))
 
 
-@covers("META-6")
+@covers("META-27")
 def test_statistics_are_of_exactly_the_fields_asked_for_in_their_order() -> None:
     fields = parse_columns("a INT, b STRING, c INT")
     table = pa.table({"a": pa.array([1], pa.int32()), "b": ["x"], "c": pa.array([3], pa.int32())})

@@ -26,14 +26,14 @@ from pktable_spec.errors import InvalidRequestError
 from model_tests.format.strategies import array_of, atomic_types, data_types, same, values_of_type
 
 
-@covers("META-1")
+@covers("META-19")
 @given(data_types())
 def test_a_type_survives_its_json(t: DataType) -> None:
     assert parse_type(t.to_json()) == t
     assert isinstance(t.to_json(), str) == is_atomic(t)
 
 
-@covers("META-1")
+@covers("META-19")
 @given(data_types())
 def test_a_type_survives_its_text(t: DataType) -> None:
     assert str(parse_type(str(t))) == str(t)
@@ -49,7 +49,7 @@ def test_an_arrow_type_survives_its_type(t: DataType) -> None:
     assert from_arrow(arrow, t.nullable).nullable == t.nullable
 
 
-@covers("META-1")
+@covers("META-19")
 @pytest.mark.parametrize(
     ("spelled", "canonical"),
     [

@@ -71,7 +71,7 @@ def delete(*values: str | None) -> tuple[str | None, ...]:
 
 NUMBERS: Final = tuple((str(number),) for number in range(6))
 INT_KEY: Final = (("k", "INT"), ("v", "STRING"))
-DVF_32: Final = ("DVF-1", "DVF-2", "DVF-4", "DVF-5", "DVF-6")
+DVF_32: Final = ("DVF-1", "DVF-2", "DVF-4", "DVF-5", "DVF-6", "DVF-9", "DVF-10", "DVF-13")
 
 _VALUE_COLUMNS: Final = tuple((f"v{at}", type) for at, type in enumerate(VALUES))
 _VALUES: Final = (
@@ -93,7 +93,7 @@ def _keys(
         f"keys-{name}",
         what,
         writer,
-        ("META-4", "META-5", "META-6", "META-7", "TBL-5", "MRG-5", "LSM-1"),
+        ("META-4", "META-5", "META-6", "META-7", "META-24", "TBL-5", "MRG-7", "LSM-1"),
         (
             create([*columns, ("v", "STRING")], names, bucket="2"),
             *loaded(*keys),
@@ -121,7 +121,7 @@ CASES: Final = (
         "several-vectors",
         "three files of one level, each with a vector, in one index file",
         JVM,
-        (*DVF_32, "LSM-2", "CMP-15"),
+        (*DVF_32, "LSM-2", "CMP-15", "CMP-26"),
         (
             create(INT_KEY, ["k"], target__file__size="1 kb"),
             span("+I", 0, 2400),
@@ -133,7 +133,7 @@ CASES: Final = (
         "vectors-of-64-bits",
         "a 64-bit vector, and a second one beside it",
         NEWER_JVM,
-        ("DVF-1", "DVF-3", "DVF-4", "DVF-5", "DVF-6"),
+        ("DVF-1", "DVF-3", "DVF-4", "DVF-5", "DVF-6", "DVF-9", "DVF-11", "DVF-13"),
         (
             create(INT_KEY, ["k"], bucket="2", **{BITMAP64: "true"}),
             *loaded(*NUMBERS),
@@ -145,7 +145,7 @@ CASES: Final = (
         "vectors-of-both-kinds",
         "an index file with a 32-bit vector, and one of 64 bits, which an option has asked for since",
         NEWER_JVM,
-        ("DVF-1", "DVF-2", "DVF-3", "DVF-4", "DVF-5", "DVF-6"),
+        (*DVF_32, "DVF-3", "DVF-11", "DVF-12"),
         (
             create(INT_KEY, ["k"], target__file__size="1 kb"),
             span("+I", 0, 2400),
@@ -158,7 +158,7 @@ CASES: Final = (
         "empty-index",
         "a full compaction after deletes leaves an index file without vectors: one byte",
         JVM,
-        ("DVF-1", "DVF-7", "DV-13"),
+        ("DVF-7", "DVF-14", "DV-13"),
         (
             create(INT_KEY, ["k"]),
             *loaded(*NUMBERS),
@@ -183,7 +183,7 @@ CASES: Final = (
         "partitions",
         "partitions with characters that are escaped, a blank one and one outside ASCII; one is never compacted",
         JVM,
-        ("META-9", "META-12", "TBL-3"),
+        ("META-9", "META-12", "META-31", "TBL-3"),
         (
             create([("p", "STRING"), *INT_KEY], ["p", "k"], ["p"]),
             write(
@@ -200,7 +200,7 @@ CASES: Final = (
         "partitions-of-other-types",
         "three partition keys: a date, written as a number of days, an integer and a boolean",
         NEWER_JVM,
-        ("META-9", "META-12", "TBL-3"),
+        ("META-9", "META-12", "META-31", "TBL-3"),
         (
             create(
                 [("d", "DATE"), ("n", "INT"), ("b", "BOOLEAN"), *INT_KEY],
@@ -254,7 +254,7 @@ CASES: Final = (
         "times-before-1970",
         "times of nanoseconds before 1970 in values: INT96 whose nanoseconds count back from a midnight",
         NEWER_JVM,
-        ("META-4", "META-17"),
+        ("META-4", "META-47"),
         (
             create(
                 [("k", "INT"), ("t", "TIMESTAMP(9)"), ("z", "TIMESTAMP(9) WITH LOCAL TIME ZONE")],
@@ -274,21 +274,21 @@ CASES: Final = (
         "values",
         "every atomic type: two values and null; statistics of all columns, as Paimon 0.9 has them",
         JVM,
-        ("META-1", "META-3", "META-6", "META-7", "META-17"),
+        ("META-19", "META-3", "META-6", "META-7", "META-17", "META-26"),
         (create([("k", "INT"), *_VALUE_COLUMNS], ["k"]), *_VALUES),
     ),
     Case(
         "values-with-dense-statistics",
         "every atomic type: two values and null; statistics of the columns that have some, as since Paimon 1.0",
         NEWER_JVM,
-        ("META-1", "META-3", "META-6", "META-7", "META-8", "META-17"),
+        ("META-19", "META-3", "META-6", "META-7", "META-8", "META-17", "META-26", "META-27"),
         (create([("k", "INT"), *_VALUE_COLUMNS], ["k"]), *_VALUES),
     ),
     Case(
         "statistics-of-keys",
         "strings longer than the 16 code points that statistics keep, in keys and in values",
         NEWER_JVM,
-        ("META-5", "META-6"),
+        ("META-5", "META-6", "META-25"),
         (
             create([("k", "STRING"), ("v", "STRING")], ["k"]),
             write(
@@ -308,7 +308,7 @@ CASES: Final = (
         "level-zero",
         "writes that nobody compacts stay invisible; a compaction then makes them visible together",
         JVM,
-        ("RD-1", "RD-2", "RD-3", "CMP-17", "DV-14"),
+        ("RD-1", "RD-2", "RD-3", "RD-15", "CMP-17", "DV-14"),
         (
             create(INT_KEY, ["k"]),
             *loaded(*NUMBERS),
@@ -334,7 +334,7 @@ CASES: Final = (
         "tags-and-expiry",
         "a tag outlives its snapshot: snapshots 1 to 4 have expired",
         NEWER_JVM,
-        ("RD-10", "CMT-13", "CMT-15"),
+        ("RD-10", "CMT-13", "CMT-15", "CMT-17", "CMT-32"),
         (
             create(INT_KEY, ["k"]),
             *loaded(*NUMBERS),
@@ -350,7 +350,7 @@ CASES: Final = (
         "changed-schema",
         "columns added, renamed, widened and dropped between writes, with vectors on files of the first schema",
         NEWER_JVM,
-        ("META-15", "RD-14"),
+        ("META-15", "META-39", "RD-14"),
         (
             create([("k", "INT"), ("a", "INT"), ("b", "STRING"), ("v", "STRING")], ["k"]),
             *loaded(*((str(number), str(number), "b") for number in range(4))),
@@ -371,7 +371,7 @@ CASES: Final = (
         "merged-manifests",
         "manifests merged into one at every commit",
         NEWER_JVM,
-        ("CMT-4", "CMT-5", "META-12"),
+        ("CMT-4", "CMT-5", "CMT-22", "META-12"),
         (
             create(INT_KEY, ["k"], manifest_merge__min__count="1"),
             *(write(insert(str(number), "a"), insert(str(number + 1), "b")) for number in range(3)),
@@ -381,7 +381,7 @@ CASES: Final = (
         "thin-files",
         "data files without the _KEY_ columns",
         NEWER_JVM,
-        ("META-7", "META-8"),
+        ("META-8", "META-30"),
         (
             create(INT_KEY, ["k"], data__file_thin__mode="true"),
             *loaded(*NUMBERS),

@@ -17,7 +17,7 @@ import fastavro
 import pyarrow.parquet as pq
 from pktable import Table
 from pktable.format.binary_row import EMPTY_ROW
-from pktable.format.deletion_vector import MAGIC_64
+from pktable.format.vectors.deletion_vector import MAGIC_64
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from model_tests.interop.environments import JVM, NEWER_JVM, PYPAIMON
@@ -30,7 +30,7 @@ class Snapshot:
 
     def __init__(self, path: Path, id: int, table: Table) -> None:
         self.id, self.path, self._table = id, path, table
-        self._snapshot = table._snapshots.read(id)
+        self._snapshot = table.catalog.snapshots.read(id)
 
     @cached_property
     def manifests(self) -> list[str]:

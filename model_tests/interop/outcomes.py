@@ -18,11 +18,12 @@ from typing import Any
 import pyarrow as pa
 from pktable import Table
 from pktable.bucket.write import split_by_bucket
-from pktable.rows import ChangeKind
+from pktable.catalog.changes import CommitId
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
 
-from model_tests.history import row_kind
+from model_tests.histories.history import row_kind
 from model_tests.interop.histories import Condition, Definition, History, PlainChange, Step, numbered
 from model_tests.interop.limits import Limit, Snapshot
 from model_tests.interop.peers import Outcome, Peer, PeerError, read_with_all
@@ -90,7 +91,7 @@ class Played:
         return Table.open(self.path)
 
     def expected(self) -> dict[int, list[Row]]:
-        """Return the rows that a read of each snapshot must give. Clauses: RD-1, RD-2, RD-4."""
+        """Return the rows that a read of each snapshot must give. Clauses: RD-2, RD-4, RD-15."""
         table = self.table
         if not self.history.definition.has_vectors:
             return {snapshot.id: self.all_rows(snapshot.id) for snapshot in table.snapshots()}
@@ -98,7 +99,7 @@ class Played:
         found = {}
         for snapshot in table.snapshots():
             first: dict[Any, int] = {}
-            state = table._states.at(table._snapshots.read(snapshot.id))
+            state = table.catalog.state(snapshot.id)
             for bucket, files in state.files.items():
                 for file in files:
                     if file.level == 0:
@@ -148,11 +149,11 @@ class Played:
         elif step.do == "compact":
             self.table.compact(full=step.full)
         else:
-            prepared = self.table.prepare_write(
+            prepared = self.table.stage_write(
                 self._arrow(changes), ChangeKind(column="op"), write_only=step.write_only
             )
             assert prepared is not None
-            prepared.commit("interop")
+            prepared.commit(CommitId("interop"))
 
     def _arrow(self, changes: Sequence[PlainChange]) -> pa.Table:
         rows = table_of([row for _, row in changes], self.table.schema.arrow_schema)
@@ -177,7 +178,9 @@ class Played:
         table = self.table
         arrow = table_of(rows, table.schema.arrow_schema)
         numbers = pa.array(range(len(rows)), pa.int64())
-        for partition, bucket, part in split_by_bucket(table._files, arrow.append_column("#", numbers)):
+        for partition, bucket, part in split_by_bucket(
+            table.catalog.context, arrow.append_column("#", numbers)
+        ):
             for number in part.column("#").to_pylist():
                 self._buckets[self._key_of(rows[number])] = (partition, bucket)
 

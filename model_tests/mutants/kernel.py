@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pktable import changing
-from pktable.bucket import compact, merge, read
-from pktable.bucket.table_files import BucketState
-from pktable.format.manifest import DataFileMeta
+from pktable.bucket import compact, read
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.kinds import primary_key
+from pktable.kinds.primary_key import PrimaryKeyTables
 from pktable.lsm import universal
+from pktable.lsm.bucket import BucketState
 from pktable.lsm.vectors import VectorMaintainer
+from pktable.merge.deduplicate import Deduplicate, Selected
+from pktable.merge.grouping import Window
 
 from model_tests.mutants.registry import NOT_ABSORBED, NOT_PICKED, READ, Mutant, instead, patched
 
@@ -61,20 +64,15 @@ def _range_end_inclusive(mark: Any) -> Any:
     return marks
 
 
-def _oldest_wins(grouped: Any) -> Any:
-    def group(*arguments: Any, **flags: Any) -> Any:
-        window = grouped(*arguments, **flags)
-        return replace(window, winners=window.order[window.starts])
-
-    return group
+def _oldest_wins(self: Deduplicate, window: Window) -> Selected:
+    return Selected(window, window.order[window.starts])
 
 
-def _adds_looked_up_only(mark: Any) -> Any:
-    def marks(self: Any, window: Any, locator: Any) -> None:
-        adds = window.adds()[window.winners]
-        mark(self, replace(window, winners=window.winners[adds], starts=window.starts[adds]), locator)
+def _adds_looked_up_only(keys_to_look_up: Any) -> Any:
+    def needed(window: Window) -> Any:
+        return keys_to_look_up(window) & window.adds()[window.newest]
 
-    return marks
+    return needed
 
 
 def _one_level_zero_run(extend: Any) -> Any:
@@ -87,10 +85,10 @@ def _one_level_zero_run(extend: Any) -> Any:
 def _level_zero_unseen(choose: Any) -> Any:
     """Plan a compaction from the files that a plain read sees."""
 
-    def chosen(files: Any, state: BucketState, *, full: bool) -> Any:
-        if files.options.deletion_vectors_enabled:
+    def chosen(self: Any, context: Any, state: BucketState, *, full: bool) -> Any:
+        if context.options.deletion_vectors_enabled:
             state = replace(state, files=tuple(file for file in state.files if file.level > 0))
-        return choose(files, state, full=full)
+        return choose(self, context, state, full=full)
 
     return chosen
 
@@ -99,7 +97,7 @@ MUTANTS = (
     Mutant(
         "M05",
         "a merge lets the oldest record win",
-        patched((merge, "_grouped", _oldest_wins)),
+        patched((Deduplicate, "fold", instead(_oldest_wins))),
         READ,
         ("MRG-1", "MRG-4"),
         bugs=("paimon#3286", "paimon#4075", "hudi#4880"),
@@ -117,10 +115,12 @@ MUTANTS = (
         "M08",
         "level-0 files with the same greatest sequence number are one",
         patched(
-            (compact, "sorted_runs", _one_file_per_sequence), (read, "sorted_runs", _one_file_per_sequence)
+            (compact, "sorted_runs", _one_file_per_sequence),
+            (read, "sorted_runs", _one_file_per_sequence),
+            (primary_key, "sorted_runs", _one_file_per_sequence),
         ),
         rf"{READ}|{NOT_PICKED}|{NOT_ABSORBED}",
-        ("LSM-4",),
+        ("LSM-8",),
         bugs=("paimon#356",),
     ),
     Mutant(
@@ -128,13 +128,13 @@ MUTANTS = (
         "rewriting a file drops the vectors of its siblings",
         patched((VectorMaintainer, "forget", _drops_siblings)),
         "vectors_only_grow: .* lost marks",
-        ("DV-10", "DV-11", "CMT-6"),
+        ("DV-10", "DV-11", "CMT-23"),
         bugs=("paimon#6258",),
     ),
     Mutant(
         "M16",
         "compaction plans from what a plain read sees, without level 0",
-        patched((changing, "choose", _level_zero_unseen)),
+        patched((PrimaryKeyTables, "choose_compaction", _level_zero_unseen)),
         rf"{NOT_PICKED}|{NOT_ABSORBED}",
         ("CMP-3",),
         bugs=("paimon#5790", "paimon#8712", "paimon#6630"),
@@ -150,7 +150,7 @@ MUTANTS = (
     Mutant(
         "S2",
         "a range of positions is marked up to its end, inclusively",
-        patched((VectorMaintainer, "mark", _range_end_inclusive)),
+        patched((VectorMaintainer, "delete", _range_end_inclusive)),
         rf"{READ}|vectors_are_well_formed: .* of \d+ rows",
         ("DV-1", "DV-2"),
         bugs=("trino#23231",),
@@ -158,14 +158,14 @@ MUTANTS = (
     Mutant(
         "C9",
         "a deleted key is not looked up",
-        patched((compact._Compaction, "_mark_replaced", _adds_looked_up_only)),
+        patched((compact, "keys_to_look_up", _adds_looked_up_only)),
         READ,
         ("DV-6", "CMP-13"),
     ),
     Mutant(
         "C12",
         "a replaced row is not marked",
-        patched((VectorMaintainer, "mark", instead(lambda self, file, positions: 0))),
+        patched((VectorMaintainer, "delete", instead(lambda self, file, positions: 0))),
         rf"{READ}|newer_runs_hold_newer_records: ",
         ("DV-6", "DV-12"),
     ),
@@ -174,6 +174,6 @@ MUTANTS = (
         "one level-0 run is compacted without the others",
         patched((universal, "_extend", _one_level_zero_run)),
         rf"{NOT_PICKED}|{NOT_ABSORBED}",
-        ("CMP-3",),
+        ("CMP-18",),
     ),
 )

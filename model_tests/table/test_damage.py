@@ -58,7 +58,7 @@ KINDS = (
 )
 
 
-@covers("RD-11", "META-10", "META-14")
+@covers("RD-11", "META-10", "META-33", "META-14", "META-38")
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
@@ -96,7 +96,7 @@ def test_a_truncated_file_raises(place: Path, kind: str, data: st.DataObject) ->
         path.write_bytes(good)
 
 
-@covers("RD-11")
+@covers("RD-19")
 @pytest.mark.parametrize("kind", [k for k in KINDS if not k.startswith(("schema", "snapshot"))])
 def test_a_missing_file_raises_and_is_named(place: Path, kind: str) -> None:
     for path in sorted(place.glob(kind)):
@@ -109,7 +109,7 @@ def test_a_missing_file_raises_and_is_named(place: Path, kind: str) -> None:
             path.write_bytes(good)
 
 
-@covers("RD-11", "CMT-12")
+@covers("RD-11", "CMT-12", "CMT-25")
 def test_a_write_over_a_damaged_file_raises_and_commits_nothing(tmp_path: Path) -> None:
     table = Table.create(
         tmp_path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"}

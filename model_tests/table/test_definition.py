@@ -1,7 +1,8 @@
-"""What may be defined, and what may be written to it; a refusal writes nothing."""
+"""Definitions and rows: a table refuses those that break a rule, and a refusal writes nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, NotATableError, Table, UnsupportedOptionError
-from pktable.format.schema import encode_schema
+from pktable.format.metadata.schema import encode_schema
 from pktable_spec.covers import covers
 
 
@@ -17,7 +18,7 @@ def files_under(path: Path) -> set[str]:
     return {str(found.relative_to(path)) for found in path.rglob("*")}
 
 
-@covers("TBL-1")
+@covers("TBL-1", "TBL-12", "TBL-16")
 @pytest.mark.parametrize(
     ("columns", "keys", "partitions", "message"),
     [
@@ -38,6 +39,191 @@ def test_a_definition_that_breaks_a_rule_is_refused(
 ) -> None:
     with pytest.raises(InvalidRequestError, match=message):
         Table.create(tmp_path / "t", columns, primary_key=keys, partition_by=partitions)
+    assert files_under(tmp_path) == set()
+
+
+DEFINED = (
+    "id BIGINT, city STRING, tags ARRAY<INT>, place ROW<x INT, y ROW<z TIMESTAMP(6)>>, at TIMESTAMP_LTZ(6)"
+)
+ARROW = pa.schema(
+    {
+        "id": pa.int64(),
+        "city": pa.string(),
+        "tags": pa.list_(pa.int32()),
+        "place": pa.struct({"x": pa.int32(), "y": pa.struct({"z": pa.timestamp("us")})}),
+        "at": pa.timestamp("us", "UTC"),
+    }
+)
+
+
+class Exported:
+    """Nothing but the protocol that Arrow schemas are exchanged by."""
+
+    def __arrow_c_schema__(self) -> object:
+        return ARROW.__arrow_c_schema__()
+
+
+def spark_definition() -> Any:
+    from pyspark.sql import types as st
+
+    inner = st.StructType().add("z", st.TimestampNTZType())
+    return (
+        st.StructType()
+        .add("id", st.LongType(), nullable=False)
+        .add("city", st.StringType())
+        .add("tags", st.ArrayType(st.IntegerType()))
+        .add("place", st.StructType().add("x", st.IntegerType()).add("y", inner))
+        .add("at", st.TimestampType())
+    )
+
+
+def polars_definition() -> Any:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    inner = polars.Struct({"z": polars.Datetime("us")})
+    return polars.Schema(
+        {
+            "id": polars.Int64,
+            "city": polars.String,
+            "tags": polars.List(polars.Int32),
+            "place": polars.Struct({"x": polars.Int32, "y": inner}),
+            "at": polars.Datetime("us", "UTC"),
+        }
+    )
+
+
+DEFINITIONS: dict[str, Callable[[], Any]] = {
+    "Arrow": lambda: ARROW,
+    "an Arrow struct": lambda: pa.struct(list(ARROW)),
+    "an Arrow field": lambda: pa.field("table", pa.struct(list(ARROW))),
+    "a capsule": Exported,
+    "a dict of texts": lambda: {
+        "id": "bigint not null",
+        "city": "STRING",
+        "tags": "ARRAY<INT>",
+        "place": "STRUCT<x: INT, y: STRUCT<z: TIMESTAMP>>",
+        "at": "TIMESTAMP WITH LOCAL TIME ZONE",
+    },
+    "a dict of Arrow": lambda: {field.name: field.type for field in ARROW},
+    "polars": polars_definition,
+    "Spark": spark_definition,
+}
+
+
+@covers("TBL-1", "META-1")
+@pytest.mark.parametrize("form", DEFINITIONS)
+def test_every_form_of_a_definition_defines_the_same_columns(tmp_path: Path, form: str) -> None:
+    expected = Table.create(tmp_path / "sql", DEFINED, primary_key=["id"]).schema
+    found = Table.create(tmp_path / "t", DEFINITIONS[form](), primary_key="id").schema
+    assert (found.fields, found.highest_field_id) == (expected.fields, expected.highest_field_id)
+
+
+@covers("TBL-1")
+def test_a_spark_definition_keeps_nullability_parameters_and_comments(tmp_path: Path) -> None:
+    from pyspark.sql import types as st
+
+    struct = (
+        st.StructType()
+        .add("k k", st.ShortType(), nullable=False, metadata={"comment": "the reader's `key`"})
+        .add("raw", st.BinaryType())
+        .add("amount", st.DecimalType(12, 3), nullable=False)
+        .add("code", st.CharType(3))
+        .add("name", st.VarcharType(9))
+        .add("list", st.ArrayType(st.StructType().add("a.b", st.DateType(), nullable=False), False))
+        .add("map", st.MapType(st.ByteType(), st.DoubleType(), False))
+        .add("ok", st.BooleanType())
+        .add("ratio", st.FloatType())
+    )
+    fields = Table.create(tmp_path, struct, primary_key="k k").schema.fields
+    assert fields[0].description == "the reader's `key`"
+    assert {field.name: str(field.type) for field in fields} == {
+        "k k": "SMALLINT NOT NULL",
+        "raw": "BYTES",
+        "amount": "DECIMAL(12, 3) NOT NULL",
+        "code": "CHAR(3)",
+        "name": "VARCHAR(9)",
+        "list": "ARRAY<ROW<`a.b` DATE NOT NULL> NOT NULL>",
+        "map": "MAP<TINYINT NOT NULL, DOUBLE NOT NULL>",
+        "ok": "BOOLEAN",
+        "ratio": "FLOAT",
+    }
+
+
+def spark_struct(kind: str) -> Any:
+    from pyspark.sql import types as st
+
+    kinds = {
+        "void": st.NullType(),
+        "interval": st.DayTimeIntervalType(),
+        "collated": st.StringType("UTF8_LCASE"),
+    }
+    return st.StructType().add("k", st.IntegerType()).add("v", kinds[kind])
+
+
+@covers("TBL-1")
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (None, "columns: expected SQL text .*dict.*Arrow.*StructType, found NoneType"),
+        (["k INT"], "columns: expected SQL text .* found list"),
+        (pa.table({"k": [1]}), "columns: expected SQL text .* found Table"),
+        ({}, "columns: expected at least one, found none"),
+        (pa.schema([]), "columns: expected at least one, found none"),
+        ({"k": "INT, v INT"}, "column k: type 'INT, v INT': expected the end, found ','"),
+        ({"k": 5}, "column k: expected the SQL text of a type, found 5"),
+        ({"k": pa.duration("s")}, "column k: Arrow type: .* found duration"),
+        ({7: "INT"}, "columns: expected names that are text and not empty, found 7"),
+        ({"": "INT"}, "columns: expected names that are text and not empty, found ''"),
+        (pa.field("k", pa.int32()), "columns: Arrow reads no columns from this Field"),
+        (pa.schema({"k": pa.int32(), "v": pa.duration("s")}), "column v: Arrow type: .* found duration"),
+        (pa.schema([("k", pa.int32()), ("k", pa.int32())]), "column 'k' is defined twice"),
+        (spark_struct("void"), "column v: Spark type void is not supported"),
+        (spark_struct("interval"), "column v: Spark type interval day to second is not supported"),
+        (spark_struct("collated"), "column v: Spark type string collate UTF8_LCASE is not supported"),
+    ],
+)
+def test_columns_that_define_no_table_are_refused_in_plain_words(
+    tmp_path: Path, columns: Any, message: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=f"^{message}"):
+        Table.create(tmp_path / "t", columns, primary_key="k")
+    assert files_under(tmp_path) == set()
+
+
+@covers("TBL-12", "TBL-16")
+def test_one_key_or_partition_column_may_be_given_as_text(tmp_path: Path) -> None:
+    schema = Table.create(tmp_path / "one", "id INT, v INT", primary_key="id").schema
+    assert schema.primary_keys == ("id",)
+    schema = Table.create(
+        tmp_path / "two", "id INT, day INT", primary_key=("id", "day"), partition_by="day"
+    ).schema
+    assert (schema.primary_keys, schema.partition_keys) == (("id", "day"), ("day",))
+
+
+@covers("TBL-12", "TBL-16")
+@pytest.mark.parametrize(
+    ("keys", "partitions", "message"),
+    [
+        ("Id", (), "primary key: Id is not one of the columns id, day, v; write id"),
+        ("x", (), "primary key: x is not one of the columns id, day, v"),
+        (None, (), "primary_key: expected a column name or a list of them, found None"),
+        ([1], (), "primary_key: expected column names, found 1"),
+        ([], (), "primary key: expected at least one column, found none"),
+        (["id", "id"], (), "primary key: column id is given twice"),
+        ("id", "day", "partition keys: day is not one of the primary-key columns id"),
+        ("id", "id", r"partition keys: all primary-key columns \(id\) are partition keys"),
+        (
+            ["id", "v"],
+            "v",
+            "partition keys: column v is of type DOUBLE NOT NULL, which cannot be part of a dir",
+        ),
+        ("id", 5, "partition_by: expected a column name or a list of them, found 5"),
+    ],
+)
+def test_keys_that_are_no_columns_are_refused_in_plain_words(
+    tmp_path: Path, keys: Any, partitions: Any, message: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=f"^{message}"):
+        Table.create(tmp_path / "t", "id INT, day INT, v DOUBLE", primary_key=keys, partition_by=partitions)
     assert files_under(tmp_path) == set()
 
 
@@ -86,7 +272,7 @@ def test_the_greatest_integer_of_java_is_one(tmp_path: Path) -> None:
     assert Table.create(tmp_path, "k INT", primary_key=["k"], options=options).schema.options == options
 
 
-@covers("TBL-3", "META-1")
+@covers("TBL-3")
 def test_a_table_that_gives_no_number_of_buckets_is_not_ours_to_write(tmp_path: Path) -> None:
     """Paimon takes such a table to have a growing number of buckets, so `Table.create` always gives one."""
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"])
@@ -101,7 +287,19 @@ def test_a_table_that_gives_no_number_of_buckets_is_not_ours_to_write(tmp_path: 
         other.upsert(pa.table({"k": [2], "v": [2]}))
 
 
-@covers("TBL-10")
+@covers("LSM-9")
+@pytest.mark.parametrize(("options", "deepest"), [({}, 3), ({"num-levels": "6"}, 5)])
+def test_a_table_has_one_level_more_than_the_trigger_unless_it_says_otherwise(
+    tmp_path: Path, options: dict[str, str], deepest: int
+) -> None:
+    trigger = {"num-sorted-run.compaction-trigger": "3"}
+    table = Table.create(tmp_path, "k INT", primary_key=["k"], options=trigger | options)
+    table.upsert(pa.table({"k": [1]}))
+    table.compact(full=True)
+    assert table.files().column("level").to_pylist() == [deepest]
+
+
+@covers("TBL-17")
 def test_a_bucket_key_outside_the_primary_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="bucket-key"):
         Table.create(tmp_path / "t", "k INT, v INT", primary_key=["k"], options={"bucket-key": "v"})
@@ -109,7 +307,7 @@ def test_a_bucket_key_outside_the_primary_key_is_refused(tmp_path: Path) -> None
 
 def test_a_second_table_at_the_same_place_is_refused(tmp_path: Path) -> None:
     Table.create(tmp_path, "k INT", primary_key=["k"])
-    with pytest.raises(InvalidRequestError, match="found one"):
+    with pytest.raises(InvalidRequestError, match="already exists"):
         Table.create(tmp_path, "k INT", primary_key=["k"])
 
 
@@ -120,7 +318,7 @@ def test_a_path_that_is_no_table_is_refused(tmp_path: Path) -> None:
         Table.open(tmp_path / "absent")
 
 
-@covers("TBL-2", "TBL-8", "TBL-4")
+@covers("TBL-2", "TBL-13", "TBL-8")
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

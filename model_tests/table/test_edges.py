@@ -12,12 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
-from pktable.format.schema import TableSchema, encode_schema
-from pktable.spark.runner import SparkRunner
+from pktable.format.metadata.schema import TableSchema, encode_schema
+from pktable.format.types import parse_columns
+from pktable.run.spark.runner import SparkRunner
+from pktable.run.spark.types import spark_schema
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
 
 DV = {"deletion-vectors.enabled": "true"}
 
@@ -39,7 +41,7 @@ class FailsAfter(LocalFileIO):
         raise self.error
 
 
-@covers("CMT-1", "CMT-12")
+@covers("CMT-20", "CMT-12")
 @pytest.mark.parametrize("error", [OSError("late"), KeyboardInterrupt()])
 @pytest.mark.parametrize("full", [False, True])
 def test_what_fails_after_the_snapshot_is_there_removes_nothing(
@@ -48,7 +50,7 @@ def test_what_fails_after_the_snapshot_is_there_removes_nothing(
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=DV)
     table.upsert(pa.table({"k": range(9), "v": ["a"] * 9}))
     table.upsert(pa.table({"k": [1], "v": ["b"]}))
-    table._snapshots._store = FailsAfter(error)
+    table = Table.open(tmp_path, store=FailsAfter(error))
     try:
         table.compact(full=True) if full else table.upsert(pa.table({"k": [2], "v": ["c"]}))
     except KeyboardInterrupt:
@@ -60,7 +62,7 @@ def test_what_fails_after_the_snapshot_is_there_removes_nothing(
     assert again.to_arrow(fresh=True).num_rows == 9
 
 
-@covers("TBL-5", "TBL-10")
+@covers("TBL-18", "TBL-10")
 def test_a_table_whose_bucket_number_changed_is_neither_written_nor_compacted(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={**DV, "write-only": "true"})
     for _ in range(2):
@@ -80,7 +82,7 @@ def swapped(schema: TableSchema) -> TableSchema:
     return replace(schema, fields=(key, replace(a, name=b.name), replace(b, name=a.name)))
 
 
-@covers("META-7")
+@covers("META-15", "META-29", "TBL-19")
 def test_a_table_object_older_than_the_schema_reads_by_id_and_does_not_write(tmp_path: Path) -> None:
     old = Table.create(
         tmp_path, "k INT, a INT, b INT", primary_key=["k"], options={**DV, "write-only": "true"}
@@ -99,7 +101,7 @@ def test_a_table_object_older_than_the_schema_reads_by_id_and_does_not_write(tmp
 
 
 @pytest.mark.spark
-@covers("META-7", "RD-12")
+@covers("META-15", "RD-12")
 def test_files_of_an_older_schema_read_by_id_on_spark_too(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, a INT, b INT", primary_key=["k"], options=DV)
     table.upsert(pa.table({"k": [1], "a": [1], "b": [2]}))
@@ -110,7 +112,7 @@ def test_files_of_an_older_schema_read_by_id_on_spark_too(tmp_path: Path) -> Non
     assert [row.asDict() for row in found] == [{"k": 1, "b": 1, "a": 2}, {"k": 2, "b": 3, "a": 4}]
 
 
-@covers("RD-8", "MRG-5")
+@covers("RD-16", "MRG-7")
 def test_pruning_knows_that_the_two_zeros_are_two_keys(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "f DOUBLE, s STRING", primary_key=["f", "s"], options=DV)
     table.upsert(pa.table({"f": [-0.0, 0.0], "s": ["z", "a"]}))
@@ -137,7 +139,7 @@ def test_values_inside_of_lists_are_not_parsed_or_rounded(tmp_path: Path) -> Non
     assert table.to_arrow().to_pylist() == [{"k": 1, "f": [0.5, None], "i": [1]}]
 
 
-@covers("MRG-5", "TBL-10")
+@covers("MRG-7", "TBL-10")
 def test_every_nan_is_one_key_in_one_bucket(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k DOUBLE, v INT", primary_key=["k"], options={**DV, "bucket": "8"})
     for number, bits in enumerate((0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 1, (0x7FF0 << 48) + 1)):
@@ -163,11 +165,9 @@ def test_keys_are_deleted_whatever_columns_must_not_be_null(tmp_path: Path, kind
     assert table.count() == table.count(fresh=True) == 0
 
 
-@pytest.mark.parametrize("rows", [{"k": [1]}, None, [1]])
-def test_what_is_no_table_of_rows_is_refused(tmp_path: Path, rows: Any) -> None:
-    table = Table.create(tmp_path, "k INT", primary_key=["k"])
-    with pytest.raises(InvalidRequestError, match="rows"):
-        table.upsert(rows)
+def test_columns_that_differ_only_in_case_are_refused_by_spark() -> None:
+    with pytest.raises(InvalidRequestError, match="columns A, a differ only in case, which Spark does not"):
+        spark_schema(parse_columns("a INT, A INT, b INT"))
 
 
 def test_a_creation_that_was_interrupted_can_be_done_again(tmp_path: Path) -> None:
@@ -182,11 +182,11 @@ def test_a_bucket_directory_that_went_away_is_made_again(tmp_path: Path) -> None
     for path in (tmp_path / "bucket-0").iterdir():
         path.unlink()
     (tmp_path / "bucket-0").rmdir()
-    assert table.prepare_write(pa.table({"k": [2]}), change=_insert(), write_only=True) is not None
+    assert table.stage_write(pa.table({"k": [2]}), change=_insert(), write_only=True) is not None
 
 
 def _insert() -> Any:
-    from pktable.rows import ChangeKind
+    from pktable.ingest.changes import ChangeKind
 
     return ChangeKind()
 
@@ -204,7 +204,7 @@ def test_odd_paths_and_names_work_on_spark(tmp_path: Path, in_driver: bool) -> N
         spark=spark,
     )
     if not in_driver:
-        table._runner = table._changer.runner = SparkRunner(spark, driver_bytes=0, driver_rows=0)
+        table.runner = table.stager.runner = SparkRunner(spark)
     table.upsert(pa.table({"k.x": pa.array([1, 2], pa.uint32()), "v v": ["a", "b"], "p.p": [0, 0]}))
     table.upsert(spark.sql("SELECT 7 AS `p.p`, 2 AS `k.x`, 'other' AS `v v`"))
     table.upsert(pa.table({"k.x": [2], "v v": ["c" * 50], "p.p": [0]}))

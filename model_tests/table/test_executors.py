@@ -6,13 +6,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
-from pktable.spark.runner import SparkRunner
+from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
 
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2", "write-buffer-size": "1 kb"}
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 
 def sent_out(table: Table) -> Table:
-    table._runner = table._changer.runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    table.runner = table.stager.runner = SparkRunner(spark_session())
     return table
 
 
@@ -42,7 +43,7 @@ def content(table: Table, **arguments: Any) -> dict[tuple[str, int], str]:
     return found
 
 
-@covers("TBL-6", "LSM-5", "DV-6", "RD-1", "RD-3", "RD-12")
+@covers("TBL-6", "LSM-5", "LSM-10", "DV-6", "RD-1", "RD-15", "RD-3", "RD-12")
 def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table) -> None:
     drawn = random.Random(1)
     expected: dict[tuple[str, int], str] = {}
@@ -61,13 +62,30 @@ def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table)
     table.delete(where="k < 10")
     expected = {key: value for key, value in expected.items() if key[1] >= 10}
     assert content(table) == content(table, fresh=True) == expected
-    assert sum(table.files().column("marked_count").to_pylist()) > 0
+    assert sum(table.files().column("deleted_row_count").to_pylist()) > 0
     table.compact(full=True)
     assert content(table, where="v LIKE '2-%'") == {k: v for k, v in expected.items() if v.startswith("2-")}
     assert table.count() == len(expected)
 
 
-@covers("TBL-2", "TBL-8", "RD-11", "CMT-12")
+@covers("TBL-6", "TBL-8")
+def test_executors_write_rows_of_python_and_pandas(table: Table) -> None:
+    rows = [{"p": f"p{k % 2}", "k": k, "v": f"v{k}"} for k in (3, 1, 2, 3)]
+    rows[-1]["v"] = "last"
+    table.upsert(rows)
+    table.upsert(pd.DataFrame({"p": ["p0"], "k": [4], "v": [None]}, index=[9]))
+    table.delete({"p": "p1", "k": 1})
+    assert content(table) == {("p1", 3): "last", ("p0", 2): "v2", ("p0", 4): None}
+
+
+@covers("TBL-6", "TBL-8", "TBL-11")
+def test_frames_of_pandas_on_spark_are_written_without_their_index(table: Table) -> None:
+    frame = spark_session().createDataFrame(pd.DataFrame({"p": ["a"], "k": [1], "v": ["x"]}))
+    table.upsert(frame.pandas_api())
+    assert content(table) == {("a", 1): "x"}
+
+
+@covers("TBL-13", "TBL-8", "RD-11", "CMT-12")
 def test_what_fails_on_an_executor_is_raised_as_what_it_was(table: Table) -> None:
     rows = pa.table({"p": ["a"] * 9, "k": pa.array(range(9), pa.int32()), "v": ["x" * 40] * 9})
     table.upsert(rows)
@@ -76,11 +94,11 @@ def test_what_fails_on_an_executor_is_raised_as_what_it_was(table: Table) -> Non
     frame = spark_session().createDataFrame(rows).selectExpr("p", "nullif(k, 3) AS k", "v")
     with pytest.raises(InvalidRequestError, match="column k"):
         table.upsert(frame)
-    with pytest.raises(InvalidRequestError, match="Spark DataFrame, found list"):
-        table.upsert(rows.to_pylist())
+    with pytest.raises(InvalidRequestError, match="column v, row 0: expected STRING, found 5"):
+        table.upsert([{"p": "a", "k": 1, "v": 5}])
     assert {str(path) for path in root.rglob("data-*")} == before
     table.upsert(rows.slice(0, 1))
-    marked = next(file["file_name"] for file in table.files().to_pylist() if file["marked_count"])
+    marked = next(file["file_name"] for file in table.files().to_pylist() if file["deleted_row_count"])
     (victim,) = root.rglob(marked)
     good = bytearray(victim.read_bytes())
     good[len(good) // 4] ^= 0xFF

@@ -105,7 +105,7 @@ steps = st.lists(
 )
 
 
-@covers("CMT-15", "CMT-16", "CMT-17")
+@covers("CMT-15", "CMT-16", "CMT-17", "CMT-26", "CMT-27")
 @settings(max_examples=25, deadline=None)
 @given(steps=steps)
 def test_what_is_kept_reads_the_same_and_nothing_else_is_left(
@@ -122,13 +122,13 @@ def test_what_is_kept_reads_the_same_and_nothing_else_is_left(
         kept.untag()
     kept.expire(1)
     kept.check()
-    needed = set(kept.table._expiry._needed(kept.table.snapshots()[0]))
+    needed = set(kept.table.catalog.expiry._needed(kept.table.snapshots()[0]))
     left = {str(path / name) for name in stored(path) if not name.startswith(("snapshot/", "schema/"))}
     assert left == needed
     shutil.rmtree(path)
 
 
-@covers("CMT-16", "CMT-17")
+@covers("CMT-16", "CMT-27", "CMT-28", "CMT-17")
 def test_an_interrupted_expiry_breaks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after any number of deletions, every snapshot and tag that is left reads as before."""
     original = LocalFileIO.delete
@@ -188,6 +188,16 @@ def test_a_name_that_cannot_be_a_tag_is_refused(tmp_path: Path, name: str) -> No
     assert table.tags() == {}
 
 
+@covers("CMT-32")
+def test_a_tag_is_a_copy_of_the_file_of_its_snapshot(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    written(table, 1, [1])
+    for snapshot in table.snapshots():
+        table.create_tag(f"of-{snapshot.id}", snapshot=snapshot.id)
+        tag = tmp_path / "t" / "tag" / f"tag-of-{snapshot.id}"
+        assert tag.read_bytes() == (tmp_path / "t" / "snapshot" / f"snapshot-{snapshot.id}").read_bytes()
+
+
 @covers("CMT-17")
 def test_a_tag_is_made_once_and_of_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table(tmp_path / "t")
@@ -212,7 +222,7 @@ def test_a_tag_is_made_once_and_of_what_is_there(tmp_path: Path, monkeypatch: py
     assert table.tags().keys() == {"one"}
 
 
-@covers("CMT-16")
+@covers("CMT-34")
 def test_a_table_with_branches_is_not_expired(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     written(table, 1, [1])

@@ -15,18 +15,26 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 from pktable import Table
-from pktable.bucket.data_reader import DataReader
+from pktable.bucket.reader import DataReader
 from pktable.format.binary_row import EMPTY_ROW
-from pktable.format.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
-from pktable.format.schema import encode_schema
-from pktable.format.stats import collect_stats
-from pktable.spark.runner import SparkRunner
+from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
+from pktable.format.metadata.schema import encode_schema
+from pktable.format.metadata.stats import collect_stats
+from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
 
-from model_tests.foreign import Replacement, as_avro, as_orc, at, elsewhere, rewritten, without_keys
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import (
+    Replacement,
+    as_avro,
+    as_orc,
+    at,
+    elsewhere,
+    rewritten,
+    without_keys,
+)
 
 DV = {"deletion-vectors.enabled": "true"}
 COLUMNS = (
@@ -72,14 +80,14 @@ def path(tmp_path: Path) -> Path:
     table.upsert(arrow(table, [row(k, 0) for k in range(ROWS)]))
     table.upsert(arrow(table, [row(k, 1) for k in range(0, ROWS, 3)]))
     table.delete(pa.table({"k": pa.array(range(0, ROWS, 50), pa.int32())}))
-    assert table.files().column("marked_count").to_numpy().sum() > 0
+    assert table.files().column("deleted_row_count").to_numpy().sum() > 0
     assert len(set(table.files().column("level").to_pylist())) > 1
     return path
 
 
 def sent_out(path: Path) -> Table:
     table = Table.open(path, spark=spark_session())
-    table._runner = table._changer.runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    table.runner = table.stager.runner = SparkRunner(spark_session())
     return table
 
 
@@ -118,7 +126,7 @@ FILES = {
 }
 
 
-@covers("META-6", "RD-8")
+@covers("META-28", "RD-8")
 @pytest.mark.parametrize("columns", [(), ("s",), ("k", "s")])
 def test_statistics_that_paimon_0_9_has_copied_without_their_columns_exclude_nothing(
     tmp_path: Path, columns: tuple[str, ...]
@@ -141,7 +149,7 @@ def test_statistics_that_paimon_0_9_has_copied_without_their_columns_exclude_not
     assert Table.open(tmp_path).to_arrow(where="n = 4").num_rows == 1
 
 
-@covers("META-17", "META-7", "RD-1", "RD-7", "RD-8")
+@covers("META-17", "META-29", "META-30", "RD-1", "RD-7", "RD-8")
 @pytest.mark.parametrize("kind", FILES)
 def test_files_of_other_formats_hold_the_same_rows(path: Path, kind: str) -> None:
     expected = rows_by_condition(Table.open(path))
@@ -165,7 +173,7 @@ def test_spark_reads_files_of_other_formats_by_the_kernel(path: Path, kind: str)
     assert in_order(table.read().toArrow().cast(table.schema.arrow_schema)) == expected[0]
 
 
-@covers("META-17", "CMP-12", "CMP-14", "DV-6")
+@covers("META-17", "META-45", "CMP-12", "CMP-14", "DV-6")
 @pytest.mark.parametrize("kind", ["orc", "avro", "mixed"])
 def test_a_compaction_takes_in_files_of_other_formats_and_writes_parquet(path: Path, kind: str) -> None:
     expected = {r["k"]: r for r in Table.open(path).to_arrow().to_pylist()}
@@ -179,7 +187,7 @@ def test_a_compaction_takes_in_files_of_other_formats_and_writes_parquet(path: P
     table = Table.open(path)
     assert len(table.to_arrow()) == len(expected)
     assert {Path(name).suffix for name in table.files().column("file_name").to_pylist()} == {".parquet"}
-    assert not table.files().column("marked_count").to_numpy().any()
+    assert not table.files().column("deleted_row_count").to_numpy().any()
 
 
 def row_as_read(table: Table, k: int) -> dict[str, Any]:
@@ -187,7 +195,7 @@ def row_as_read(table: Table, k: int) -> dict[str, Any]:
     return found
 
 
-@covers("META-17", "TBL-9")
+@covers("META-48", "TBL-9")
 @pytest.mark.parametrize("kind", ["orc", "avro"])
 def test_writing_to_a_table_of_another_format_is_refused_by_name(path: Path, kind: str) -> None:
     rewritten(path, FILES[kind])
@@ -215,30 +223,30 @@ def test_a_file_of_an_unknown_format_is_refused_by_name(path: Path) -> None:
         Table.open(path).to_arrow()
 
 
-@covers("META-17", "CMP-16")
+@covers("META-44", "CMP-16")
 @pytest.mark.parametrize("kind", ["orc", "avro"])
 def test_a_file_is_read_part_by_part(path: Path, kind: str) -> None:
     rewritten(path, FILES[kind])
     table = Table.open(path)
-    state = table._committer.latest()
+    state = table.catalog.state()
     for identity, files in state.files.items():
-        place = table._files.place(*identity)
+        place = table.catalog.context.place(*identity)
         for file in files:
-            reader = DataReader(table._files, place, file)
+            reader = DataReader(table.catalog.context, place, file)
             parts = list(reader.read(["k", "r"], batch_rows=70))
             assert all(part.num_rows <= 70 for _, part in parts)
             ends = [position + part.num_rows for position, part in parts]
             assert [position for position, _ in parts] == [0, *ends[:-1]]
             assert ends[-1] == file.row_count
             whole = pa.concat_tables(
-                [part for _, part in DataReader(table._files, place, file).read(["k", "r"])]
+                [part for _, part in DataReader(table.catalog.context, place, file).read(["k", "r"])]
             )
             assert pa.concat_tables([part for _, part in parts]).equals(whole)
     if kind == "orc":
         assert any(po.ORCFile(source).nstripes > 1 for source in path.rglob("*.orc"))
 
 
-@covers("CMP-16")
+@covers("CMP-16", "META-44")
 def test_the_memory_of_reading_avro_does_not_depend_on_the_file(tmp_path: Path) -> None:
     peaks = []
     for rows in (20_000, 80_000):
@@ -249,8 +257,8 @@ def test_the_memory_of_reading_avro_does_not_depend_on_the_file(tmp_path: Path) 
         )
         rewritten(path, as_avro)
         table = Table.open(path)
-        ((identity, (file,)),) = table._committer.latest().files.items()
-        reader = DataReader(table._files, table._files.place(*identity), file)
+        ((identity, (file,)),) = table.catalog.state().files.items()
+        reader = DataReader(table.catalog.context, table.catalog.context.place(*identity), file)
         tracemalloc.start()
         assert sum(part.num_rows for _, part in reader.read(["k", "s"], batch_rows=1000)) == rows
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -277,7 +285,7 @@ def test_spark_reads_files_elsewhere(path: Path, tmp_path: Path) -> None:
     assert in_order(sent_out(path).to_arrow()) == expected
 
 
-@covers("META-18", "DVF-1")
+@covers("META-49", "META-50", "META-9")
 def test_vectors_beside_the_data_are_found_and_written_there(tmp_path: Path) -> None:
     options = {
         **DV,
@@ -296,10 +304,10 @@ def test_vectors_beside_the_data_are_found_and_written_there(tmp_path: Path) -> 
     assert not (tmp_path / "index").exists()
     table = Table.open(tmp_path)
     assert table.to_arrow().num_rows == 200
-    assert sum(table.files().column("marked_count").to_pylist()) == 10
+    assert sum(table.files().column("deleted_row_count").to_pylist()) == 10
 
 
-@covers("DVF-3", "DVF-4", "RD-1")
+@covers("DVF-3", "DVF-4", "DVF-12", "RD-1")
 @pytest.mark.parametrize("bits", [lambda i: 64, lambda i: 32 if i % 2 else 64], ids=["64-bit", "both kinds"])
 def test_vectors_of_both_kinds_mark_the_same_rows(path: Path, bits: Callable[[int], int]) -> None:
     expected = in_order(Table.open(path).to_arrow())
@@ -311,14 +319,14 @@ def test_vectors_of_both_kinds_mark_the_same_rows(path: Path, bits: Callable[[in
 
 
 @pytest.mark.spark
-@covers("DVF-4", "RD-12")
+@covers("DVF-12", "RD-12")
 def test_spark_reads_vectors_of_both_kinds(path: Path) -> None:
     expected = in_order(Table.open(path).to_arrow())
     rewritten(path, unchanged, bits=lambda i: 32 if i % 2 else 64)
     assert in_order(sent_out(path).to_arrow()) == expected
 
 
-@covers("DV-5", "CMT-6")
+@covers("CMT-6", "CMT-23")
 def test_indexes_of_other_types_stay_beside_the_vectors(path: Path) -> None:
     others = [
         IndexManifestEntry(0, EMPTY_ROW, 0, "HASH", "index-hash-0", 8, 2, None),
@@ -332,7 +340,7 @@ def test_indexes_of_other_types_stay_beside_the_vectors(path: Path) -> None:
     table = Table.open(path)
     assert in_order(table.to_arrow()) == expected
     table.upsert(arrow(table, [row(1, 9)]))
-    kept = Table.open(path)._committer.latest().other_indexes
+    kept = Table.open(path).catalog.state().other_indexes
     assert [entry.file_name for entry in kept] == ["index-hash-0", "index-btree-0"]
 
 
@@ -345,13 +353,11 @@ def test_a_file_that_changed_its_level_is_live_once(path: Path) -> None:
     expected = in_order(Table.open(path).to_arrow())
     rewritten(path, unchanged, twice=moved)
     assert in_order(Table.open(path).to_arrow()) == expected
-    assert Table.open(path)._committer.latest().files
-    assert moved(
-        ManifestEntry(ADD, EMPTY_ROW, 0, 1, Table.open(path)._committer.latest().files[EMPTY_ROW, 0][0])
-    )
+    assert Table.open(path).catalog.state().files
+    assert moved(ManifestEntry(ADD, EMPTY_ROW, 0, 1, Table.open(path).catalog.state().files[EMPTY_ROW, 0][0]))
 
 
-@covers("META-2")
+@covers("META-21")
 def test_unknown_fields_of_a_snapshot_are_ignored(path: Path) -> None:
     expected = Table.open(path).to_arrow()
     for file in (path / "snapshot").glob("snapshot-*"):

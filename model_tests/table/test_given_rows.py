@@ -234,7 +234,7 @@ def test_strings_that_are_not_in_the_rows_may_be_anything(
     assert stored(table) == column.slice(2).to_pylist()
 
 
-@covers("TBL-2", "TBL-4", "TBL-8")
+@covers("TBL-4", "TBL-8")
 def test_keys_partitions_and_row_kinds_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k STRING, p STRING", primary_key=["k", "p"], partition_by=["p"])
     before = set(tmp_path.rglob("*"))

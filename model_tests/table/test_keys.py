@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
-from pktable.bucket.keys import encode_keys
 from pktable.format.types import parse_type, to_arrow
 from pktable.lsm.runs import total_order
+from pktable.merge.key_encoding import encode_keys
 from pktable_spec.covers import covers
 
 INTEGERS = {"BOOLEAN": (0, 1), "TINYINT": (-(2**7), 2**7 - 1), "INT": (-(2**31), 2**31 - 1)}
@@ -46,7 +46,7 @@ def keyed(draw: Any) -> tuple[list[str], list[list[tuple[Any, ...]]]]:
     return kinds, draw(st.lists(keys, min_size=1, max_size=3))
 
 
-@covers("MRG-5")
+@covers("MRG-7")
 @given(keyed())
 def test_encoded_keys_compare_as_the_keys_do(drawn: tuple[list[str], list[list[tuple[Any, ...]]]]) -> None:
     kinds, tables = drawn
@@ -61,7 +61,7 @@ def test_encoded_keys_compare_as_the_keys_do(drawn: tuple[list[str], list[list[t
     assert np.unique(encoded, return_inverse=True)[1].tolist() == [ranks[key] for key in keys]
 
 
-@covers("MRG-5")
+@covers("MRG-7")
 @given(st.data())
 @pytest.mark.parametrize("rows", [1, 300, 5000])
 def test_slices_and_many_rows_are_encoded_alike(rows: int, data: DataObject) -> None:
@@ -74,7 +74,7 @@ def test_slices_and_many_rows_are_encoded_alike(rows: int, data: DataObject) -> 
     assert np.argsort(encoded, kind="stable").tolist() == in_order
 
 
-@covers("MRG-5")
+@covers("MRG-7")
 def test_what_fits_a_word_is_a_number() -> None:
     def dtype(*columns: pa.Array, types: str) -> Any:
         kinds = [parse_type(f"{kind} NOT NULL") for kind in types.split("/")]

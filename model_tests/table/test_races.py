@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, Table
-from pktable.rows import ChangeKind
+from pktable.catalog.changes import CommitId
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import APPEND, RowKind
 
@@ -29,11 +30,11 @@ def write(path: Path, writer: int) -> None:
     for number in range(WRITES):
         kinds, keys, values = zip(*batch(writer, number), strict=True)
         rows = pa.table({"k": pa.array(keys, pa.int32()), "v": values, "op": kinds})
-        prepared = table.prepare_write(
+        prepared = table.stage_write(
             rows, ChangeKind(RowKind.INSERT, column="op"), write_only=number % 3 == 0
         )
         assert prepared is not None
-        prepared.commit(f"{writer} {number}")
+        prepared.commit(CommitId(f"{writer} {number}"))
 
 
 def compact(path: Path) -> None:
@@ -45,7 +46,7 @@ def compact(path: Path) -> None:
             continue
 
 
-@covers("CMT-18", "CMT-10")
+@covers("CMT-18", "CMT-10", "CMT-33")
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_write_that_came_between_is_not_older_than_the_compaction_of_a_newer_one(
     tmp_path: Path, compacted: bool
@@ -55,19 +56,20 @@ def test_a_write_that_came_between_is_not_older_than_the_compaction_of_a_newer_o
         tmp_path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"}
     )
     deletes = pa.table({"k": pa.array([0, 0], pa.int32()), "v": ["a", "a"], "op": ["-D", "-D"]})
-    prepared = table.prepare_write(deletes, ChangeKind(RowKind.INSERT, column="op"))
-    between = Table.open(tmp_path).prepare_write(
+    prepared = table.stage_write(deletes, ChangeKind(RowKind.INSERT, column="op"))
+    between = Table.open(tmp_path).stage_write(
         pa.table({"k": pa.array([0], pa.int32()), "v": ["b"]}), ChangeKind(), write_only=not compacted
     )
     assert prepared is not None
     assert between is not None
-    between.commit("between")
-    prepared.commit("deletes")
+    between.commit(CommitId("between"))
+    prepared.commit(CommitId("deletes"))
     for fresh in (False, True):
         assert table.to_arrow(fresh=fresh).num_rows == 0
 
 
-@covers("CMT-1", "CMT-3", "CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-14", "CMT-15", "TBL-7")
+@covers("CMT-1", "CMT-19", "CMT-24", "CMT-3", "CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-14", "CMT-15")
+@covers("TBL-7")
 @pytest.mark.parametrize("buckets", ["1", "2"])
 def test_writers_and_compactors_at_once_read_as_their_commits_in_order(tmp_path: Path, buckets: str) -> None:
     options = {

@@ -15,12 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable import InvalidRequestError, Table, local
-from pktable.bucket.table_files import BucketChange
-from pktable.catalog.scan import plan_read
-from pktable.format.schema import encode_schema
+from pktable import InvalidRequestError, Table
+from pktable.catalog.changes import CommitId
+from pktable.catalog.read_plan import plan_read
+from pktable.format.metadata.schema import encode_schema
+from pktable.ingest.changes import ChangeKind
+from pktable.lsm.bucket import BucketChange
 from pktable.predicate import parse
-from pktable.rows import ChangeKind
+from pktable.run import local
+from pktable.staging import StagedCompaction
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
@@ -61,7 +64,7 @@ def key_table(table: Table, values: list[Any], numbers: list[int]) -> pa.Table:
     return pa.table({"k": pa.array(values, schema.field("k").type), "n": pa.array(numbers, pa.int32())})
 
 
-@covers("MRG-5", "TBL-5", "LSM-1", "DV-6")
+@covers("MRG-7", "TBL-5", "LSM-1", "DV-6")
 @pytest.mark.parametrize("kind", KEY_VALUES)
 def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
     values = KEY_VALUES[kind]
@@ -78,14 +81,16 @@ def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
     for bucket in {0, 1}:
         stored = [
             f
-            for identity, files in table._committer.latest().files.items()
+            for identity, files in table.catalog.state().files.items()
             for f in files
             if identity[1] == bucket
         ]
-        assert all(table._files.order.smallest(f) <= table._files.order.greatest(f) for f in stored)
+        assert all(
+            table.catalog.context.order.smallest(f) <= table.catalog.context.order.greatest(f) for f in stored
+        )
 
 
-@covers("MRG-5")
+@covers("MRG-7")
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
 def test_both_zeros_and_every_nan_are_keys_of_their_own(tmp_path: Path, kind: str) -> None:
     table = Table.create(tmp_path, f"k {kind}, n INT", primary_key=["k"], options=DV)
@@ -98,7 +103,7 @@ def test_both_zeros_and_every_nan_are_keys_of_their_own(tmp_path: Path, kind: st
     assert found.column("n").to_pylist() == [40, 30, 20, 50, 10]
 
 
-@covers("MRG-5", "TBL-10")
+@covers("MRG-5", "MRG-7", "TBL-10")
 @settings(max_examples=40, deadline=None)
 @given(
     batches=st.lists(
@@ -149,20 +154,21 @@ def tombstones_above_level_zero(path: Path) -> Table:
     plain.upsert(big)
     plain.compact(full=True)
     plain.delete(pa.table({"k": pa.array([1, 2], pa.int32())}))
-    state = plain._committer.latest()
+    state = plain.catalog.state()
     (identity,) = state.files
-    bucket = plain._states.bucket(state, identity)
+    bucket = plain.catalog.states.bucket(state, identity)
     fresh = next(f for f in bucket.files if f.level == 0)
     up = BucketChange(bucket.place, (fresh,), (replace(fresh, level=2),), None, None)
-    _, refused = plain._committer.compact([up], "test")
-    assert not refused
+    assert not StagedCompaction(plain.stager, [up], full=False, base=state).commit_as_planned(
+        CommitId("test")
+    )
     definition = path / "schema" / "schema-0"
     changed = replace(plain.schema, options={**plain.schema.options, "deletion-vectors.enabled": "true"})
     definition.write_bytes(encode_schema(changed))
     return Table.open(path)
 
 
-@covers("DV-15", "DV-12")
+@covers("DV-15", "DV-18", "DV-12")
 @pytest.mark.parametrize("write_first", [False, True])
 def test_vectors_switched_on_later_hide_what_was_written_before(tmp_path: Path, write_first: bool) -> None:
     """Counterexample C8: levels that were merged on read are not any more."""
@@ -170,11 +176,15 @@ def test_vectors_switched_on_later_hide_what_was_written_before(tmp_path: Path, 
     plain.upsert(pa.table({"k": pa.array(range(200), pa.int32()), "v": ["old"] * 200}))
     plain.compact(full=True)
     plain.upsert(pa.table({"k": pa.array([7, 8], pa.int32()), "v": ["new"] * 2}))
-    state = plain._committer.latest()
+    state = plain.catalog.state()
     (identity,) = state.files
     fresh = next(file for file in state.files[identity] if file.level == 0)
-    up = BucketChange(plain._files.place(*identity), (fresh,), (replace(fresh, level=2),), None, None)
-    assert plain._committer.compact([up], "test")[1] == {}
+    up = BucketChange(
+        plain.catalog.context.place(*identity), (fresh,), (replace(fresh, level=2),), None, None
+    )
+    assert not StagedCompaction(plain.stager, [up], full=False, base=state).commit_as_planned(
+        CommitId("test")
+    )
     options = {**plain.schema.options, "deletion-vectors.enabled": "true"}
     (tmp_path / "schema" / "schema-1").write_bytes(
         encode_schema(replace(plain.schema, id=1, options=options))
@@ -207,7 +217,7 @@ def test_retractions_above_level_zero_are_merged_by_a_plain_read(tmp_path: Path)
     assert table.to_arrow().num_rows == len(expected)
 
 
-@covers("RD-8", "RD-7", "RD-6")
+@covers("RD-8", "RD-16", "RD-7", "RD-6")
 def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) -> None:
     options = {**DV, "parquet.block.row.count.limit": "3", "target-file-size": "1 b"}
     table = Table.create(tmp_path, "k INT, v INT, s STRING", primary_key=["k"], options=options)
@@ -227,7 +237,7 @@ def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) ->
         assert found == {k: r for k, r in everything.items() if holds(r)}, where
     predicate = parse("v > 125", table.schema.fields)
     parts = plan_read(
-        table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate
+        table.catalog.context, table.catalog.states, table.catalog.state(), fresh=False, predicate=predicate
     )
     assert sum(len(part.state.files) for part in parts) < table.files().num_rows
 
@@ -246,6 +256,18 @@ def test_rows_that_come_at_once_are_cut_like_those_that_come_one_by_one(tmp_path
     assert table.to_arrow(where="k = 23456").num_rows == 1
 
 
+@covers("META-32")
+@pytest.mark.parametrize(("count", "codec"), [(10, "UNCOMPRESSED"), (10_000, "ZSTD")])
+def test_data_files_are_compressed_with_zstd_unless_they_are_tiny(
+    tmp_path: Path, count: int, codec: str
+) -> None:
+    table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=DV)
+    table.upsert(pa.table({"k": range(count), "v": ["the same"] * count}))
+    (path,) = tmp_path.rglob("data-*.parquet")
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert {group.column(i).compression for i in range(group.num_columns)} == {codec}
+
+
 @covers("RD-8")
 def test_value_statistics_skip_nothing_where_a_merge_follows(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={**DV, "write-only": "true"})
@@ -255,9 +277,9 @@ def test_value_statistics_skip_nothing_where_a_merge_follows(tmp_path: Path) -> 
     assert table.to_arrow(fresh=True, where="v = 2").num_rows == 1
 
 
-@covers("CMP-15", "CMP-16", "RD-12")
+@covers("CMP-15", "CMP-26", "CMP-16", "RD-12")
 def test_the_window_of_a_merge_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pktable.bucket import merge
+    from pktable.bucket import windows as merge
 
     def history(path: Path) -> list[dict[str, Any]]:
         options = {**DV, "target-file-size": "2 kb", "parquet.block.row.count.limit": "7", "num-levels": "3"}
@@ -331,7 +353,7 @@ def test_rows_are_deleted_by_condition_on_the_freshest_rows(tmp_path: Path) -> N
     table.delete(where="v >= 3")
     assert sorted(table.to_arrow(fresh=True).column("k").to_pylist()) == [0, 1, 2]
     assert (
-        table.prepare_write(
+        table.stage_write(
             pa.table({"k": pa.array([], pa.int32()), "v": pa.array([], pa.int32())}),
             ChangeKind(RowKind.INSERT),
         )
@@ -350,7 +372,7 @@ def test_a_condition_that_can_fail_is_asked_of_the_rows_left_by_those_before(
     table.upsert(pa.table({"k": [0, 1, 2, 3], "v": [0, 0, 0, 0]}))
     table.compact(full=True)
     table.upsert(pa.table({"k": [1, 2, 3], "v": [5, 5, 4]}))
-    assert sum(table.files()["marked_count"].to_pylist()) == 3
+    assert sum(table.files()["deleted_row_count"].to_pylist()) == 3
     with pytest.raises(InvalidRequestError, match="divide by zero"):
         table.to_arrow(where=where)
     table.delete(where="k = 0")

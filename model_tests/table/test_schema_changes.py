@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import Table
-from pktable.catalog.scan import plan_read
-from pktable.format.schema import TableSchema, encode_schema
+from pktable.catalog.read_plan import plan_read
+from pktable.format.metadata.schema import TableSchema, encode_schema
 from pktable.format.types import Field, parse_type, to_arrow
 from pktable.predicate import parse
-from pktable.spark.runner import SparkRunner
+from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
-from model_tests.foreign import as_avro, as_orc, rewritten
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import as_avro, as_orc, rewritten
 
 DV = {"deletion-vectors.enabled": "true"}
 Change = Callable[[TableSchema], TableSchema]
@@ -48,7 +48,7 @@ def with_options(**options: str) -> Change:
 
 def sent_out(path: Path) -> Table:
     table = Table.open(path, spark=spark_session())
-    table._runner = table._changer.runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    table.runner = table.stager.runner = SparkRunner(spark_session())
     return table
 
 
@@ -106,7 +106,7 @@ CONDITIONS: dict[str, list[int]] = {
 }
 
 
-@covers("META-15", "META-16", "RD-6", "RD-8")
+@covers("META-15", "META-16", "META-39", "META-42", "RD-6", "RD-8")
 @pytest.mark.parametrize("change", [None, as_orc, as_avro], ids=["parquet", "orc", "avro"])
 def test_rows_of_every_schema_read_as_the_latest_has_them(tmp_path: Path, change: Any) -> None:
     evolved(tmp_path, change)
@@ -121,7 +121,7 @@ def test_rows_of_every_schema_read_as_the_latest_has_them(tmp_path: Path, change
 
 
 @pytest.mark.spark
-@covers("META-15", "META-16", "RD-12")
+@covers("META-15", "META-16", "META-39", "RD-12")
 @pytest.mark.parametrize("change", [None, as_orc], ids=["parquet", "orc"])
 def test_rows_of_every_schema_read_so_on_spark(tmp_path: Path, change: Any) -> None:
     evolved(tmp_path, change)
@@ -156,7 +156,7 @@ def test_an_older_snapshot_has_the_columns_of_its_time_on_spark(tmp_path: Path) 
     assert sorted(row.k for row in found.collect()) == [5, 6]
 
 
-@covers("META-15", "RD-8")
+@covers("META-39", "RD-8")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -220,7 +220,11 @@ def test_statistics_of_a_widened_column_still_skip_files(tmp_path: Path) -> None
     def planned(where: str) -> int:
         predicate = parse(where, table.schema.fields)
         parts = plan_read(
-            table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate
+            table.catalog.context,
+            table.catalog.states,
+            table.catalog.state(),
+            fresh=False,
+            predicate=predicate,
         )
         return sum(len(part.state.files) for part in parts)
 
@@ -232,7 +236,7 @@ def test_statistics_of_a_widened_column_still_skip_files(tmp_path: Path) -> None
     )
 
 
-@covers("META-15")
+@covers("META-41")
 @pytest.mark.parametrize("kind", ["BIGINT NOT NULL", "STRING NOT NULL"])
 def test_a_key_of_another_type_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options=DV)
@@ -247,7 +251,7 @@ def test_a_key_of_another_type_is_refused_by_name(tmp_path: Path, kind: str) -> 
     assert table.to_arrow(snapshot=2).num_rows == 2
 
 
-@covers("META-15")
+@covers("META-40")
 def test_a_conversion_that_there_is_not_is_refused_by_name_and_other_columns_read(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=DV)
     table.upsert(pa.table({"k": pa.array([1], pa.int32()), "v": ["7"]}))
@@ -266,7 +270,7 @@ def test_rows_are_not_sought_by_a_hash_that_did_not_place_them(tmp_path: Path) -
     # Our files lie by the default function: a reader that hashed as if it knew would miss them, or not.
     predicate = parse("k = 5", table.schema.fields)
     parts = plan_read(
-        table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate
+        table.catalog.context, table.catalog.states, table.catalog.state(), fresh=False, predicate=predicate
     )
     buckets = {part.state.place.bucket for part in parts}
     assert len(buckets) > 1 or table.files().num_rows == len(parts)
@@ -297,7 +301,7 @@ def test_an_option_that_asks_for_other_rows_is_refused_by_name(
         assert table.to_arrow().num_rows == 1
 
 
-@covers("RD-13")
+@covers("RD-13", "RD-20", "RD-21")
 def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={"write-only": "true"})
     numbers = pa.array(range(5), pa.int32())
@@ -314,8 +318,8 @@ def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_pat
     assert table.count() == 5
     with pytest.raises(UnsupportedOptionError, match="merge-engine='first-row'"):
         table.to_arrow(fresh=True)
-    state = table._committer.latest()
+    state = table.catalog.state()
     waiting = {(partition, -2): files for (partition, _), files in state.files.items()}
-    table._states.at = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
+    table.catalog.states.at = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
     assert table.to_arrow().num_rows == 0
-    assert table._files.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")
+    assert table.catalog.context.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")

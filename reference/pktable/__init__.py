@@ -1,4 +1,9 @@
-"""Primary-key lake tables with deletion vectors, in Apache Paimon's format, on Spark or in one process."""
+"""Primary-key lake tables with deletion vectors, in Apache Paimon's format, on Spark or in one process.
+
+`Table` is imported at its first use: it brings Arrow, which takes longer to load than many a command to run.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from pktable_spec.errors import (
     CommitConflictError,
@@ -10,7 +15,8 @@ from pktable_spec.errors import (
     UnsupportedOptionError,
 )
 
-from pktable.table import Table
+if TYPE_CHECKING:
+    from pktable.table import Table
 
 __all__ = [
     "CommitConflictError",
@@ -23,3 +29,18 @@ __all__ = [
     "UnsupportedOptionError",
 ]
 __version__ = "0.1.0"
+
+
+if not TYPE_CHECKING:  # type checkers know the name, and would take this as a promise of any name
+
+    def __getattr__(name: str) -> Any:
+        if name != "Table":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from pktable.table import Table
+
+        globals()[name] = Table  # from now on found without this function
+        return Table
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,1 +1,1 @@
-"""The specification: clauses, vocabulary, errors, and the in-memory oracle. Standard library only."""
+"""The specification in Python: vocabulary, errors, options, interface, oracle. Uses the standard library only."""

@@ -1,4 +1,4 @@
-"""The decorator that ties a test to the clauses it checks."""
+"""The decorator that names the clauses a test checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Check = TypeVar("Check", bound=Callable[..., object])
 
 
 def covers(*clauses: str) -> Callable[[Check], Check]:
-    """Say which clauses a test, a rule or an invariant checks. See `pktable_spec.trace`."""
+    """Return a decorator that records the clauses a test, a rule or an invariant checks. See `pktable_spec.trace`."""
 
     def mark(check: Check) -> Check:
         check.__dict__["clauses"] = clauses

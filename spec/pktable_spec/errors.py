@@ -1,36 +1,42 @@
-"""The three kinds of failure, never mixed.
+"""The three kinds of failure.
 
-The caller's input is an `InvalidRequestError`; bytes that are damaged are a `CorruptFileError`;
-another writer is a `CommitConflictError`. What cannot happen is an ``assert``. Every message is one
-line that says what was expected, what was found and where; the facts are attributes too.
+* `InvalidRequestError`: the caller made a mistake.
+* `CorruptFileError`: stored bytes are damaged.
+* `CommitConflictError`: another writer changed what a commit was based on.
+
+A condition that cannot occur is an ``assert``. Every message is one line that says what is wrong, where, and what was
+expected instead; the same facts are attributes of the error.
 """
 
 from __future__ import annotations
 
 
 class PkTableError(Exception):
-    """The base of every error this project raises on purpose."""
+    """The base of all errors that pktable raises deliberately."""
 
 
 class InvalidRequestError(PkTableError):
-    """The caller asked for something that cannot be done; nothing was written."""
+    """The caller asked for something that cannot be done. Nothing was written."""
 
 
 class UnsupportedOptionError(InvalidRequestError):
-    """A table option, or a value of one, whose meaning is not implemented. Clauses: TBL-9."""
+    """A table option, or a value of one, whose meaning is not implemented.
 
-    def __init__(self, option: str, value: str, expected: str) -> None:
-        super().__init__(f"option {option}={value!r} is not supported: expected {expected}")
-        self.option, self.value, self.expected = option, value, expected
+    ``closest``: the known option whose name is most like that of an unknown one. Clauses: TBL-9.
+    """
 
-    def __reduce__(
-        self,
-    ) -> tuple[object, ...]:  # options cross process boundaries, with what they do not allow
-        return UnsupportedOptionError, (self.option, self.value, self.expected)
+    def __init__(self, option: str, value: str, expected: str, closest: str | None = None) -> None:
+        advice = f"expected {expected}" if closest is None else f"did you mean {closest}?"
+        super().__init__(f"option {option}={value!r} is not supported: {advice}")
+        self.option, self.value, self.expected, self.closest = option, value, expected, closest
+
+    # Parsed options hold such errors, and are sent to Spark's workers.
+    def __reduce__(self) -> tuple[object, ...]:
+        return UnsupportedOptionError, (self.option, self.value, self.expected, self.closest)
 
 
 class NotATableError(InvalidRequestError):
-    """The path holds no table."""
+    """There is no table at the path. ``found``: what is there instead."""
 
     def __init__(self, path: str, found: str) -> None:
         super().__init__(f"{path}: expected a table directory with schema/schema-<N>, found {found}")
@@ -38,7 +44,7 @@ class NotATableError(InvalidRequestError):
 
 
 class SnapshotNotFoundError(InvalidRequestError):
-    """The snapshot asked for does not exist, or has expired."""
+    """The requested snapshot does not exist, or has expired. ``retained``: the ids that exist, as text."""
 
     def __init__(self, asked: str, retained: str) -> None:
         super().__init__(f"{asked} does not exist or has expired; retained: {retained}")
@@ -46,13 +52,16 @@ class SnapshotNotFoundError(InvalidRequestError):
 
 
 class CorruptFileError(PkTableError):
-    """Stored bytes are not what the format says they are. No rows were returned from them."""
+    """Stored bytes violate the format. No rows of the damaged file were returned.
+
+    ``what``: the field or part that is damaged, ``at``: the path of the file.
+    """
 
     def __init__(self, what: str, *, at: str, expected: object, found: object) -> None:
         super().__init__(f"{at}: {what}: expected {expected}, found {found}")
         self.what, self.at, self.expected, self.found = what, at, expected, found
 
-    def __reduce__(self) -> tuple[object, ...]:  # crosses process boundaries, from Spark workers too
+    def __reduce__(self) -> tuple[object, ...]:  # the error is sent back by Spark's workers
         return _corrupt, (self.what, self.at, self.expected, self.found)
 
 
@@ -61,10 +70,13 @@ def _corrupt(what: str, at: str, expected: object, found: object) -> CorruptFile
 
 
 class CommitConflictError(PkTableError):
-    """Another commit changed what this one was based on. Nothing of it is visible; read again and retry."""
+    """Another commit changed what this one was based on. Nothing of this commit is visible; read again and retry.
+
+    ``snapshot``: the id of the latest snapshot when the conflict was found.
+    """
 
     def __init__(self, what: str, snapshot: int) -> None:
-        super().__init__(f"{what} in snapshot {snapshot}; read again and retry")
+        super().__init__(f"{what} (latest snapshot: {snapshot}); read again and retry")
         self.what, self.snapshot = what, snapshot
 
     def __reduce__(self) -> tuple[object, ...]:

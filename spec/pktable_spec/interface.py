@@ -1,12 +1,13 @@
-"""The one interface that the oracle, the local runner and the Spark runner all satisfy.
+"""The interface by which the tests drive a table: the oracle, the local runner and the Spark runner implement it.
 
-A `TableUnderTest` does what users do (write, compact, read, reopen), shows what it made of it
-(snapshots, files, vectors, records), and lets a test hold a write or a compaction between the moment
-its files exist and the moment its snapshot does. Everything is plain values, so that an answer of one
-implementation can be compared with that of another by ``==``.
+A `TableUnderTest`
 
-The subtle case is the staged work: `begin_write` and `begin_compaction` do all the work and make nothing
-visible; `commit` makes it visible or refuses, `abandon` is the crash in between.
+* does what users do: write, compact, read, reopen;
+* shows the result: snapshots, files, vectors, records;
+* stages work: `begin_write` and `begin_compaction` write all files and make nothing visible, `commit` makes the staged
+  work visible or refuses it, and `abandon` drops it as a crash would.
+
+All arguments and results are plain values, so that the results of two implementations can be compared by ``==``.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ Scalar: TypeAlias = int | str | None
 Row: TypeAlias = tuple[Scalar, ...]
 Key: TypeAlias = tuple[Scalar, ...]
 BucketId: TypeAlias = tuple[tuple[Scalar, ...], int]
-"""The partition's values and the bucket's number."""
+"""The values of the partition, and the number of the bucket."""
 
 
 class Change(NamedTuple):
-    """One row of a write and what it does to its key. Clauses: TBL-4."""
+    """A row of a write, and what the change does to the row's key. Clauses: TBL-4."""
 
     kind: RowKind
     row: Row
@@ -35,9 +36,9 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """The columns of a table: `(name, SQL type)` in order, its primary key and its partition keys.
+    """The definition of a table: its columns as `(name, SQL type)` in order, its primary key and partition keys.
 
-    Clauses: TBL-1, TBL-10.
+    Clauses: TBL-1, TBL-12, TBL-16.
     """
 
     name: str
@@ -47,11 +48,12 @@ class Shape:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
+        """The column names in order."""
         return tuple(name for name, _ in self.columns)
 
     @cached_property
     def trimmed_key(self) -> tuple[str, ...]:
-        """The primary key without the partition keys: what a bucket sorts by and hashes."""
+        """The primary key without the partition keys; buckets hash it and are sorted by it."""
         return tuple(name for name in self.primary_key if name not in self.partition_keys)
 
     def pick(self, row: Row, names: Iterable[str]) -> Row:
@@ -61,19 +63,21 @@ class Shape:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One condition on a column, as SQL has it: a comparison with null is not true."""
+    """A condition on one column with the meaning of SQL: a comparison with null is not true."""
 
     column: str
     operator: str  # one of = <> < <= > >=
     literal: int | str
 
     def holds(self, value: Scalar) -> bool:
+        """Return whether the condition is true for a value of the column."""
         if value is None:
             return False
         return bool(_OPERATORS[self.operator](value, self.literal))
 
     @property
     def sql(self) -> str:
+        """The condition as SQL."""
         literal = str(self.literal) if isinstance(self.literal, int) else "'" + self.literal + "'"
         return f"{self.column} {self.operator} {literal}"
 
@@ -90,14 +94,18 @@ _OPERATORS: Mapping[str, Callable[..., bool]] = {
 
 @dataclass(frozen=True)
 class Query:
-    """What a read asks for: conditions that must all hold, columns (None: all), a limit (None: none)."""
+    """The query of a read.
+
+    ``where``: conditions that must all hold. ``columns``: None for all. ``limit``: the greatest number of rows, None
+    for no limit.
+    """
 
     where: tuple[Comparison, ...] = ()
     columns: tuple[str, ...] | None = None
     limit: int | None = None
 
     def over(self, shape: Shape, rows: Iterable[Row]) -> list[Row]:
-        """Return the answer for a table that holds ``rows``, limit not applied. Clauses: RD-6."""
+        """Return the result for a table that holds ``rows``, without applying the limit. Clauses: RD-6."""
         at = {name: position for position, name in enumerate(shape.names)}
         chosen = [r for r in rows if all(one.holds(r[at[one.column]]) for one in self.where)]
         if self.columns is None:
@@ -109,7 +117,7 @@ EVERYTHING = Query()
 
 
 class Wanted(NamedTuple):
-    """The arguments of one read."""
+    """The arguments of one read; see `TableUnderTest.read`."""
 
     snapshot: int | None = None
     fresh: bool = False
@@ -117,14 +125,14 @@ class Wanted(NamedTuple):
 
 
 class SnapshotInfo(NamedTuple):
-    """A retained snapshot: its id, from 1, and what made it, APPEND or COMPACT."""
+    """A retained snapshot: its id, from 1, and its commit kind, APPEND or COMPACT."""
 
     id: int
     kind: str
 
 
 class FileInfo(NamedTuple):
-    """A live data file, as the metadata of a snapshot gives it. Keys are trimmed keys. Clauses: LSM-7."""
+    """A live data file, by the metadata of a snapshot. Keys are trimmed keys. Clauses: LSM-7."""
 
     name: str
     bucket: BucketId
@@ -136,11 +144,11 @@ class FileInfo(NamedTuple):
     max_sequence: int
     retraction_count: int
     size: int  # bytes
-    created: int  # when, in any unit: it orders runs of equal sequence numbers (LSM-4)
+    created: int  # creation time in any unit; it orders runs whose sequence numbers are equal (LSM-4)
 
 
 class VectorInfo(NamedTuple):
-    """One deletion vector: the index file that holds it, the bucket and data file it names."""
+    """A deletion vector: its DV index file, its bucket, its data file, and the deleted positions."""
 
     index_file: str
     bucket: BucketId
@@ -149,7 +157,7 @@ class VectorInfo(NamedTuple):
 
 
 class StoredRecord(NamedTuple):
-    """A record as a data file holds it: its trimmed key, sequence number, row kind and row."""
+    """A record as stored in a data file: its trimmed key, sequence number, row kind and row."""
 
     key: Key
     sequence: int
@@ -158,11 +166,11 @@ class StoredRecord(NamedTuple):
 
 
 class TableUnderTest(Protocol):
-    """A primary-key table that can be written, compacted, read at every snapshot, and looked into."""
+    """A primary-key table that can be written, compacted, read at every snapshot, and inspected."""
 
     @property
     def directory(self) -> Path | None:
-        """Where the table is stored; None for one that is held in memory."""
+        """The table directory; None for a table in memory."""
         ...
 
     @property
@@ -171,24 +179,25 @@ class TableUnderTest(Protocol):
         ...
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
-        """Commit ``changes`` in order; unless ``write_only``, compact the buckets they touch."""
+        """Commit ``changes``, later ones win; unless ``write_only``, then compact the buckets they touch."""
         ...
 
     def compact(self, *, full: bool = False) -> None:
-        """Do what the strategy picks in every bucket, or all of it with ``full``."""
+        """Compact in every bucket the runs that the strategy picks, or all runs with ``full``."""
         ...
 
     def read(
         self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
     ) -> list[Row]:
-        """Return the rows of a snapshot (None: the latest) in any order.
+        """Return the rows of a snapshot, the latest one for None, in any order.
 
-        Without deletion vectors both kinds of read merge every run.
+        A default read of a table with deletion vectors skips level 0; a ``fresh`` read merges it. Without deletion
+        vectors both merge all runs.
         """
         ...
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        """Return the answers of several reads, in order; they may be done side by side."""
+        """Return the results of several reads, in order. The reads may run concurrently."""
         ...
 
     def snapshots(self) -> Sequence[SnapshotInfo]:
@@ -200,54 +209,54 @@ class TableUnderTest(Protocol):
         ...
 
     def vectors(self, snapshot: int) -> Sequence[VectorInfo]:
-        """Return what the index of deletion vectors holds, dangling entries included."""
+        """Return the deletion vectors of all DV index files, those of files that are not live included."""
         ...
 
     def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
-        """Return every record of a data file by position, deletion vectors not applied."""
+        """Return all records of a data file by position, without applying deletion vectors."""
         ...
 
     def reopen(self) -> None:
-        """Forget everything held in memory and read the table from what is stored."""
+        """Drop everything that is held in memory, and open the table again from its files."""
         ...
 
     def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
-        """Commit two write-only writes begun on one snapshot, as writers that know nothing of each other.
+        """Commit two write-only writes that began on the same snapshot, as two independent writers do.
 
-        They may number their records alike (LSM-4); they have no key in common.
+        They may assign the same sequence numbers (LSM-8). They have no key in common.
         """
         ...
 
     def enable_vectors(self) -> None:
-        """Switch deletion vectors on by a new schema and nothing else, and open the table again.
+        """Enable deletion vectors by a new schema alone, and open the table again.
 
-        This and the next two act on files; a table held in memory does nothing.
+        This method and the next two change files; a table in memory does nothing.
         """
         ...
 
     def damage_vectors(self, number: int) -> bool:
-        """Flip one bit of the latest snapshot's index files, read, put it back; return whether the read refused.
+        """Flip one bit of the latest snapshot's DV index files, read, and restore it; return whether the read failed.
 
-        ``number``: which bit, counted from the end, modulo all bits there are.
+        ``number``: the bit, counted from the end of the last file, modulo the number of bits.
         """
         ...
 
     def reorder_vectors(self) -> None:
-        """Write the latest snapshot's index manifest as another writer may: the same ranges in reverse order."""
+        """Rewrite the latest snapshot's index manifest with its ranges in reverse order, as other writers may do."""
         ...
 
     def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
-        """Do a write and, unless ``write_only``, its compaction, and commit nothing; return a ticket."""
+        """Stage a write and, unless ``write_only``, its compaction; return a ticket for `commit` or `abandon`."""
         ...
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
-        """Plan and do a compaction, and commit nothing; return a ticket, None if there is nothing to do."""
+        """Stage a compaction; return a ticket for `commit` or `abandon`, None if there is nothing to compact."""
         ...
 
     def commit(self, ticket: int) -> bool:
-        """Make staged work visible; False if another commit came between and the work was dropped.
+        """Make staged work visible, and return True; False if it conflicts with a later commit and was dropped.
 
-        A write is never dropped: where another came between, its compaction is planned anew.
+        A write is never dropped: if another commit came first, its compaction is planned again.
         """
         ...
 
@@ -256,9 +265,9 @@ class TableUnderTest(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what the table holds; its files may go."""
+        """Release all resources of the table. Its files may be deleted."""
         ...
 
 
 OpenTable: TypeAlias = Callable[[Shape, Mapping[str, str]], TableUnderTest]
-"""Create a table of this shape with these options (Paimon's names) in a place of its own."""
+"""Create a table with this shape and these options (Paimon's names) in a new place."""

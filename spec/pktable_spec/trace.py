@@ -1,12 +1,14 @@
-"""Who cites which clause, and what is wrong with that. ``python -m pktable_spec.trace [ROOT]``.
+"""Trace clauses to the places that cite them, and report problems. ``python -m pktable_spec.trace [ROOT]``.
 
-A clause is defined once, in ``spec/clauses/*.md``, by a line ``DV-2 (must)`` and a line ``: sentence``.
-It is cited by a docstring or a comment, by the word Clauses, a colon, ids or ranges (``CMP-1 to CMP-8``)
-and a full stop; or by the decorator ``@covers("DV-2")`` of a test. Any other mention of an id must name a
-clause that exists, too.
+1. Clauses are collected from ``spec/clauses/*.md``. A clause is defined once, by a line ``DV-2 (must)`` and a line
+   ``: sentence``.
+2. Citations are collected from the sources. A docstring or a comment cites clauses by the word Clauses, a colon, ids
+   or ranges (``CMP-1 to CMP-8``) and a full stop; a test cites them by the decorator ``@covers("DV-2")``. Any other
+   mention of an id must name an existing clause, too.
+3. The matrix is printed, with a problem for each malformed or repeated definition, for each citation of an unknown or
+   withdrawn clause, and for each *must* that no test covers.
 
-The subtle case is a *must* that nothing tests: that is a problem, while a *must* that only
-tests cite is none, because many clauses hold by the shape of the whole.
+A *must* that only tests cite is no problem: many clauses hold by the structure of the whole.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ TESTS: Final = ("model_tests/**/*.py", "benchmarks/**/*.py")
 
 @dataclass
 class Matrix:
-    """For each clause its force and the places that cite it, by column; and what is wrong."""
+    """The force of each clause, the places that cite it by column, and the problems."""
 
     force: dict[str, str] = field(default_factory=dict)
     cited: dict[str, dict[str, set[str]]] = field(
@@ -45,7 +47,7 @@ class Matrix:
 
     @property
     def untested(self) -> list[str]:
-        """The *must* clauses that no test covers."""
+        """The *must* clauses that no test covers, in order."""
         return [
             clause
             for clause, force in self.force.items()
@@ -54,12 +56,12 @@ class Matrix:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that must be put right, one line each."""
+        """All problems, one line each."""
         untested = [f"{clause}: is a must, and no test covers it" for clause in self.untested]
         return self.malformed + self.unknown + untested
 
     def cite(self, clause: str, column: str, place: str) -> None:
-        """Note a citation, or that it names no clause in force."""
+        """Add a citation, or the problem that it names no clause in force."""
         force = self.force.get(clause)
         if force is None:
             self.unknown.append(f"{place}: cites unknown clause {clause}")
@@ -93,6 +95,7 @@ def trace(root: Path) -> Matrix:
 
 
 def _define(matrix: Matrix, path: Path) -> None:
+    """Add the clauses of a file."""
     for found in DEFINITION.finditer(path.read_text("utf-8")):
         clause, force = found["id"], found["force"]
         if clause in matrix.force:
@@ -103,13 +106,14 @@ def _define(matrix: Matrix, path: Path) -> None:
 
 
 def _mentions(matrix: Matrix, mention: re.Pattern[str], text: str, place: str) -> None:
+    """Add a problem for each id in a text that no clause has."""
     for clause in set(mention.findall(text)):
         if clause not in matrix.force:
             matrix.unknown.append(f"{place}: cites unknown clause {clause}")
 
 
 def cited_ids(text: str) -> list[str]:
-    """Return the ids that the text of a citation names, ranges written out."""
+    """Return the ids in the text of a citation, sorted; a range stands for all of its ids."""
     ids = re.findall(r"\b[A-Z]+-\d+\b", text)
     for prefix, first, last in RANGE.findall(text):
         ids += [f"{prefix}-{number}" for number in range(int(first), int(last) + 1)]
@@ -117,7 +121,7 @@ def cited_ids(text: str) -> list[str]:
 
 
 def covered(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the id of every clause that a ``covers`` decorator in ``source`` names."""
+    """Yield the line and the clause id of every argument of a ``covers`` decorator in ``source``."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
@@ -135,7 +139,7 @@ def _name(node: ast.expr) -> str:
 
 
 def as_text(matrix: Matrix) -> str:
-    """Return the matrix as plain text: a clause a line, and how many places of each column cite it."""
+    """Return the matrix as text: a line per clause with the number of citations in each column, then the problems."""
     columns = (*COLUMNS, "tests")
     lines = [f"{'clause':<10}{'force':<11}" + "".join(f"{column:>11}" for column in columns)]
     for clause, force in matrix.force.items():
@@ -146,7 +150,7 @@ def as_text(matrix: Matrix) -> str:
 
 
 def main() -> int:
-    """Print the matrix of the repository given as argument, or of this one; return 1 if it has problems."""
+    """Print the matrix of this repository, or of the one given as argument; return 1 if it has problems, else 0."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2]
     matrix = trace(root)
     print(as_text(matrix))

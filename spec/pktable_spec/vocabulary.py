@@ -1,4 +1,4 @@
-"""The words every part of the project shares: row kinds, commit kinds, system columns.
+"""The constants that every part of the project shares: row kinds, commit kinds, system columns.
 
 Clauses: TBL-4, META-2, META-12.
 """
@@ -10,7 +10,10 @@ from typing import Final
 
 
 class RowKind(IntEnum):
-    """What a change does to its key. The values are those stored in ``_VALUE_KIND``. Clauses: TBL-4."""
+    """The effect of a change on the row of its key. The values are those of the column ``_VALUE_KIND``.
+
+    Clauses: TBL-4.
+    """
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -19,11 +22,12 @@ class RowKind(IntEnum):
 
     @property
     def is_add(self) -> bool:
-        """Whether the change leaves a row under its key (+I, +U) or none (-U, -D)."""
+        """Whether the key has a row after the change (+I, +U) or none (-U, -D)."""
         return self in (RowKind.INSERT, RowKind.UPDATE_AFTER)
 
     @property
     def symbol(self) -> str:
+        """One of +I, -U, +U, -D."""
         return ROW_KIND_SYMBOLS[self]
 
 
@@ -39,4 +43,4 @@ SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
 
 DELETION_VECTORS: Final = "DELETION_VECTORS"
-"""The index type under which an index manifest lists files of deletion vectors."""
+"""The index type of DV index files in an index manifest."""

@@ -42,7 +42,7 @@ NewerRun(b, e, g) ==
      \/ (Max(s) = Max(t) /\ Min(s) > Min(t))
      \/ (Max(s) = Max(t) /\ Min(s) = Min(t) /\ File(e) < File(g))
 
-\* The runs of some entries, newest first, each a set.  Clauses: LSM-2, LSM-4.
+\* The runs of some entries, newest first, each a set.  Clauses: LSM-2, LSM-4, LSM-8.
 Runs(b, entries) ==
   LET zero   == {e \in entries : Level(e) = 0}
       levels == {Level(e) : e \in entries} \ {0}
@@ -58,7 +58,7 @@ Taken(runs, n) == UNION {runs[m] : m \in 1..n}
 
 -------------------------------- (* picks *) -------------------------------
 \* The pick of the newest n runs, or of more where it would end in level 0.
-\* Clauses: CMP-2.
+\* Clauses: CMP-2, CMP-19.
 Take(runs, n) ==
   LET short == n < Len(runs) /\ LevelOf(runs[n + 1]) <= 1
       count == IF short THEN Smaller(Greater(n, ZeroCount(runs)) + 1, Len(runs)) ELSE n
@@ -69,7 +69,7 @@ Take(runs, n) ==
       full    |-> FALSE, purges |-> FALSE]
 
 \* Every pick that universal compaction takes for some sizes of the files.
-\* Clauses: CMP-1, CMP-2, CMP-3, CMP-4, CMP-5, CMP-6, CMP-8.
+\* Clauses: CMP-1 to CMP-6, CMP-8, CMP-18 to CMP-21, CMP-27.
 AllowedPicks(b) ==
   LET runs   == Runs(b, b.live)
       zeros  == ZeroCount(runs)
@@ -81,7 +81,7 @@ AllowedPicks(b) ==
       IsNone(pick) == \E e \in pick.entries : pick.entries = {e} /\ Level(e) = pick.level
   IN {pick \in {Take(runs, n) : n \in Greater(fewest, low)..Len(runs)} : ~IsNone(pick)}
 
-\* Clauses: CMP-7.
+\* Clauses: CMP-7, CMP-22.
 FullPicks(b) ==
   LET marked == {e \in b.live : HasVector(b, e)}
       All(entries, purges) == [entries |-> entries, level |-> MaxLevel, full |-> TRUE, purges |-> purges]
@@ -102,14 +102,14 @@ Sections(b, entries) ==
 \* Which files are large is free for those alone in their section.
 Lone(b, pick) == {e \in pick.entries : {e} \in Sections(b, pick.entries)}
 
-\* Clauses: CMP-11, DV-13.
+\* Clauses: CMP-11, CMP-25, DV-13.
 MustBeRewritten(b, e, pick) ==
   \/ /\ HasRetraction(b, e)
      /\ ((VectorsOn(b) /\ Level(e) = 0) \/ pick.level = MaxLevel)
   \/ (pick.full /\ HasVector(b, e))
 
 \* Small files are rewritten with their neighbours up to the next large one; a
-\* file left alone is upgraded if it may.  Clauses: CMP-9, CMP-10, CMP-11.
+\* file left alone is upgraded if it may.  Clauses: CMP-9, CMP-10, CMP-11, CMP-23, CMP-24.
 Division(b, pick, large) ==
   LET Between(e, g) == {h \in large : \/ MinKey(b, e) < MinKey(b, h) /\ MinKey(b, h) < MinKey(b, g)
                                       \/ MinKey(b, g) < MinKey(b, h) /\ MinKey(b, h) < MinKey(b, e)}
@@ -161,10 +161,10 @@ Rewrite(b, group, level, marks) ==
                       \o <<LookedUp(b, group, level)>>)
   IN {r \in merged : IsAdd(r) \/ KeepsRetraction(b, r.key, level, marks)}
 
-\* The marks that outlive a compaction.  Clauses: DV-10, DV-11.
+\* The marks that outlive a compaction.  Clauses: DV-10, DV-11, DV-17.
 KeptVectors(b, rewritten) == {mark \in b.vectors : mark[1] \notin rewritten}
 
-\* How the output of one rewrite is cut into files: not at all.  Clauses: CMP-15.
+\* How the output of one rewrite is cut into files: not at all.  Clauses: CMP-15, CMP-26.
 Rolled(records) == <<records>>
 
 RECURSIVE Concatenated(_)
@@ -173,7 +173,7 @@ Concatenated(seqs) == IF seqs = <<>> THEN <<>> ELSE Head(seqs) \o Concatenated(T
 ----------------------------- (* compaction *) ------------------------------
 \* All a compaction will do, decided when it is planned.  `vectors` is the
 \* bucket's whole new index, `base` the one it was planned on.
-\* Clauses: CMP-9, CMP-10, CMP-12, DV-6, DV-10, DV-14.
+\* Clauses: CMP-9, CMP-10, CMP-12, CMP-24, DV-6, DV-10, DV-14, DV-17.
 Plan(b, pick, large) ==
   LET division  == Division(b, pick, large)
       rewritten == UNION division.rewrites
@@ -206,18 +206,18 @@ Compacted(b, plan) ==
       vectors |-> plan.vectors]
 
 -------------------------------- (* writes *) -------------------------------
-\* The first number above those of every live file.  Clauses: LSM-5, CMT-10.
+\* The first number above those of every live file.  Clauses: LSM-10, CMT-10.
 NextSequence(b) == Max({-1} \cup UNION {Sequences(b, f) : f \in Named(b.live)}) + 1
 
 \* The number a staged write commits with: new where another came between.  The
 \* first it gave is compared, whether or not the record that got it is left.
-\* Clauses: CMT-10, CMT-18.
+\* Clauses: CMT-10, CMT-18, CMT-24.
 FirstSequence(b, staged) == Greater(staged.first, NextSequence(b))
 
 \* A write leaves the vectors as they are.  Clauses: CMT-6.
 VectorsAfterWrite(b, f) == b.vectors
 
-\* Clauses: CMT-2, CMT-6, LSM-1, LSM-2.
+\* Clauses: CMT-2, CMT-6, LSM-1, LSM-8.
 Written(b, changes, first) ==
   LET f == Len(b.files) + 1
       after == [b EXCEPT !.files = Append(@, [records |-> Ascending(Flush(changes, first)), born |-> 0]),
@@ -239,7 +239,7 @@ OwnPlans(b, changes, first) ==
   IN {Renamed(plan, Len(after.files), OwnFile) : plan \in Plans(after)}
 
 \* What remains to be done of a staged write that is committed as file f: what it
-\* planned, unless it was numbered anew.  Clauses: CMT-18.
+\* planned, unless it was numbered anew.  Clauses: CMT-33.
 Remaining(staged, first, f) ==
   IF first = staged.first /\ staged.plan # Idle THEN Renamed(staged.plan, OwnFile, f) ELSE Idle
 
@@ -341,7 +341,7 @@ NewerRunsNewer(b) ==
        \A r \in In(m), s \in In(n) : r.key = s.key => r.seq > s.seq
 \* Clauses: RD-3, RD-4, TBL-7.
 FreshIsFold(b) == Seen(FreshRead(b)) = Seen(Fold(b, Len(b.files)))
-\* Nothing merged, yet each key once and the right one.  Clauses: RD-1, RD-2.
+\* Nothing merged, yet each key once and the right one.  Clauses: RD-1, RD-2, RD-15.
 PlainIsAbsorbedFold(b) ==
   VectorsOn(b) => /\ Seen(PlainRead(b)) = Seen(Fold(b, AbsorbedCount(b)))
                   /\ KeysLiveOnce(b)

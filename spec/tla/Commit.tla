@@ -114,7 +114,7 @@ HasPlan(job) == \/ pending[job].kind = "compaction"
                    /\ \E b \in DOMAIN pending[job].parts : pending[job].parts[b].plan # Idle
 MayCompact == LatestId - Len(log) + Cardinality({job \in Jobs : HasPlan(job)}) < CompactionLimit
 
-\* Clauses: CMT-2, CMP-17, TBL-3.
+\* Clauses: CMT-2, CMP-17, TBL-14.
 BeginWrite(w, changes) ==
   LET Part(b)  == SelectSeq(changes, LAMBDA change : BucketOf(change.key) = b)
       touched  == {b \in BucketIds : Part(b) # <<>>}
@@ -141,14 +141,14 @@ After(b, part) == IF part.kind = "write"
                   THEN Written(At(Latest, b), part.changes, FirstSequence(At(Latest, b), part))
                   ELSE Compacted(At(Latest, b), part)
 
-\* The compaction that a write goes on with once it is committed.  Clauses: CMT-18.
+\* The compaction that a write goes on with once it is committed.  Clauses: CMT-33.
 Then(work) ==
   LET Left(b) == Remaining(work.parts[b], FirstSequence(At(Latest, b), work.parts[b]), Len(At(Latest, b).files) + 1)
       left == {b \in DOMAIN work.parts : work.kind = "write" /\ Left(b) # Idle}
   IN IF left = {} THEN Idle
      ELSE [kind |-> "compaction", phase |-> "data", parts |-> [b \in left |-> Left(b)]]
 
-\* Prepare snapshot n+1 from the latest, n.  Clauses: CMT-3, CMT-6, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11.
+\* Prepare snapshot n+1 from the latest, n.  Clauses: CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11.
 PrepareCommit(job) ==
   /\ Is(job, "write", "data") \/ Is(job, "compaction", "data")
   /\ ~Conflicts(job)
@@ -168,7 +168,7 @@ RefuseCompaction(c) ==
   /\ Is(c, "compaction", "data") /\ Conflicts(c)
   /\ Stage(c, Idle)
 
-\* Snapshot n+1 as prepared.  Clauses: CMT-5, CMT-6.
+\* Snapshot n+1 as prepared.  Clauses: CMT-5, CMT-6, CMT-23.
 Content(work) ==
   LET id == work.base + 1
       Part(b) == LET old == work.content.parts[b] new == work.after[b]
@@ -181,7 +181,7 @@ Content(work) ==
 IsTaken(job) == pending[job].base < LatestId
 
 \* Put snapshot n+1; without put-if-absent and lock, whatever is there.
-\* Clauses: CMT-1, CMT-12, DV-14.
+\* Clauses: CMT-19, CMT-20, DV-14.
 Put(job) ==
   LET work == pending[job]
       id == work.base + 1
@@ -214,7 +214,7 @@ RetryCommit(job) ==
 LockAfterCrash(job) == IF lock = job THEN "free" ELSE lock
 
 \* In either phase; what was visible stays, what was not is nothing.
-\* Clauses: CMT-12.
+\* Clauses: CMT-25.
 Crash(job) ==
   /\ Crashes /\ ~IsIdle(job)
   /\ pending' = [pending EXCEPT ![job] = Idle]
@@ -226,7 +226,7 @@ Crash(job) ==
 KeptByTags == UNION {Needed(tags[id]) : id \in DOMAIN tags}
 
 \* The oldest snapshot goes, and with it the files that nothing else needs; the
-\* latest never does.  Clauses: CMT-15, RD-10.
+\* latest never does.  Clauses: CMT-15, CMT-16.
 Expire ==
   /\ Expiry /\ Cardinality(DOMAIN snapshots) > 1
   /\ LET oldest == Min(DOMAIN snapshots)
@@ -273,7 +273,7 @@ SnapshotsAreDense ==
 NeededFilesExist == \A content \in Readable : Needed(content) \subseteq stored
 
 \* Every retained snapshot and tag is the fold of the writes up to it, each of
-\* them in all its buckets or in none.  Clauses: TBL-7, RD-3, CMT-1, CMT-15.
+\* them in all its buckets or in none.  Clauses: TBL-7, RD-3, CMT-20, CMT-15.
 RowsOf(content) == AsTable(UNION {FreshRead(At(content, b)) : b \in BucketIds})
 T == INSTANCE Table WITH snapshot <- 0, rows <- 0, absorbed <- 0, waiting <- <<>>
 LogOf(content) == [n \in 1..content.writes |-> AsWrite(Flush(log[n], 0))]

@@ -52,7 +52,7 @@ MayWrite == WriteCount + StagedCount("write") < WriteLimit
 HasPlan(job) == Is(job, "compaction") \/ (Is(job, "write") /\ pending[job].plan # Idle)
 MayCompact == snapshot - WriteCount + Cardinality({job \in Jobs : HasPlan(job)}) < CompactionLimit
 
-\* Commit changes as one new level-0 file.  Clauses: CMT-2, CMP-17, LSM-2.
+\* Commit changes as one new level-0 file.  Clauses: CMT-2, CMP-17, LSM-8.
 Write(changes) ==
   /\ Writers = {} /\ MayWrite
   /\ Commit(Written(Now, changes, NextSequence(Now)))
@@ -68,7 +68,7 @@ BeginWrite(w, changes) ==
           Stage(w, [kind |-> "write", changes |-> changes, first |-> first, plan |-> plan])
 
 \* Then it is a compaction as any.  A write that is numbered anew drops what it
-\* planned: to plan anew is to begin now.  Clauses: CMT-1, CMT-10, CMT-18.
+\* planned: to plan anew is to begin now.  Clauses: CMT-10, CMT-18, CMT-24, CMT-33.
 CommitWrite(w) ==
   /\ Is(w, "write")
   /\ LET staged == pending[w]
@@ -81,7 +81,7 @@ PlanCompaction(c) ==
   /\ Is(c, "idle") /\ MayCompact
   /\ \E plan \in Plans(Now) : Stage(c, plan)
 
-\* Clauses: CMT-1, CMT-7, CMT-8, CMT-9, CMT-11, DV-14.
+\* Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14, DV-14.
 CommitCompaction(c) ==
   /\ Is(c, "compaction") /\ Conflict(Now, pending[c]) = ""
   /\ Commit(Compacted(Now, pending[c]))
@@ -93,10 +93,10 @@ RefuseCompaction(c) ==
   /\ Is(c, "compaction") /\ Conflict(Now, pending[c]) # ""
   /\ Drop(c) /\ Stay
 
-\* What a crash leaves: everything as it was.  Clauses: CMT-12.
+\* What a crash leaves: everything as it was.  Clauses: CMT-25.
 AfterCrash(b, work) == b
 
-\* Clauses: CMT-12.
+\* Clauses: CMT-25.
 Crash(job) ==
   /\ Crashes /\ ~Is(job, "idle")
   /\ Become(AfterCrash(Now, pending[job])) /\ UNCHANGED snapshot
@@ -140,7 +140,7 @@ VectorsOnlyGrow == [][{mark \in vectors : mark[1] \in Named(live')} \subseteq ve
 CompactionChangesNoRead == [][WriteCount' = WriteCount => Seen(FreshRead(Later)) = Seen(FreshRead(Now))]_vars
 \* Files are added, never altered.  Clauses: CMT-15, CMP-10.
 FilesNeverChange == [][SubSeq(files', 1, Len(files)) = files]_vars
-\* What a reader sees changes with the snapshot, by one.  Clauses: CMT-1, CMT-12, DV-14.
+\* What a reader sees changes with the snapshot, by one.  Clauses: CMT-20, CMT-25, DV-14.
 VisibleChangesAreCommits ==
   [][IF snapshot' = snapshot THEN UNCHANGED <<files, live, vectors>> ELSE snapshot' = snapshot + 1]_vars
 \* No file returns to level 0.  Clauses: RD-2.

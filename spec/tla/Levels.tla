@@ -27,10 +27,10 @@ Sets(from, to) == [n \in 1..(to - from + 1) |-> runs[from + n - 1].records]
 NonEmpty(rs) == SelectSeq(rs, LAMBDA run : run.records # {})
 ZeroCount == Cardinality({n \in DOMAIN runs : runs[n].level = 0})
 
-\* Clauses: LSM-5.
+\* Clauses: LSM-5, LSM-10.
 NextSequence == Max({-1} \cup {r.seq : r \in RecordsOf(runs)}) + 1
 
-\* A level-0 run, newer than all.  Clauses: LSM-2, LSM-4, CMT-2.
+\* A level-0 run, newer than all.  Clauses: LSM-4, LSM-8, CMT-2.
 Write(records) ==
   /\ runs' = <<[level |-> 0, records |-> records]>> \o runs
   /\ snapshot' = snapshot + 1
@@ -64,7 +64,7 @@ Compactions(i, j, level) ==
   IN UNION {Results(Merge(<<merged, gone>>), gone) : gone \in {gone \in SUBSET older : MayGo(gone, merged, below)}}
 
 \* Where the merged run may go: no level-0 run is left below it.
-\* Clauses: CMP-1, CMP-2, LSM-3.
+\* Clauses: CMP-1, CMP-2, CMP-18, LSM-3.
 Fits(level, j) == /\ level >= Greater(1, runs[j].level)
                   /\ j < Len(runs) => level < runs[j + 1].level
 
@@ -76,11 +76,11 @@ Compact(i, j, level) ==
 SomeCompact == \E i, j \in DOMAIN runs : \E level \in 1..MaxLevel : Compact(i, j, level)
 
 \* A compaction that rewrites a file without what its vector hides: seen from
-\* here nothing changes.  Clauses: DV-10, DV-13.
+\* here nothing changes.  Clauses: DV-10, DV-13, DV-17.
 Purge == runs' = runs /\ snapshot' = snapshot + 1
 
 \* For refinement any write may come that is numbered above the others.
-\* Clauses: LSM-5, CMT-10.
+\* Clauses: LSM-10, CMT-10.
 AnyWrite == /\ Len(runs') = Len(runs) + 1 /\ Write(runs'[1].records)
             /\ \A r \in runs'[1].records : r.seq >= NextSequence
 
@@ -104,7 +104,7 @@ LevelsAscend ==
   \A m, n \in DOMAIN runs : m < n =>
     runs[m].level < runs[n].level \/ (runs[m].level = 0 /\ runs[n].level = 0)
 
-\* Clauses: RD-1, RD-2, RD-3, RD-4.
+\* Clauses: RD-2, RD-3, RD-4, RD-15.
 Meaning == INSTANCE Table WITH
   rows     <- AsTable(Merge(Sets(1, Len(runs)))),
   absorbed <- AsTable(Merge(Sets(ZeroCount + 1, Len(runs)))),

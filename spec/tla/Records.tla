@@ -23,7 +23,7 @@ AreBatches(batches) == /\ batches \in Seq(Seq(Change))
 
 ------------------------------- (* merging *) -------------------------------
 
-\* The order of two records of one key.  Clauses: MRG-1, MRG-2, MRG-4.
+\* The order of two records of one key.  Clauses: MRG-1, MRG-2, MRG-4, MRG-6.
 Newer(r, s) == r.seq > s.seq \/ (r.seq = s.seq /\ IsAdd(r) /\ ~IsAdd(s))
 
 \* Records of one key, oldest first, as one: it has the number of the newest.
@@ -33,7 +33,7 @@ Folded(records) ==
 
 \* What the engine makes of the records of every key.  `runs` is a sequence of
 \* sets of records, newest first: where neither of two records is newer, that of
-\* the newer run is.  Clauses: MRG-1, MRG-2, MRG-5.
+\* the newer run is.  Clauses: MRG-1, MRG-2, MRG-5, MRG-6.
 Merge(runs) ==
   LET all        == UNION {{<<i, r>> : r \in runs[i]} : i \in DOMAIN runs}
       Beats(c, d) == \/ Newer(c[2], d[2])

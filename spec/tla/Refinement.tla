@@ -28,7 +28,7 @@ RefinementSpec == /\ Init /\ seen = See(Now)
                   /\ [][Next /\ seen' = See(Later)]_<<vars, seen>>
 
 Above == INSTANCE Levels WITH runs <- seen.runs, CommitLimit <- 0
-\* Clauses: LSM-2, LSM-4, LSM-6, CMP-1, CMP-13, CMP-14.
+\* Clauses: LSM-2, LSM-4, LSM-6, LSM-8, CMP-1, CMP-13, CMP-14.
 RefinesLevels == Above!Spec
 
 Meaning == INSTANCE Table WITH
@@ -36,6 +36,6 @@ Meaning == INSTANCE Table WITH
 SeenTypeOK == /\ DOMAIN seen = {"runs", "rows", "absorbed", "waiting"}
               /\ Above!TypeOK /\ Meaning!TypeOK
 
-\* Clauses: TBL-7, RD-1, RD-2, RD-3, CMP-14.
+\* Clauses: TBL-7, RD-2, RD-3, RD-15, CMP-14.
 RefinesTable == Meaning!Spec
 =============================================================================

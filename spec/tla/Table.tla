@@ -39,7 +39,7 @@ Apply(table, write) == ApplyAll(table, <<write>>)
 Init == snapshot = 0 /\ rows = Nothing /\ absorbed = Nothing /\ waiting = <<>>
 
 \* Commit a write.  Which writes there are is for whoever refines this to say:
-\* any may come, so it is read off the next state.  Clauses: TBL-7, RD-3, CMT-1.
+\* any may come, so it is read off the next state.  Clauses: TBL-7, RD-3, CMT-20.
 Write ==
   /\ snapshot' = snapshot + 1
   /\ Len(waiting') = Len(waiting) + 1
@@ -47,7 +47,7 @@ Write ==
      IN waiting' = Append(waiting, write) /\ rows' = Apply(rows, write)
   /\ UNCHANGED absorbed
 
-\* Absorb the n oldest of the waiting writes.  Clauses: RD-1, RD-2, CMP-14, CMT-1.
+\* Absorb the n oldest of the waiting writes.  Clauses: RD-2, RD-15, CMP-14, CMT-20.
 Compact(n) ==
   /\ snapshot' = snapshot + 1
   /\ waiting' = SubSeq(waiting, n + 1, Len(waiting))
@@ -58,6 +58,6 @@ Next == Write \/ \E n \in 0..Len(waiting) : Compact(n)
 
 Spec == Init /\ [][Next]_vars
 
-\* What makes `absorbed` worth reading.  Clauses: RD-1, RD-3.
+\* What makes `absorbed` worth reading.  Clauses: RD-3, RD-15.
 ReadsAgree == rows = ApplyAll(absorbed, waiting)
 =============================================================================

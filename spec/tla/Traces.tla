@@ -35,7 +35,7 @@ TraceInit == Init /\ trace \in DOMAIN Traces /\ at = 1 /\ TLCSet(trace, 0)
 Sees(action) == at <= Len(Traces[trace]) /\ Event.action = action
 
 \* A level-0 file as it was found: in key order, each number once and above all
-\* others.  Clauses: LSM-1, LSM-5, CMT-10.
+\* others.  Clauses: LSM-1, LSM-5, LSM-10, CMT-10.
 Found(records) ==
   /\ \A i, j \in DOMAIN records : i < j => records[i].key < records[j].key /\ records[i].seq # records[j].seq
   /\ \A r \in Range(records) : r.seq >= NextSequence(Now)
@@ -66,7 +66,7 @@ SeenEnd(c) ==
      \/ (Sees("RefuseCompaction") /\ RefuseCompaction(c))
 SeenCrash(job) == Sees("Crash") /\ Event.job = job /\ Crash(job)
 
-\* What is seen after the event.  Clauses: RD-1, DV-1, CMT-1.
+\* What is seen after the event.  Clauses: RD-1, DV-1, CMT-20.
 Observed ==
   LET created == [n \in 1..(Len(files') - Len(files)) |-> files'[Len(files) + n].records]
       rows    == {<<r.key, r.row>> : r \in PlainRead(Later)}

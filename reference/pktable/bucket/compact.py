@@ -1,14 +1,20 @@
-"""Compact one bucket: carry out a plan, mark what its records replace, write the vectors anew.
+"""Compact one bucket: rewrite or upgrade files, and delete the older rows that their records replace.
 
-The heart is one condition. A key needs a lookup exactly when none of its records in the merge is an add of
-a level >= 1. Such a record would be the one live row the key has at levels >= 1 (DV-12), and it is merged
-away here; without one, the key's live row, if there is one, lies above the output level, and must be marked
-before this compaction's record, or the drop of its retraction, becomes visible.
+1. Each group of files to rewrite is merged into one run of the output level, window by window.
+2. In each window, the keys that older files may hold are looked up there, and the positions found are added to the
+   deletion vectors of those files.
+3. A level-0 file that only changes its level gets the same lookup.
+4. Rewritten files lose their vectors. If a vector changed, a new DV index file is written for the bucket.
 
-So: no level-0 record and no retraction in the merge, no lookup (DV-7); a level-0 record beside an older
-add, no lookup (DV-8); otherwise look the key up and mark (DV-6, CMP-13).
+Whether a key needs a lookup is one condition: it does unless a record of it in the merge is an add of a level >= 1.
+That record is the one live row the key has above level 0 (DV-12), and the merge replaces it. Without such a record,
+the key's live row, if there is one, lies above the output level. It must be deleted there before the record of this
+compaction becomes visible, or before a retraction is dropped.
 
-Clauses: CMP-9 to CMP-16, DV-6 to DV-11, DV-13.
+So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
+an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
+
+Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-18.
 """
 
 from __future__ import annotations
@@ -20,45 +26,41 @@ import pyarrow as pa
 from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.bucket.locate import Locator
-from pktable.bucket.merge import Window, merge
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
-from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles
-from pktable.format.dv_index import encode_index
-from pktable.format.manifest import DataFileMeta, IndexManifestEntry
+from pktable.bucket.windows import merge
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
+from pktable.format.vectors.index_file import encode_index
+from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
-from pktable.lsm.universal import Pick, pick, pick_full
+from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
-
-
-def choose(files: TableFiles, state: BucketState, *, full: bool) -> Pick | None:
-    """Return what to compact in a bucket, or None. Reads no data. Clauses: CMP-3, CMP-7, DV-15."""
-    full = full or files.may_hide_unmarked(state.files)
-    runs = sorted_runs(state.files, files.order)
-    return pick_full(runs, files.options, vector_names(state)) if full else pick(runs, files.options)
-
-
-def vector_names(state: BucketState) -> set[str]:
-    """Return the names of the files that have a vector, from metadata alone."""
-    return {found.data_file for found in (state.index.ranges or ())} if state.index else set()
+from pktable.merge.grouping import Flags, Window, taken
+from pktable.store.new_files import NewFiles
 
 
 def compact_bucket(
-    files: TableFiles,
+    context: TableContext,
     state: BucketState,
     chosen: Pick,
     new: NewFiles,
     *,
     now_millis: int,
-    at_hand: Mapping[str, pa.Table],
+    cached_rows: Mapping[str, pa.Table],
 ) -> BucketChange:
     """Carry out ``chosen`` on a bucket as it is in ``state`` and return the change to commit.
 
-    ``at_hand``: the rows of some inputs by file name, which then are not read.
+    ``cached_rows``: the rows of some inputs by file name, which then are not read.
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
-    steps = plan(chosen, state.files, files.options, files.order)
-    return _Compaction(files, state, steps, new, now_millis, at_hand).run()
+    steps = plan(chosen, state.files, context.options, context.order)
+    return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
+
+
+def keys_to_look_up(window: Window) -> Flags:
+    """Return per key of ``window`` whether older files may hold a live row of it. Clauses: DV-6, DV-7, DV-8."""
+    return ~window.any_of_key(window.adds() & (window.levels > 0))
 
 
 class _Compaction:
@@ -66,20 +68,22 @@ class _Compaction:
 
     def __init__(
         self,
-        files: TableFiles,
+        context: TableContext,
         state: BucketState,
         steps: CompactionPlan,
         new: NewFiles,
         now_millis: int,
-        at_hand: Mapping[str, pa.Table],
+        cached_rows: Mapping[str, pa.Table],
     ) -> None:
-        self._files, self._state, self._plan, self._new, self._now = files, state, steps, new, now_millis
-        self._at_hand = at_hand
-        self._base_vectors = files.vectors(state)
-        self._vectors = VectorMaintainer(self._base_vectors, bits=files.vector_bits)
+        self._context, self._state, self._plan, self._new, self._now = context, state, steps, new, now_millis
+        self._cached_rows = cached_rows
+        self._base_vectors = context.vectors(state)
+        self._vectors = VectorMaintainer(self._base_vectors, bits=context.vector_bits)
         older = [file for file in state.files if file.level > steps.output_level]
-        self._older = older if files.options.deletion_vectors_enabled else []
-        self._marked = 0
+        self._older = older if context.options.deletion_vectors_enabled else []
+        self._deleted = 0
+        self._engine = context.merge_engine
+        assert not self._older or self._engine.lookup == "position", "refused when the table was opened"
 
     def run(self) -> BucketChange:
         removed: list[DataFileMeta] = []
@@ -89,7 +93,7 @@ class _Compaction:
             removed += group
         for file in self._plan.upgrades:
             if file.level == 0:
-                self._mark_replaced_by(file)
+                self._delete_replaced_by(file)
             added.append(replace(file, level=self._plan.output_level))
             removed.append(file)
         for group in self._plan.rewrites:
@@ -102,16 +106,16 @@ class _Compaction:
             added=tuple(added),
             base_index=self._state.index,
             index=index,
-            marked=self._marked,
+            deleted_count=self._deleted,
             created=tuple(self._new.paths),
         )
 
     def _rewrite(self, group: Sequence[DataFileMeta]) -> list[DataFileMeta]:
         """Merge ``group`` into one run of the output level. Clauses: CMP-12, CMP-13, DV-6, DV-7, DV-8."""
-        runs = sorted_runs(group, self._files.order)
-        columns = [field.name for field in self._files.schema.fields]
+        runs = sorted_runs(group, self._context.order)
+        columns = [field.name for field in self._context.schema.fields]
         writer = RunWriter(
-            self._files,
+            self._context,
             self._state.place,
             self._new,
             level=self._plan.output_level,
@@ -121,46 +125,48 @@ class _Compaction:
         locator = self._locator()
         try:
             for window in self._merged(runs, columns):
-                self._mark_replaced(window, locator)
-                stays = window.adds()[window.winners] if self._plan.drop_deletes else None
-                writer.write(window.winning_rows(stays))
+                self._delete_replaced(window, locator)
+                folded = self._engine.fold(window)
+                writer.write(folded.rows(folded.adds() if self._plan.drop_deletes else None))
             return writer.close()
         except BaseException:
             writer.abort()
             raise
 
-    def _mark_replaced_by(self, file: DataFileMeta) -> None:
-        """Mark what the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
+    def _delete_replaced_by(self, file: DataFileMeta) -> None:
+        """Delete the older rows that the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
         locator = self._locator()
-        for window in self._merged(sorted_runs([file], self._files.order), ()):
-            self._mark_replaced(window, locator)
+        for window in self._merged(sorted_runs([file], self._context.order), ()):
+            self._delete_replaced(window, locator)
 
     def _merged(self, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Window]:
-        return merge(self._files, self._state.place, runs, self._base_vectors, columns, at_hand=self._at_hand)
+        return merge(
+            self._context, self._state.place, runs, self._base_vectors, columns, cached_rows=self._cached_rows
+        )
 
-    def _mark_replaced(self, window: Window, locator: Locator | None) -> None:
+    def _delete_replaced(self, window: Window, locator: Locator | None) -> None:
         if locator is None:
             return
-        needed = ~window.any_of_key(window.adds() & (window.levels > 0))
+        needed = keys_to_look_up(window)
         if not needed.any():
             return
-        keys = window.winning_rows(needed).select(list(self._files.key_columns))
+        keys = taken(window.records.select(list(self._context.key_columns)), window.newest[needed])
         for file, positions in locator.locate(keys):
-            self._marked += self._vectors.mark(file.file_name, positions)
+            self._deleted += self._vectors.delete(file.file_name, positions)
 
     def _locator(self) -> Locator | None:
-        return Locator(self._files, self._state.place, self._older) if self._older else None
+        return Locator(self._context, self._state.place, self._older) if self._older else None
 
     def _index(self) -> IndexManifestEntry | None:
-        """Write the bucket's vectors if they changed, and return their index entry. Clauses: DV-5, DVF-1."""
+        """Write the bucket's vectors if they changed, and return their index entry. Clauses: DV-16, DVF-1."""
         if not self._vectors.modified:
             return self._state.index
         vectors = self._vectors.vectors()
         if not vectors:
             return None
         data, ranges = encode_index(vectors)
-        path = self._new.index_path(self._files.index_directory(self._state.place))
-        self._files.store.write(path, data)
+        path = self._new.index_path(self._context.index_directory(self._state.place))
+        self._context.store.write(path, data)
         place = self._state.place
         return IndexManifestEntry(
             kind=0,

@@ -1,125 +1,143 @@
-"""Schema files: define a table, find the schemas of one.
+"""Schema files: write the first one of a new table, read all of an existing one.
 
-Clauses: TBL-1, TBL-2, TBL-5, TBL-9, TBL-10, META-1.
+Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.format.schema import TableSchema, decode_schema, encode_schema
-from pktable.format.types import (
-    BINARIES,
-    FLOATS,
-    Field,
-    from_arrow,
-    highest_field_id,
-    is_atomic,
-    parse_columns,
-)
-from pktable.store.file_io import FileIO
+from pktable.catalog.definitions import column_names, parse_definition
+from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
+from pktable.format.paths import SCHEMA, TablePaths, numbered
+from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
+from pktable.store.directories import not_a_table
+from pktable.store.file_io import FileIO, open_store
 
-PREFIX = "schema-"
+WORKING_PREFIX = "__pktable_"
+"""The prefix of columns that rows have only while a job works on them."""
 
 
-def load_schemas(store: FileIO, root: str) -> dict[int, TableSchema]:
-    """Return the schemas of the table at ``root`` by id; none if it is no table. Raises CorruptFileError."""
+def find_table(
+    path: str | os.PathLike[str], store: FileIO | None = None
+) -> tuple[FileIO, str, dict[int, TableSchema]]:
+    """Return the store of the table at ``path``, its path there, and its schemas by id.
+
+    ``store``: where the table is, instead of the store that ``path`` names. Raises NotATableError, CorruptFileError.
+    Clauses: META-1.
+    """
+    found, root = open_store(path) if store is None else (store, os.fspath(path))
+    schemas = load_schemas(found, TablePaths(root))
+    if not schemas:
+        raise not_a_table(found, root, os.fspath(path))
+    return found, root, schemas
+
+
+def load_schemas(store: FileIO, paths: TablePaths) -> dict[int, TableSchema]:
+    """Return the schemas of a table by id; none if there is no table. Raises CorruptFileError."""
     found = {}
-    for name in store.list_names(f"{root}/schema"):
-        if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit():
-            path = f"{root}/schema/{name}"
-            found[int(name[len(PREFIX) :])] = decode_schema(store.read(path), at=path)
+    for name in store.list_names(paths.schemas):
+        if (schema_id := numbered(name, SCHEMA)) is not None:
+            path = paths.schema(schema_id)
+            found[schema_id] = decode_schema(store.read(path), at=path)
     return found
 
 
 def create_schema(
     store: FileIO,
-    root: str,
-    columns: str | pa.Schema,
-    primary_key: Sequence[str],
-    partition_by: Sequence[str],
+    paths: TablePaths,
+    columns: Any,
+    primary_key: str | Sequence[str],
+    partition_by: str | Sequence[str],
     options: Mapping[str, str],
     comment: str,
     now_millis: int,
 ) -> None:
-    """Write ``schema-0`` of a new table, of one bucket unless ``options`` give another number.
+    """Write ``schema-0`` of a new table, which has one bucket unless ``options`` give another number.
 
-    Raises InvalidRequestError, and then writes nothing.
+    ``columns``: any form that `parse_definition` accepts; the key columns become NOT NULL.
+    Raises InvalidRequestError, and then writes nothing. Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
     """
-    given = {"bucket": "1", **options}
+    keys = column_names("primary_key", primary_key)
+    fields = tuple(
+        replace(field, type=field.type.not_null()) if field.name in keys else field
+        for field in parse_definition(columns)
+    )
     schema = TableSchema(
         id=0,
-        fields=_fields(columns, primary_key),
-        highest_field_id=0,
-        partition_keys=tuple(partition_by),
-        primary_keys=tuple(primary_key),
-        options={name: str(value) for name, value in given.items()},
+        fields=fields,
+        highest_field_id=highest_field_id(fields),
+        partition_keys=column_names("partition_by", partition_by),
+        primary_keys=keys,
+        options={name: str(value) for name, value in {"bucket": "1", **options}.items()},
         comment=comment,
         time_millis=now_millis,
     )
-    schema = replace(schema, highest_field_id=highest_field_id(schema.fields))
-    _check(schema)
-    if any(name.startswith(PREFIX) for name in store.list_names(f"{root}/schema")):
-        raise InvalidRequestError(f"{root}: expected no table there, found one")
-    if not store.put_if_absent(f"{root}/schema/{PREFIX}0", encode_schema(schema)):
-        raise InvalidRequestError(f"{root}: expected no table there, found one")
+    _check_definition(schema)
+    taken = any(name.startswith(SCHEMA) for name in store.list_names(paths.schemas))
+    if taken or not store.put_if_absent(paths.schema(0), encode_schema(schema)):
+        raise InvalidRequestError(f"{paths.root}: a table already exists here")
 
 
-def _fields(columns: str | pa.Schema, primary_key: Sequence[str]) -> tuple[Field, ...]:
-    if isinstance(columns, str):
-        fields = parse_columns(columns)
-    else:
-        fields = tuple(Field(i, c.name, from_arrow(c.type, c.nullable)) for i, c in enumerate(columns))
-    return tuple(replace(f, type=f.type.not_null()) if f.name in primary_key else f for f in fields)
+def _check_definition(schema: TableSchema) -> None:
+    """Raise InvalidRequestError unless ``schema`` defines a table we can write.
 
-
-def _check(schema: TableSchema) -> None:
-    """Raise InvalidRequestError unless ``schema`` defines a table we can write. Clauses: TBL-1, TBL-9, TBL-10."""
-    names = [field.name for field in schema.fields]
+    Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.
+    """
     options = parse_options(schema.options)
     options.require_writable()
-    _expect("columns", bool(names) and len(set(names)) == len(names), "unique names", names)
-    # The last are those of columns that rows have only while they are at work.
-    prefixes = (KEY_PREFIX, "__pktable_")
-    reserved = [n for n in names if n.startswith(prefixes) or n in (SEQUENCE_NUMBER, VALUE_KIND)]
-    _expect(
-        "columns",
-        not reserved,
-        f"no name beginning with {' or '.join(prefixes)}, nor {SEQUENCE_NUMBER}, {VALUE_KIND}",
-        reserved,
+    _check_names(schema)
+    keys, partition = schema.primary_keys, schema.partition_keys
+    if not keys:
+        raise InvalidRequestError("primary key: expected at least one column, found none")
+    _expect_among("primary key", keys, "columns", schema.value_names)
+    _expect_among("partition keys", partition, "primary-key columns", keys)
+    if set(partition) == set(keys):
+        raise InvalidRequestError(
+            f"partition keys: all primary-key columns ({', '.join(keys)}) are partition keys; "
+            f"at least one must not be"
+        )
+    for field in map(schema.field, keys):
+        if not is_atomic(field.type):
+            raise InvalidRequestError(
+                f"primary key: column {field.name} is of type {field.type}; expected an atomic type"
+            )
+    for field in schema.partition_fields:
+        if field.type.root in (*FLOATS, *BINARIES):
+            raise InvalidRequestError(
+                f"partition keys: column {field.name} is of type {field.type}, "
+                f"which cannot be part of a directory name"
+            )
+    _expect_among(
+        "option bucket-key", options.bucket_key, "key columns outside the partition", schema.key_names
     )
-    keys = schema.primary_keys
-    _expect(
-        "primary key",
-        bool(keys) and len(set(keys)) == len(keys) and set(keys) <= set(names),
-        f"some of {', '.join(names)}",
-        keys,
-    )
-    for name in keys:
-        field = schema.field(name)
-        _expect(f"primary key column {name}", is_atomic(field.type), "an atomic type", [str(field.type)])
-    partition = schema.partition_keys
-    for name in partition:
-        kind = schema.field(name).type if name in names else None
-        spelled = kind is None or kind.root not in (*FLOATS, *BINARIES)
-        _expect(f"partition key {name}", spelled, "a type that spells a directory", [str(kind)])
-    _expect(
-        "partition keys",
-        set(partition) < set(keys) and len(set(partition)) == len(partition),
-        f"some but not all of the primary key {', '.join(keys)}",
-        partition,
-    )
-    buckets = options.bucket_key
-    trimmed = [name for name in keys if name not in partition]
-    _expect("option bucket-key", set(buckets) <= set(trimmed), f"some of {', '.join(trimmed)}", buckets)
 
 
-def _expect(what: str, holds: bool, expected: str, found: Sequence[str]) -> None:
-    if not holds:
-        raise InvalidRequestError(f"{what}: expected {expected}, found {', '.join(found) or 'none'}")
+def _check_names(schema: TableSchema) -> None:
+    """Raise InvalidRequestError for a column name that data files or running jobs use for themselves."""
+    for name in schema.value_names:
+        if name.startswith((KEY_PREFIX, WORKING_PREFIX)) or name in (SEQUENCE_NUMBER, VALUE_KIND):
+            raise InvalidRequestError(
+                f"column {name}: the name is reserved, as are {SEQUENCE_NUMBER}, {VALUE_KIND} "
+                f"and all that begin with {KEY_PREFIX} or {WORKING_PREFIX}"
+            )
+
+
+def _expect_among(what: str, names: Sequence[str], of_what: str, allowed: Sequence[str]) -> None:
+    """Raise InvalidRequestError unless ``names`` are some of ``allowed``, each once."""
+    for name in names:
+        if name not in allowed:
+            same = [other for other in allowed if other.casefold() == name.casefold()]
+            hint = f"; write {same[0]}" if same else ""
+            raise InvalidRequestError(
+                f"{what}: {name} is not one of the {of_what} {', '.join(allowed)}{hint}"
+            )
+        if names.count(name) > 1:
+            raise InvalidRequestError(f"{what}: column {name} is given twice")

@@ -1,12 +1,12 @@
-"""Snapshot files: which exist, which is latest, how one more is put.
+"""Snapshot and tag files: which exist, which is the latest, and how the next one is put.
 
-The hints only save a listing. LATEST is believed when its snapshot exists and the next one does not.
+The hint files only save a listing. LATEST is believed if its snapshot exists and the next one does not.
 
-Others commit and expire meanwhile. The ids that exist are always an interval, of which both ends only grow:
-commits add the next id, expiries take the oldest first. A listing need not show that interval, because it
-takes time; so what a listing seems to lack is looked for by name before it counts.
+Other processes commit and expire at the same time. The ids that exist are always an interval, and both its ends only
+grow: a commit adds the next id, an expiry removes the oldest first. A listing takes time and need not show that
+interval. So an id that a listing seems to lack is looked for by name before its absence counts.
 
-Clauses: CMT-1, CMT-13, CMT-16, CMT-17, RD-10.
+Clauses: CMT-1, CMT-13, CMT-17, CMT-19, CMT-29, CMT-32, RD-10, RD-17, RD-18.
 """
 
 from __future__ import annotations
@@ -14,62 +14,91 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
-from pktable.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, numbered
+from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
-PREFIX, TAG_PREFIX = "snapshot-", "tag-"
+EPOCH: Final = datetime(1970, 1, 1)
 LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
-ATTEMPTS = 20  # to win a race against expiries; each loss is a commit and an expiry of others
+RACES: Final = RetryPolicy(attempts=20)
+"""Against expiries: each loss is a commit and an expiry of others."""
 
 Result = TypeVar("Result")
 
 
-class Snapshots:
+class _ChangedError(Exception):
+    """Snapshots came and went during a listing. ``missing``: the first id that the listing lacks, if any."""
+
+    def __init__(self, missing: int | None) -> None:
+        super().__init__(missing)
+        self.missing = missing
+
+
+class _ExpiredError(Exception):
+    """The latest snapshot expired while it was used."""
+
+    def __init__(self, error: SnapshotNotFoundError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class SnapshotLog:
     """The directory ``snapshot/`` of a table, and ``tag/``."""
 
-    def __init__(self, store: FileIO, root: str) -> None:
-        self._store, self._root = store, root
+    def __init__(self, store: FileIO, paths: TablePaths) -> None:
+        self._store, self._paths = store, paths
         # By their bytes: an id may be used again after a rollback.
         self._decoded = Cache(256)
 
     def ids(self) -> list[int]:
         """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1."""
-        for _ in range(ATTEMPTS):
-            found = self._listed()
-            missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
-            if missing is None:
-                # None at all, where there has been one: they came and went while the listing went on.
-                if found or self._hint("LATEST") is None:
-                    break
-            elif not self._store.exists(self.path(missing)) and self._store.exists(self.path(missing - 1)):
-                break
-        if missing is not None:
-            raise CorruptFileError(
-                "snapshots", at=f"{self._root}/snapshot", expected=f"{PREFIX}{missing}", found="none"
-            )
-        return found
+        try:
+            return retry(self._dense_ids, on=_ChangedError, policy=RACES)
+        except _ChangedError as changed:
+            missing = changed.missing
+        if missing is None:
+            return []
+        raise self._gap(missing)
 
-    def _listed(self) -> list[int]:
-        names = self._store.list_names(f"{self._root}/snapshot")
-        return sorted(
-            int(name[len(PREFIX) :])
-            for name in names
-            if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit()
+    def _dense_ids(self) -> list[int]:
+        """Return the listed ids. Raises CorruptFileError for a gap, _ChangedError if the listing is not reliable."""
+        found = self.listed()
+        missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
+        if missing is None:
+            # None at all, where there was one: snapshots came and went during the listing.
+            if found or self._hint(LATEST) is None:
+                return found
+        elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
+            self._paths.snapshot(missing - 1)
+        ):
+            raise self._gap(missing)
+        raise _ChangedError(missing)
+
+    def _gap(self, missing: int) -> CorruptFileError:
+        return CorruptFileError(
+            "snapshots", at=self._paths.snapshots, expected=f"{SNAPSHOT}{missing}", found="none"
         )
+
+    def listed(self) -> list[int]:
+        """Return the ids of the snapshot files that one listing shows, ascending, gaps and all."""
+        names = self._store.list_names(self._paths.snapshots)
+        return sorted(found for name in names if (found := numbered(name, SNAPSHOT)) is not None)
 
     def retained(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first, up to the latest of when the call began.
 
-        Raises CorruptFileError. Clauses: CMT-1, CMT-16.
+        Raises CorruptFileError. Clauses: CMT-1, CMT-29.
         """
-        return self.of_latest(self.up_to)
+        return self.retry_on_latest(self.up_to)
 
     def up_to(self, latest: Snapshot | None) -> list[Snapshot]:
         """Return the snapshots up to ``latest``, oldest first. Raises CorruptFileError. Clauses: CMT-1."""
@@ -81,36 +110,39 @@ class Snapshots:
                 found.append(self.read(found[-1].id - 1))
         return found[::-1]
 
-    def of_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
+    def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
         """Return what ``work`` makes of the latest snapshot, None if nothing was written.
 
-        Where ``work`` misses a file because others have committed and expired that snapshot meanwhile, it is
-        called anew with the latest of then. Raises SnapshotNotFoundError after many such losses. Clauses: RD-10.
+        If the snapshot expires while ``work`` runs, ``work`` is retried on the new latest snapshot.
+        Raises SnapshotNotFoundError if that happens again and again. Clauses: RD-18.
         """
-        lost: SnapshotNotFoundError | None = None
-        for _ in range(ATTEMPTS):
+
+        def attempt() -> Result:
             latest = self.latest_id()
             try:
                 found = None if latest is None else self.read(latest)
             except SnapshotNotFoundError as error:
-                lost = error
-                continue
+                raise _ExpiredError(error) from None
             try:
                 return work(found)
             except CorruptFileError:
-                lost = self.lost(found) if found else None
-                if lost is None:
+                expired = self.expired_error(found) if found else None
+                if expired is None:
                     raise
-        assert lost is not None, "each attempt ended so"
-        raise lost
+            raise _ExpiredError(expired)
 
-    def lost(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
+        try:
+            return retry(attempt, on=_ExpiredError, policy=RACES)
+        except _ExpiredError as expired:
+            raise expired.error from None
+
+    def expired_error(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
         """Return the error that says so if ``snapshot`` is no longer there, or no longer under ``tag``, or None.
 
-        While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-11.
+        While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-19.
         """
         try:
-            found = self.read(snapshot.id) if tag is None else self.tagged(tag)
+            found = self.read(snapshot.id) if tag is None else self.by_tag(tag)
         except SnapshotNotFoundError as error:
             return error
         # By content: an id, or a tag's name, may be used again.
@@ -120,18 +152,18 @@ class Snapshots:
 
     def latest_id(self) -> int | None:
         """Return the greatest snapshot id, or None for a table nothing was written to. Clauses: CMT-13."""
-        hint = self._hint("LATEST")
+        hint = self._hint(LATEST)
         if (
             hint is not None
-            and self._store.exists(self.path(hint))
-            and not self._store.exists(self.path(hint + 1))
+            and self._store.exists(self._paths.snapshot(hint))
+            and not self._store.exists(self._paths.snapshot(hint + 1))
         ):
             return hint
         return max(self.ids(), default=None)
 
     def read(self, snapshot: int) -> Snapshot:
         """Return a retained snapshot. Raises SnapshotNotFoundError, CorruptFileError. Clauses: RD-10."""
-        path = self.path(snapshot)
+        path = self._paths.snapshot(snapshot)
         try:
             data = self._store.read(path)
         except FileNotFoundError:
@@ -141,9 +173,9 @@ class Snapshots:
             raise CorruptFileError("snapshot id", at=path, expected=snapshot, found=found.id)
         return found
 
-    def tagged(self, tag: str) -> Snapshot:
+    def by_tag(self, tag: str) -> Snapshot:
         """Return the snapshot that a tag keeps. Raises SnapshotNotFoundError."""
-        path = self.tag_path(tag)
+        path = self._paths.tag(tag)
         try:
             return decode_snapshot(self._store.read(path), at=path)
         except FileNotFoundError:
@@ -151,13 +183,14 @@ class Snapshots:
 
     def tags(self) -> list[str]:
         """Return the names of all tags, sorted."""
-        names = self._store.list_names(f"{self._root}/tag")
-        return sorted(name[len(TAG_PREFIX) :] for name in names if name.startswith(TAG_PREFIX))
+        names = self._store.list_names(self._paths.tags)
+        return sorted(name.removeprefix(TAG) for name in names if name.startswith(TAG))
 
     def put_tag(self, tag: str, snapshot: int) -> Snapshot:
         """Copy a retained snapshot to a name and return it. It may have expired before the tag was there.
 
-        Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError. Clauses: CMT-17.
+        Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError.
+        Clauses: CMT-17, CMT-32.
         """
         if not isinstance(tag, str) or not TAG_NAME.fullmatch(tag):
             raise InvalidRequestError(
@@ -165,76 +198,86 @@ class Snapshots:
             )
         found = self.read(snapshot)
         try:
-            data = self._store.read(self.path(snapshot))  # as it is: it may say more than we know
+            data = self._store.read(self._paths.snapshot(snapshot))  # as it is: it may say more than we know
         except FileNotFoundError:
             raise SnapshotNotFoundError(f"snapshot {snapshot}", self._retained()) from None
-        if not self._store.put_if_absent(self.tag_path(tag), data):
+        if not self._store.put_if_absent(self._paths.tag(tag), data):
             raise InvalidRequestError(f"tag {tag!r}: expected a new name, found a tag of that name")
         return found
 
-    def at(self, time_millis: int) -> Snapshot:
-        """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-10."""
+    def as_of(self, time_millis: int) -> Snapshot:
+        """Return the latest snapshot not younger than ``time_millis`` since the epoch.
+
+        Raises SnapshotNotFoundError, with times as ISO text. Clauses: RD-17.
+        """
+        found: Snapshot | None = None
         for snapshot in reversed(self.ids()):
             found = self.read(snapshot)
             if found.time_millis <= time_millis:
                 return found
-        raise SnapshotNotFoundError(f"a snapshot at or before {time_millis} ms", self._retained())
+        since = f", the oldest of {_iso(found.time_millis)}" if found else ""
+        raise SnapshotNotFoundError(
+            f"a snapshot at or before {_iso(time_millis)}", f"{self._retained()}{since}"
+        )
 
     def put(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
         """Make ``snapshot`` the latest, or return False because its id is taken, or was until that one expired.
 
-        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3.
+        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3, CMT-19.
         """
         data = encode_snapshot(snapshot)
-        if not self._store.put_if_absent(self.path(snapshot.id), data):
+        if not self._store.put_if_absent(self._paths.snapshot(snapshot.id), data):
             return False
         if self._was_taken(snapshot, is_base_of):
-            self._store.delete(self.path(snapshot.id))
+            self._store.delete(self._paths.snapshot(snapshot.id))
             return False
         self._decoded.put(data, snapshot)
-        self._write_hint("LATEST", snapshot.id)
+        self._write_hint(LATEST, snapshot.id)
         if snapshot.id == 1:
             self.hint_earliest(1)
         return True
 
     def _was_taken(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
-        """Whether ``snapshot`` was put in the place of one that others have committed and expired meanwhile.
+        """Return whether ``snapshot`` took the id of one that others committed and expired concurrently.
 
         Not so while the one before is there, which would have expired first; nor while there is none after,
         for the latest does not expire.
         """
-        if snapshot.id > 1 and self._store.exists(self.path(snapshot.id - 1)):
+        if snapshot.id > 1 and self._store.exists(self._paths.snapshot(snapshot.id - 1)):
             return False
-        if max(self._listed(), default=0) <= snapshot.id:
+        if max(self.listed(), default=0) <= snapshot.id:
             return False
         try:
             return not is_base_of(self.read(snapshot.id + 1))
         except SnapshotNotFoundError:  # expired after ours, unless ours is there
-            return self._store.exists(self.path(snapshot.id))
+            return self._store.exists(self._paths.snapshot(snapshot.id))
 
     def hint_earliest(self, snapshot: int) -> None:
         """Say which retained snapshot is the oldest. Clauses: CMT-13."""
-        self._write_hint("EARLIEST", snapshot)
-
-    def path(self, snapshot: int) -> str:
-        return f"{self._root}/snapshot/{PREFIX}{snapshot}"
-
-    def tag_path(self, tag: str) -> str:
-        return f"{self._root}/tag/{TAG_PREFIX}{tag}"
+        self._write_hint(EARLIEST, snapshot)
 
     def _write_hint(self, name: str, snapshot: int) -> None:
-        # What was committed or expired stays so; a hint that cannot be written must not undo it.
+        # The commit or expiry has happened; a hint that cannot be written must not undo it.
         with contextlib.suppress(OSError):
-            self._store.write(f"{self._root}/snapshot/{name}", str(snapshot).encode())
+            self._store.write(self._paths.hint(name), str(snapshot).encode())
 
     def _hint(self, name: str) -> int | None:
         try:
-            text = self._store.read(f"{self._root}/snapshot/{name}").strip()
+            text = self._store.read(self._paths.hint(name)).strip()
         except FileNotFoundError:
             return None
         # Longer than any id it is none; Python would refuse to read it, too.
         return int(text) if text.isdigit() and len(text) <= LONGEST_ID else None
 
     def _retained(self) -> str:
-        ids = self._listed()  # as they are: this is for a message about something else
+        ids = self.listed()  # as they are: this is for a message about something else
         return f"{ids[0]} to {ids[-1]}" if ids else "none"
+
+
+def _iso(time_millis: int) -> str:
+    """Return a time as ISO text in UTC; as a number where it lies beyond the year 9999 or before the year 1."""
+    try:
+        text = (EPOCH + timedelta(milliseconds=time_millis)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return f"{time_millis} ms"
+    return text.removesuffix(".000") + "Z"

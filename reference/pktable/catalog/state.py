@@ -1,38 +1,37 @@
-"""What is live at a snapshot: files per bucket, and the index of vectors of each.
+"""The state of a table at a snapshot: the live files of each bucket, and its DV index file.
 
-Clauses: CMT-4, CMT-5, CMT-6, DV-5.
+Clauses: CMT-4, CMT-5, CMT-6, DV-16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import DELETION_VECTORS
 
-from pktable.bucket.table_files import BucketState, TableFiles
 from pktable.catalog.manifests import ADD, Manifests
-from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from pktable.format.snapshot import Snapshot
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.lsm.bucket import BucketId, BucketState
 from pktable.store.cache import Cache
-
-Identity = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
     """A table at one snapshot; ``snapshot`` None is the table before its first.
 
-    ``files``: per (partition, bucket) its live files. ``indexes``: per (partition, bucket) the index of its
-    vectors, where it has one. ``other_indexes``: entries of other index types, carried along.
+    ``files``: per (partition, bucket) its live files. ``indexes``: per bucket its DV index file,
+    if it has one. ``other_indexes``: entries of other index types, carried along.
     ``bucket_counts``: the numbers of buckets that live files were written under.
     """
 
     snapshot: Snapshot | None = None
     manifests: tuple[ManifestFileMeta, ...] = ()
-    files: Mapping[Identity, tuple[DataFileMeta, ...]] = field(default_factory=dict)
-    indexes: Mapping[Identity, IndexManifestEntry] = field(default_factory=dict)
+    files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
+    indexes: Mapping[BucketId, IndexManifestEntry] = field(default_factory=dict)
     other_indexes: tuple[IndexManifestEntry, ...] = ()
     bucket_counts: frozenset[int] = frozenset()
 
@@ -41,11 +40,43 @@ class TableState:
         return self.snapshot.id if self.snapshot else 0
 
 
-class States:
-    """Finds the state of a snapshot, from the one before it where that is at hand."""
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The effect of one commit. ``kind``: of the snapshot; ``indexes``: the DV index files after it, by bucket."""
 
-    def __init__(self, files: TableFiles, manifests: Manifests) -> None:
-        self._files, self._manifests = files, manifests
+    kind: str
+    entries: tuple[ManifestEntry, ...]
+    indexes: Mapping[BucketId, IndexManifestEntry]
+
+
+def applied(
+    state: TableState, snapshot: Snapshot, manifests: Sequence[ManifestFileMeta], delta: Delta
+) -> TableState:
+    """Return the state that ``delta`` makes of ``state``, without reading anything back. Clauses: CMT-4."""
+    files = dict(state.files)
+    for entry in delta.entries:
+        bucket_id = (entry.partition, entry.bucket)
+        if entry.kind == ADD:
+            files[bucket_id] = (*files.get(bucket_id, ()), entry.file)
+        else:
+            gone = (entry.file.file_name, entry.file.level)
+            files[bucket_id] = tuple(f for f in files[bucket_id] if (f.file_name, f.level) != gone)
+    counts = state.bucket_counts | {entry.total_buckets for entry in delta.entries if entry.kind == ADD}
+    return TableState(
+        snapshot,
+        tuple(manifests),
+        {bucket_id: live for bucket_id, live in files.items() if live},
+        dict(delta.indexes),
+        state.other_indexes,
+        counts,
+    )
+
+
+class StateLoader:
+    """Loads the state of a snapshot, and caches the last states."""
+
+    def __init__(self, context: TableContext, manifests: Manifests) -> None:
+        self._context, self._manifests = context, manifests
         # A snapshot id alone names no state: after a rollback it may be used again. Its delta list is unique.
         self._known = Cache(256)
 
@@ -57,7 +88,10 @@ class States:
         assert state.snapshot is not None
         self._known.put((state.id, state.snapshot.delta_manifest_list), state)
 
-    def _load(self, snapshot: Snapshot) -> TableState:
+    def live_entries(
+        self, snapshot: Snapshot
+    ) -> tuple[tuple[ManifestFileMeta, ...], Collection[ManifestEntry]]:
+        """Return the manifests of ``snapshot`` and the entries of its live files. Raises CorruptFileError."""
         metas = (
             *self._manifests.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
             *self._manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
@@ -67,20 +101,24 @@ class States:
             if entry.kind != ADD:
                 raise CorruptFileError(
                     "manifest entry",
-                    at=f"{self._files.root}/snapshot/snapshot-{snapshot.id}",
+                    at=self._context.paths.snapshot(snapshot.id),
                     expected="an ADD before each DELETE",
                     found=f"DELETE of {entry.file.file_name} alone",
                 )
-        indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
-        return make_state(snapshot, metas, entries, indexes, at=self._files.root)
+        return metas, entries
 
-    def bucket(self, state: TableState, identity: Identity) -> BucketState:
+    def _load(self, snapshot: Snapshot) -> TableState:
+        metas, entries = self.live_entries(snapshot)
+        indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
+        return make_state(snapshot, metas, entries, indexes, at=self._context.root)
+
+    def bucket(self, state: TableState, identity: BucketId) -> BucketState:
         """Return one bucket of ``state``. Raises CorruptFileError."""
         try:
-            place = self._files.place(*identity)
+            place = self._context.place(*identity)
         except InvalidRequestError as error:
             raise CorruptFileError(
-                "partition", at=self._files.root, expected="the name of a directory", found=error
+                "partition", at=self._context.root, expected="the name of a directory", found=error
             ) from None
         return BucketState(place, state.files.get(identity, ()), state.indexes.get(identity))
 
@@ -93,13 +131,13 @@ def make_state(
     *,
     at: str,
 ) -> TableState:
-    """Group live entries by bucket, and the vectors' indexes likewise. Clauses: DV-5."""
-    files: dict[Identity, list[DataFileMeta]] = {}
+    """Group live entries by bucket, and DV index files likewise. Clauses: DV-16."""
+    files: dict[BucketId, list[DataFileMeta]] = {}
     counts: set[int] = set()
     for entry in live:
         files.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         counts.add(entry.total_buckets)
-    vectors: dict[Identity, IndexManifestEntry] = {}
+    vectors: dict[BucketId, IndexManifestEntry] = {}
     others: list[IndexManifestEntry] = []
     for index in indexes:
         if index.index_type != DELETION_VECTORS:
@@ -108,7 +146,7 @@ def make_state(
             raise CorruptFileError(
                 "index manifest",
                 at=at,
-                expected="one index of vectors per bucket",
+                expected="one DV index file per bucket",
                 found=f"{vectors[index.partition, index.bucket].file_name} and {index.file_name}",
             )
     return TableState(

@@ -1,7 +1,15 @@
-"""Walk a table, ours or anyone's, and report every invariant that does not hold.
+"""Check a table, written by us or by anyone, and report every invariant that does not hold.
 
-`heads` finds what can be read: snapshots and tags. `history` folds their manifests one after the other and
-gives each bucket its versions. `bucket` checks one bucket: the versions against each other (`layout`), the
-vectors (`vectors`), each data file's rows once (`rows`), and the rows of a key against each other over all
-versions at once (`keys`). `unreferenced` finds files that nothing reads. Nothing stops at the first damage.
+The steps, each in a module of its own:
+
+1. `readable_snapshots` finds the schemas, the snapshots and the tags that can be read.
+2. `history` folds their manifests (`manifests`), oldest snapshot first, and gives the versions of each bucket.
+3. `bucket` checks one bucket: the versions against each other (`layout`), the deletion vectors (`vectors`), the rows
+   of each data file (`rows`), and the records of each key over all versions (`keys`).
+4. `unreferenced` reports files that nothing refers to.
+
+`walk` runs these steps, and `findings` collects what they find.
+
+A check goes on after damage and reports all of it. Therefore it does not use `pktable.catalog`, which raises at the
+first error: it reads snapshots, schemas and manifests itself, with the same decoders.
 """

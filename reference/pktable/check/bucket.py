@@ -1,6 +1,11 @@
-"""Check one bucket: the kernel that this process or an executor runs.
+"""Check one bucket, in this process or on an executor.
 
-A damaged file keeps nothing else from being checked; only what needs its rows is left out.
+1. `layout` checks the metadata of every version, and gives the key range of each file.
+2. `vectors` reads the deletion vectors of every version and checks them.
+3. `rows` reads each data file once and checks its rows.
+4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable.
+
+A damaged file does not stop the check: only step 4 leaves it out.
 
 Clauses: CMT-15, DV-12, LSM-6, RD-11.
 """
@@ -13,19 +18,19 @@ from dataclasses import dataclass
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Finding, Findings
 from pktable.check.history import BucketHistory
 from pktable.check.keys import check_keys
 from pktable.check.layout import check_layouts
 from pktable.check.rows import check_rows
 from pktable.check.vectors import check_vectors
-from pktable.format.manifest import ManifestEntry
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
 class BucketTask:
-    """A bucket to check. ``max_level``: of the table; ``reads_rows``: False leaves data files unopened."""
+    """A bucket to check. ``max_level``: of the table. ``reads_rows``: False opens no data file."""
 
     bucket: BucketHistory
     max_level: int
@@ -42,7 +47,7 @@ class BucketTask:
 
 @dataclass(frozen=True, slots=True)
 class BucketReport:
-    """What a bucket's check found, and how much it looked at. ``rows``: read, deleted ones included."""
+    """The findings of a bucket, and how much was checked. ``rows``: of reliable files, deleted ones included."""
 
     findings: list[Finding]
     files: int = 0
@@ -50,15 +55,15 @@ class BucketReport:
 
 
 def check_bucket(
-    files: TableFiles, task: BucketTask, done: Callable[[], None] = lambda: None
+    context: TableContext, task: BucketTask, done: Callable[[], None] = lambda: None
 ) -> BucketReport:
-    """Check a bucket in all its versions. ``done`` is called after each data file."""
+    """Check a bucket in all its versions, and return its findings. ``done`` is called after each data file."""
     bucket = task.bucket
-    found = Findings(files.root, bucket.partition, bucket.place.bucket)
-    ranges = check_layouts(files, bucket, task.max_level, found)
-    vectors = check_vectors(files, bucket, found)
+    findings = Findings(context.root, bucket.partition, bucket.place.bucket)
+    ranges = check_layouts(context, bucket, task.max_level, findings)
+    vectors = check_vectors(context, bucket, findings)
     reliable: set[str] = set()
-    by_schema: dict[int, TableFiles] = {files.schema.id: files}
+    by_schema: dict[int, TableContext] = {context.schema.id: context}
     entries = distinct_files(bucket)
     for entry in entries:
         name = entry.file.file_name
@@ -68,37 +73,39 @@ def check_bucket(
             if any(other.file.file_name == name for other in version.entries)
             for one in version.snapshots
         ]
-        path = files.data_path(bucket.place, entry.file)
-        with found.guard("META-1", snapshots=snapshots, file=path):
-            if not files.store.exists(path):
+        path = context.data_path(bucket.place, entry.file)
+        with findings.guard("META-1", snapshots=snapshots, file=path):
+            if not context.store.exists(path):
                 raise CorruptFileError("data file", at=path, expected="a file", found="none")
             if task.reads_rows:
-                under = _under_schema(files, entry, by_schema)
-                if check_rows(under, bucket.place, entry, snapshots, found):
+                under = _under_schema(context, entry, by_schema)
+                if check_rows(under, bucket.place, entry, snapshots, findings):
                     reliable.add(name)
         done()
     if task.reads_rows:
-        with found.guard("RD-11", file=bucket.place.directory):
-            check_keys(files, bucket, vectors, ranges, reliable, found)
+        with findings.guard("RD-11", file=bucket.place.directory):
+            check_keys(context, bucket, vectors, ranges, reliable, findings)
     rows = sum(entry.file.row_count for entry in entries if entry.file.file_name in reliable)
-    return BucketReport(found.all(), len(entries), rows)
+    return BucketReport(findings.all(), len(entries), rows)
 
 
 def distinct_files(bucket: BucketHistory) -> list[ManifestEntry]:
-    """Return one entry of each data file of a bucket, in order of appearance."""
-    found: dict[str, ManifestEntry] = {}
+    """Return one entry of each data file of a bucket, in the order in which the versions name them."""
+    entries: dict[str, ManifestEntry] = {}
     for version in bucket.versions:
         for entry in version.entries:
-            found.setdefault(entry.file.file_name, entry)
-    return list(found.values())
+            entries.setdefault(entry.file.file_name, entry)
+    return list(entries.values())
 
 
-def _under_schema(files: TableFiles, entry: ManifestEntry, known: dict[int, TableFiles]) -> TableFiles:
-    """Return the table's files under the schema that a file was written under. Raises CorruptFileError."""
+def _under_schema(
+    context: TableContext, entry: ManifestEntry, known: dict[int, TableContext]
+) -> TableContext:
+    """Return the table's context under the schema of a file. Raises CorruptFileError if there is no such schema."""
     number = entry.file.schema_id
     if number not in known:
-        schema = files.schema_of(number)
-        known[number] = TableFiles(
-            files.store, files.root, schema, parse_options(schema.options), files.schemas
+        schema = context.schema_of(number)
+        known[number] = TableContext(
+            context.store, context.root, schema, parse_options(schema.options), context.schemas
         )
     return known[number]

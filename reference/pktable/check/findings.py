@@ -1,11 +1,13 @@
-"""What a check found: one finding per violated clause and place, with all snapshots it shows in.
+"""The findings of a check: one per violated clause and place, with all snapshots that show it.
+
+A `Findings` collects them. Two findings that differ only in their snapshots become one.
 
 Clauses: RD-11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -17,7 +19,7 @@ NOTE: Final = "note"
 SEVERITIES: Final = (ERROR, NOTE)
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and of how much."""
+"""Called with the name of the work, how much of it is done, and how much there is."""
 
 Value = TypeVar("Value")
 
@@ -26,9 +28,11 @@ Value = TypeVar("Value")
 class Finding:
     """A clause that does not hold, and where.
 
-    ``severity``: "error" where the table is damaged, "note" where it is not, or could not be told.
-    ``snapshots``: ids it shows in, ascending; none where it is about no snapshot. ``partition``: as the
-    directory spells it, empty without one. ``file``: relative to the table where it lies in there.
+    ``clause``: its id. ``what``: the thing that was checked, ``expected`` and ``found`` its two values as text.
+    ``file``: relative to the table if it lies in there. ``severity``: "error" if the table is damaged, "note" if it
+    is not, or if that is not known. ``snapshots``: the ids of those that show it, ascending; empty if it does not
+    depend on a snapshot. ``partition``: its directory, empty without partitions. ``bucket``: None if it does not
+    concern a single bucket.
     """
 
     clause: str
@@ -43,7 +47,7 @@ class Finding:
 
     def __str__(self) -> str:
         """Return the finding as one line."""
-        when = f" ({_spelled(self.snapshots)})" if self.snapshots else ""
+        when = f" ({_ranges(self.snapshots)})" if self.snapshots else ""
         return (
             f"{self.severity} {self.clause}: {self.file}: {self.what}: "
             f"expected {self.expected}, found {self.found}{when}"
@@ -52,9 +56,9 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects findings; what is found again in another snapshot is the same finding.
+    """Collects findings and joins those that differ only in their snapshots.
 
-    ``partition``, ``bucket``: of all that is added.
+    ``root``: of the table. ``partition``, ``bucket``: those of every finding that is added.
     """
 
     root: str
@@ -89,18 +93,18 @@ class Findings:
         )
 
     def include(self, finding: Finding) -> None:
-        """Add a finding that another collector made."""
+        """Add a finding of another collector."""
         self._snapshots.setdefault(replace(finding, snapshots=()), set()).update(finding.snapshots)
 
     def damage(
         self, error: CorruptFileError, clause: str, *, snapshots: Iterable[int] = (), file: str | None = None
     ) -> None:
-        """Add what a reader raised. ``clause``: what it violates, unless the error itself tells more exactly."""
-        told = next((at for start, at in CLAUSE_OF.items() if error.what.startswith(start)), clause)
+        """Add the damage that a reader raised. ``clause``: the violated one, unless the error names it exactly."""
+        violated = next((at for start, at in CLAUSE_OF.items() if error.what.startswith(start)), clause)
         if error.expected == "a file":
-            told = "CMT-15"  # what was readable once is so no longer
+            violated = "CMT-15"  # a snapshot that was readable once must stay readable
         self.add(
-            told,
+            violated,
             error.what,
             file or error.at,
             expected=error.expected,
@@ -110,7 +114,7 @@ class Findings:
 
     @contextmanager
     def guard(self, clause: str, *, snapshots: Iterable[int] = (), file: str | None = None) -> Iterator[None]:
-        """Turn damage met inside into a finding, and what is not implemented into a note."""
+        """Turn damage that is raised inside into a finding, and an unsupported feature into a note."""
         try:
             yield
         except CorruptFileError as error:
@@ -120,7 +124,7 @@ class Findings:
                 "TBL-9",
                 "not checked",
                 file or self.root,
-                expected="what is implemented",
+                expected="supported features only",
                 found=error,
                 snapshots=snapshots,
                 severity=NOTE,
@@ -134,13 +138,13 @@ class Findings:
         snapshots: Iterable[int] = (),
         file: str | None = None,
     ) -> Value | None:
-        """Return what ``work`` returns, or None and a finding."""
+        """Return the result of ``work``; None, and a finding, if it raises. See `guard`."""
         with self.guard(clause, snapshots=snapshots, file=file):
             return work()
         return None
 
     def all(self) -> list[Finding]:
-        """Return everything found: errors first, then by place and clause."""
+        """Return all findings: errors first, then by place and clause."""
         found = [replace(finding, snapshots=tuple(sorted(ids))) for finding, ids in self._snapshots.items()]
         return sorted(found, key=_rank)
 
@@ -153,15 +157,25 @@ CLAUSE_OF: Final = {
     "footer checksum": "META-14",
     "file size": "LSM-7",
     "row count": "LSM-7",
-    "vector index size": "DVF-8",
+    "size of the DV index file": "DVF-8",
     "index version": "DVF-1",
     "index length": "DVF-1",
-    "offset of the vector": "DVF-1",
-    "vector of ": "DVF-1",
-    "vector length": "DVF-1",
+    "offset of the vector": "DVF-9",
+    "vector of ": "DVF-9",
+    "vector length": "DVF-9",
     "vectors": "DV-5",
 }
-"""How that begins which readers name so exactly that it tells the clause."""
+"""The clause that is violated, by how the ``what`` of a reader's error begins."""
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun, such as "1 key" or "2 keys". ``many``: the plural, by default with an s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def key_text(key: Sequence[Any]) -> str:
+    """Return a key as text, such as "[7, a]"."""
+    return f"[{', '.join(map(str, key))}]"
 
 
 def _rank(finding: Finding) -> tuple[Any, ...]:
@@ -178,8 +192,8 @@ def _rank(finding: Finding) -> tuple[Any, ...]:
     )
 
 
-def _spelled(snapshots: tuple[int, ...]) -> str:
-    """Return ids as text, runs of them by their ends."""
+def _ranges(snapshots: tuple[int, ...]) -> str:
+    """Return ascending ids as text, consecutive ones as a range."""
     runs: list[list[int]] = []
     for number in snapshots:
         if runs and runs[-1][1] == number - 1:

@@ -1,15 +1,16 @@
-"""The records of a key against each other, in all versions of a bucket at once.
+"""Compare the records of each key with each other, over all versions of a bucket at once.
 
-A record is live in an interval of versions: from the one where its file appears to the one where the file goes
-or a vector marks it. All files of the bucket, of whatever version, are merged once by key. Two records of one
-key whose intervals meet are live together somewhere; whether they may be depends on their levels:
+1. A record is live in an interval of versions: from the one in which its file appears until the file is removed or a
+   vector deletes the record's position. `_live` computes these intervals.
+2. All files of the bucket, of all versions, are merged once by key.
+3. Two records of one key whose intervals overlap are live together. `_judge` decides whether they may be:
 
-* both above level 0, with deletion vectors: never (DV-12);
-* both at one level above 0: never, a run has a key once (LSM-2);
-* otherwise the one in the newer run is the newer one (LSM-6).
+   * both above level 0, with deletion vectors: never (DV-12);
+   * both at the same level above 0: never, because a run has a key once (LSM-2);
+   * otherwise the record in the newer run must be the newer one (LSM-6).
 
-Memory holds a window of rows and the vectors, whatever the size of the bucket. The subtle case is a bucket with
-very many runs over time: then the versions are taken in groups, so that not all files are open at once.
+Memory holds the vectors and a window of rows, whatever the size of the bucket. The subtle case is a bucket with very
+many files over time: its versions are checked in groups, so that not all files are open at once.
 
 Clauses: DV-12, LSM-2, LSM-4, LSM-6, MRG-4.
 """
@@ -18,35 +19,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
-from pktable.bucket.data_reader import DataReader
-from pktable.bucket.merge import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
-from pktable.bucket.table_files import TableFiles
-from pktable.check.findings import Findings
+from pktable.bucket.reader import DataReader
+from pktable.bucket.windows import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
+from pktable.check.findings import Findings, counted
 from pktable.check.history import BucketHistory, Version
 from pktable.check.layout import Range
 from pktable.check.vectors import Vectors
-from pktable.format.deletion_vector import DeletionVector
-from pktable.format.manifest import DataFileMeta
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.kinds.primary_key import may_shadow_rows_without_vector
 from pktable.lsm.plan import sections
 from pktable.lsm.runs import Run, sorted_runs
 
-MOST_FILES = 256  # to have open, unless a single version has more
+MOST_FILES = 256  # that are open at once, unless a single version has more
 FILE, POSITION = "__pktable_file", "__pktable_position"
+
+WORDS: Final = {
+    "DV-12": ("live keys", "each key live once", "also live in"),
+    "LSM-2": ("keys of a run", "each key once", "also in"),
+    "LSM-6": ("order of records", "the newer record in the newer run", "in the other order with"),
+}
+"""How a conflict is reported: what, what is expected, and how the text about the other file begins."""
 
 Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A file in versions ``start`` to ``end`` - 1: its level, its vector, whether vectors count."""
+    """A file in versions ``start`` to ``end`` - 1, at one level and with one vector.
+
+    ``enabled``: whether default reads of these versions do not merge, so that a key may be live only once.
+    """
 
     start: int
     end: int
@@ -55,13 +67,16 @@ class Span:
     vector: DeletionVector | None
 
     def continues(self, before: Span) -> bool:
-        """Whether a record that neither vector marks is live through both, at one level."""
+        """Return whether a record that neither vector deletes has one interval through both spans."""
         return (before.end, before.level, before.enabled) == (self.start, self.level, self.enabled)
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """When records are live: ``rows`` from version ``starts`` to before ``ends``, at ``levels``."""
+    """When records are live, n intervals: record ``rows[i]`` from version ``starts[i]`` to before ``ends[i]``.
+
+    ``levels``, ``enabled``: as in `Span`.
+    """
 
     rows: Longs
     starts: Longs
@@ -71,16 +86,18 @@ class Intervals:
 
     @classmethod
     def of(cls, parts: Sequence[Sequence[Longs]]) -> Intervals:
+        """Join parts, each of five columns."""
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def take(self, order: Longs) -> Intervals:
+        """Return the intervals at the given indices."""
         columns = self.rows, self.starts, self.ends, self.levels, self.enabled
         return Intervals(*(column[order] for column in columns))
 
 
 @dataclass(slots=True)
 class Conflict:
-    """Records of two files that may not be live together: how many keys, an example, in which versions."""
+    """Records of two files that must not be live together: how many keys, an example, in which versions."""
 
     keys: int = 0
     example: str = ""
@@ -88,16 +105,19 @@ class Conflict:
 
 
 def check_keys(
-    files: TableFiles,
+    context: TableContext,
     bucket: BucketHistory,
     vectors: Sequence[Vectors | None],
     ranges: Mapping[str, Range],
     reliable: Set[str],
-    found: Findings,
+    findings: Findings,
 ) -> None:
-    """Check the keys of the files named in ``reliable``, whose rows are known to be in order and ``ranges`` true."""
+    """Check the keys of the files named in ``reliable``: their keys ascend, and lie in their ``ranges``.
+
+    ``vectors``: by version, None where they could not be read.
+    """
     for first, end in _groups(bucket.versions):
-        check = _KeyCheck(files, bucket, ranges, found)
+        check = _KeyCheck(context, bucket, ranges, findings)
         for number in range(first, end):
             known = vectors[number]
             if known is not None:
@@ -106,7 +126,7 @@ def check_keys(
 
 
 def _groups(versions: Sequence[Version]) -> Iterator[tuple[int, int]]:
-    """Yield (first, end) of groups of versions that have no more than `MOST_FILES` files, or are one version."""
+    """Yield (first, end) of groups of versions: of a single one, or of at most `MOST_FILES` files."""
     first, names = 0, set[str]()
     for number, version in enumerate(versions):
         names |= {entry.file.file_name for entry in version.entries}
@@ -120,23 +140,23 @@ class _KeyCheck:
     """The check of one group of versions."""
 
     def __init__(
-        self, files: TableFiles, bucket: BucketHistory, ranges: Mapping[str, Range], found: Findings
+        self, context: TableContext, bucket: BucketHistory, ranges: Mapping[str, Range], findings: Findings
     ) -> None:
-        self._files, self._bucket, self._ranges, self._found = files, bucket, ranges, found
+        self._context, self._bucket, self._ranges, self._findings = context, bucket, ranges, findings
         self._metas: dict[str, DataFileMeta] = {}
         self._spans: dict[str, dict[int, list[Span]]] = {}
         self._conflicts: dict[tuple[str, str, str], Conflict] = {}
 
     def add_version(self, number: int, vectors: Vectors, reliable: Set[str]) -> None:
-        """Take in which files are live in a version, and what marks them."""
+        """Add the live files of a version, and their vectors."""
         version = self._bucket.versions[number]
         usable = [e.file for e in version.entries if e.file.file_name in reliable & self._ranges.keys()]
-        for section in sections(usable, self._files.order):
-            if len(section) > 1:  # a file whose key range meets no other has nothing to be compared with
+        for section in sections(usable, self._context.order):
+            if len(section) > 1:  # a file that overlaps no other shares no key
                 self._metas.update((file.file_name, file) for file in section)
-        # Where reads still merge, a key may be live at several levels (DV-15).
-        hidden = self._files.may_hide_unmarked([entry.file for entry in version.entries])
-        unmerged = version.vectors_enabled and not hidden
+        # As long as default reads merge, a key may be live at several levels (DV-15).
+        merged = may_shadow_rows_without_vector(self._context, [entry.file for entry in version.entries])
+        unmerged = version.vectors_enabled and not merged
         for file in usable:
             spans = self._spans.setdefault(file.file_name, {}).setdefault(file.level, [])
             vector = vectors.get(file.file_name)
@@ -146,7 +166,7 @@ class _KeyCheck:
             spans.append(new)
 
     def run(self) -> None:
-        """Merge the files, compare the records of each key, and report."""
+        """Merge the files, compare the records of each key, and add the findings."""
         self._names = sorted(self._metas)
         self._number = {name: number for number, name in enumerate(self._names)}
         self._age = self._ages()
@@ -155,20 +175,20 @@ class _KeyCheck:
             return
         share = rows_to_hold([Run(0, chain) for chain in chains], WINDOW_BYTES)
         buffers = [RunBuffer(self._tables(chain, share), share, 0) for chain in chains]
-        for parts in aligned(self._files, buffers):
+        for parts in aligned(self._context, buffers):
             rows = pa.concat_tables([rows for _, rows, _ in parts])
             self._compare(rows, np.concatenate([keys for _, _, keys in parts]))
         self._report()
 
     def _ages(self) -> Longs:
-        """Return per file its place among level-0 runs, newest first. Clauses: LSM-4."""
+        """Return the rank that each file would have among the runs of level 0, newest first. Clauses: LSM-4."""
         as_if_fresh = [meta.at_level(0) for meta in self._metas.values()]
-        runs = sorted_runs(as_if_fresh, self._files.order)
+        runs = sorted_runs(as_if_fresh, self._context.order)
         place = {run.files[0].file_name: i for i, run in enumerate(runs)}
         return np.array([place[name] for name in self._names], np.int64)
 
     def _chains(self) -> list[tuple[DataFileMeta, ...]]:
-        """Return the files as few sequences, in each of which key ranges ascend and do not meet."""
+        """Return the files as few sequences, in each of which key ranges ascend and do not overlap."""
         chains: list[list[DataFileMeta]] = []
         for meta in sorted(self._metas.values(), key=lambda meta: self._ranges[meta.file_name]):
             smallest = self._ranges[meta.file_name][0]
@@ -181,10 +201,11 @@ class _KeyCheck:
         return [tuple(chain) for chain in chains]
 
     def _tables(self, chain: Sequence[DataFileMeta], share: int) -> Tables:
+        """Yield the keys and sequence numbers of a chain, with the number of the file and the position of each."""
         for meta in chain:
-            reader = DataReader(self._files, self._bucket.place, meta)
+            reader = DataReader(self._context, self._bucket.place, meta)
             number = self._number[meta.file_name]
-            columns = (*self._files.key_columns, SEQUENCE_NUMBER)
+            columns = (*self._context.key_columns, SEQUENCE_NUMBER)
             for position, table in reader.read(columns, batch_rows=min(share, 1 << 17)):
                 count = table.num_rows
                 yield (
@@ -197,7 +218,7 @@ class _KeyCheck:
     # ------------------------------------------------------------ comparing
 
     def _compare(self, rows: pa.Table, keys: Any) -> None:
-        """Note the conflicts among the records of one window."""
+        """Record the conflicts among the records of one window. ``keys``: encoded, one per row."""
         order = np.argsort(keys, kind="stable")
         fresh = np.ones(len(keys), bool)
         fresh[1:] = keys[order[1:]] != keys[order[:-1]]
@@ -219,7 +240,7 @@ class _KeyCheck:
             self._judge(rows, intervals, left[together], left[together] + distance)
 
     def _intervals(self, rows: pa.Table, chosen: Longs) -> Intervals:
-        """Return when each of the ``chosen`` rows is live; a row may have several intervals, or none."""
+        """Return the intervals in which each of the ``chosen`` rows is live: none, one or several per row."""
         files, positions = (rows.column(name).to_numpy()[chosen] for name in (FILE, POSITION))
         parts: list[Sequence[Longs]] = [[np.empty(0, np.int64)] * 5]
         for number in np.unique(files):
@@ -229,7 +250,10 @@ class _KeyCheck:
         return Intervals.of(parts)
 
     def _judge(self, rows: pa.Table, live: Intervals, left: Longs, right: Longs) -> None:
-        """Note which of the pairs (left, right), each of one key and live together, may not be. Clauses: DV-12."""
+        """Record those pairs (left, right) that must not be live together. Each is two intervals of one key.
+
+        Clauses: DV-12, LSM-2, LSM-6.
+        """
         levels = live.levels[left], live.levels[right]
         above = (levels[0] > 0) & (levels[1] > 0)
         twice = above & ((live.enabled[left] & live.enabled[right]) > 0)
@@ -243,14 +267,14 @@ class _KeyCheck:
             sequences.append(numbers[records])
         newer_first = ages[0] < ages[1]
         right_order = np.where(newer_first, sequences[0] > sequences[1], sequences[0] < sequences[1])
-        self._note("DV-12", rows, live, left[twice], right[twice])
-        self._note("LSM-2", rows, live, left[in_one_run], right[in_one_run])
-        if not self._files.options.unmergeable:
+        self._record("DV-12", rows, live, left[twice], right[twice])
+        self._record("LSM-2", rows, live, left[in_one_run], right[in_one_run])
+        if not self._context.options.unmergeable:
             wrong = ~twice & ~in_one_run & ~right_order
-            self._note("LSM-6", rows, live, left[wrong], right[wrong])
+            self._record("LSM-6", rows, live, left[wrong], right[wrong])
 
-    def _note(self, clause: str, rows: pa.Table, live: Intervals, left: Longs, right: Longs) -> None:
-        """Remember pairs that break a clause, by the two files they are in."""
+    def _record(self, clause: str, rows: pa.Table, live: Intervals, left: Longs, right: Longs) -> None:
+        """Add pairs that violate a clause to the conflicts of their two files."""
         if not len(left):
             return
         files = rows.column(FILE).to_numpy()
@@ -265,24 +289,26 @@ class _KeyCheck:
             conflict = self._conflicts.setdefault(name, Conflict())
             conflict.keys += int(count)
             conflict.versions.update(range(int(start), int(end)))
-            conflict.example = conflict.example or self._told(rows, pairs[:, example])
+            conflict.example = conflict.example or self._as_text(rows, pairs[:, example])
 
-    def _told(self, rows: pa.Table, records: Longs) -> str:
-        """Return the key of two records and where they are, as text."""
-        columns = zip(self._files.key_columns, self._files.key_types, strict=True)
+    def _as_text(self, rows: pa.Table, records: Longs) -> str:
+        """Return the key of two records and their positions as text."""
+        columns = zip(self._context.key_columns, self._context.key_types, strict=True)
         key = [values_of(rows.column(name).slice(int(records[0]), 1), kind)[0] for name, kind in columns]
         positions = [rows.column(POSITION)[int(record)].as_py() for record in records]
         return f"{', '.join(map(repr, key))} at positions {positions[0]} and {positions[1]}"
 
     def _report(self) -> None:
+        """Add a finding for each conflict."""
         for (clause, file, other), conflict in self._conflicts.items():
             versions = self._bucket.versions
-            self._found.add(
+            what, expected, found = WORDS[clause]
+            self._findings.add(
                 clause,
-                {"DV-12": "live keys", "LSM-2": "keys of a run", "LSM-6": "age of records"}[clause],
-                self._files.data_path(self._bucket.place, self._metas[file]),
-                expected={"LSM-6": "the newer record in the newer run"}.get(clause, "each key once"),
-                found=f"{conflict.keys} also in {other}, such as {conflict.example}",
+                what,
+                self._context.data_path(self._bucket.place, self._metas[file]),
+                expected=expected,
+                found=f"{counted(conflict.keys, 'key')} {found} {other}, such as {conflict.example}",
                 snapshots=sorted(one for number in conflict.versions for one in versions[number].snapshots),
             )
 
@@ -290,7 +316,7 @@ class _KeyCheck:
 def _live(spans: Sequence[Span], rows: Longs, positions: Longs) -> Iterator[Sequence[Longs]]:
     """Yield (rows, starts, ends, levels, enabled) of the intervals in which ``rows`` of one file are live.
 
-    ``spans``: of one level, by start. A row's interval runs on as long as no vector marks it.
+    ``spans``: of one level, by start. A row's interval goes on as long as no vector deletes its position.
     """
     never = -1
     since = np.full(len(rows), never, np.int64)
@@ -299,14 +325,14 @@ def _live(spans: Sequence[Span], rows: Longs, positions: Longs) -> Iterator[Sequ
         if i and not span.continues(spans[i - 1]):
             yield _ended(rows, since, since != never, spans[i - 1])
             since[:] = never
-        marked = np.zeros(len(rows), bool)
+        deleted = np.zeros(len(rows), bool)
         if span.vector is not None:
-            marked = span.vector.mask(int(positions.max()) - base + 1, base)[positions - base]
-        closing = marked & (since != never)
+            deleted = span.vector.mask(int(positions.max()) - base + 1, base)[positions - base]
+        closing = deleted & (since != never)
         if closing.any():
             yield _ended(rows, since, closing, spans[i - 1])
             since[closing] = never
-        since[~marked & (since == never)] = span.start
+        since[~deleted & (since == never)] = span.start
     yield _ended(rows, since, since != never, spans[-1])
 
 

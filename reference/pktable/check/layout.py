@@ -1,4 +1,4 @@
-"""The versions of a bucket, from metadata alone: levels, key ranges, and what vectors name.
+"""Check the versions of a bucket by their metadata: levels, key ranges, and the files that vectors name.
 
 Clauses: LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DVF-8.
 """
@@ -7,81 +7,85 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pktable.bucket.table_files import TableFiles
-from pktable.check.findings import Findings
+from pktable.check.findings import Findings, key_text
 from pktable.check.history import BucketHistory, Version
-from pktable.format.manifest import DataFileMeta, ManifestEntry
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
 from pktable.lsm.runs import Key
 
 Range = tuple[Key, Key]
-"""The smallest and the greatest key of a file."""
+"""The smallest and the greatest key of a file, by its metadata."""
 
 
 def check_layouts(
-    files: TableFiles, bucket: BucketHistory, max_level: int, found: Findings
+    context: TableContext, bucket: BucketHistory, max_level: int, findings: Findings
 ) -> dict[str, Range]:
-    """Check every version, and return the key ranges of the files whose metadata tells one."""
+    """Check every version, and return the key ranges of the files whose metadata gives a valid one."""
     ranges: dict[str, Range] = {}
     shown: dict[ManifestEntry, list[int]] = {}
     for version in bucket.versions:
         for entry in version.entries:
             shown.setdefault(entry, []).extend(version.snapshots)
     for entry, snapshots in shown.items():
-        key_range = _check_entry(files, bucket, entry, max_level, snapshots, found)
+        key_range = _check_entry(context, bucket, entry, max_level, snapshots, findings)
         if key_range is not None:
             ranges[entry.file.file_name] = key_range
     for version in bucket.versions:
-        _check_levels(files, bucket, version, ranges, found)
-        _check_vector_names(files, version, found)
+        _check_levels(context, bucket, version, ranges, findings)
+        _check_vector_names(context, version, findings)
     return ranges
 
 
 def _check_entry(
-    files: TableFiles,
+    context: TableContext,
     bucket: BucketHistory,
     entry: ManifestEntry,
     max_level: int,
     snapshots: Sequence[int],
-    found: Findings,
+    findings: Findings,
 ) -> Range | None:
-    """Check what metadata says of one file against itself, and return its key range."""
-    file, path = entry.file, files.data_path(bucket.place, entry.file)
+    """Check the metadata of one file for itself, and return its key range; None if that is invalid."""
+    file, path = entry.file, context.data_path(bucket.place, entry.file)
 
     def expect(clause: str, what: str, holds: bool, expected: object, value: object) -> None:
         if not holds:
-            found.add(clause, what, path, expected=expected, found=value, snapshots=snapshots)
+            findings.add(clause, what, path, expected=expected, found=value, snapshots=snapshots)
 
     expect("LSM-3", "level", 0 <= file.level <= max_level, f"0 to {max_level}", file.level)
     total = entry.total_buckets
     expect("TBL-3", "bucket", total < 1 or 0 <= entry.bucket < total, f"below {total}", entry.bucket)
     low, high = file.min_sequence_number, file.max_sequence_number
     expect("LSM-7", "sequence numbers", low <= high, "smallest not above greatest", f"{low} to {high}")
-    key_range = found.attempt(
+    key_range = findings.attempt(
         "META-5",
-        lambda: (files.order.smallest(file), files.order.greatest(file)),
+        lambda: (context.order.smallest(file), context.order.greatest(file)),
         snapshots=snapshots,
         file=path,
     )
     if key_range is None:
         return None
     smallest, greatest = key_range
-    expect("LSM-7", "keys", smallest <= greatest, "smallest not above greatest", f"{smallest} to {greatest}")
+    expect("LSM-7", "keys", smallest <= greatest, "smallest not above greatest", _as_text(key_range))
     return key_range if smallest <= greatest else None
 
 
 def _check_levels(
-    files: TableFiles, bucket: BucketHistory, version: Version, ranges: Mapping[str, Range], found: Findings
+    context: TableContext,
+    bucket: BucketHistory,
+    version: Version,
+    ranges: Mapping[str, Range],
+    findings: Findings,
 ) -> None:
-    """A file is live at one level, and the files above level 0 are one run each. Clauses: LSM-2."""
+    """Expect each file to be live at one level, and each level above 0 to be one run. Clauses: LSM-2."""
     by_level: dict[int, list[DataFileMeta]] = {}
     level_of: dict[str, int] = {}
     for file in (entry.file for entry in version.entries):
         other = level_of.setdefault(file.file_name, file.level)
         if other != file.level:
-            found.add(
+            findings.add(
                 "LSM-2",
                 "levels",
-                files.data_path(bucket.place, file),
+                context.data_path(bucket.place, file),
                 expected="live at one level",
                 found=f"at {min(other, file.level)} and {max(other, file.level)}",
                 snapshots=version.snapshots,
@@ -93,26 +97,26 @@ def _check_levels(
         widest = of_level[0]
         for file in of_level[1:]:
             if ranges[file.file_name][0] <= ranges[widest.file_name][1]:
-                found.add(
+                findings.add(
                     "LSM-2",
                     f"key range at level {level}",
-                    files.data_path(bucket.place, file),
+                    context.data_path(bucket.place, file),
                     expected=f"disjoint from that of {widest.file_name}",
-                    found=f"{_spelled(ranges[file.file_name])} and {_spelled(ranges[widest.file_name])}",
+                    found=f"{_as_text(ranges[file.file_name])} and {_as_text(ranges[widest.file_name])}",
                     snapshots=version.snapshots,
                 )
             if ranges[file.file_name][1] > ranges[widest.file_name][1]:
                 widest = file
 
 
-def _check_vector_names(files: TableFiles, version: Version, found: Findings) -> None:
-    """Every vector names one live file above level 0. Clauses: DV-3, DV-4, DV-5, DVF-8."""
+def _check_vector_names(context: TableContext, version: Version, findings: Findings) -> None:
+    """Expect every vector to name a live file above level 0, each file once. Clauses: DV-3, DV-4, DV-5, DVF-8."""
     if version.index is None:
         return
-    path, ranges = files.index_path(version.index), version.index.ranges or ()
+    path, ranges = context.index_path(version.index), version.index.ranges or ()
 
     def add(clause: str, what: str, expected: object, value: object) -> None:
-        found.add(clause, what, path, expected=expected, found=value, snapshots=version.snapshots)
+        findings.add(clause, what, path, expected=expected, found=value, snapshots=version.snapshots)
 
     if version.index.row_count != len(ranges):
         add("DVF-8", "number of vectors", version.index.row_count, len(ranges))
@@ -127,6 +131,5 @@ def _check_vector_names(files: TableFiles, version: Version, found: Findings) ->
             add("DV-5", f"vector of {name}", "one", names.count(name))
 
 
-def _spelled(key_range: Range) -> str:
-    low, high = (", ".join(map(str, key)) for key in key_range)
-    return f"[{low}] to [{high}]"
+def _as_text(key_range: Range) -> str:
+    return " to ".join(map(key_text, key_range))

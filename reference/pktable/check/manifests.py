@@ -1,7 +1,7 @@
-"""Read manifests and hold each against what the list that names it says of it.
+"""Read manifests, and compare each with what the manifest list says about it.
 
-A manifest that cannot be read is met again and again, once for every snapshot that has it; what it raised is
-remembered, so that each time it becomes the same finding.
+A manifest belongs to many snapshots. If it cannot be read, its error is cached, so that it becomes the same finding
+for each of them.
 
 Clauses: CMT-4, META-2, META-3, META-12.
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Findings
+from pktable.context import TableContext
 from pktable.format.binary_row import decode_row
-from pktable.format.manifest import (
+from pktable.format.metadata.manifest import (
     ADD,
     DELETE,
     IndexManifestEntry,
@@ -27,26 +27,28 @@ from pktable.format.manifest import (
     decode_manifest,
     decode_manifest_list,
 )
-from pktable.format.snapshot import Snapshot
-from pktable.format.stats import decode_stats
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.metadata.stats import decode_stats
 from pktable.store.cache import Cache
 
 Entries = dict[tuple[object, ...], ManifestEntry]
-"""Entries by what a DELETE and its ADD have in common."""
+"""Entries by their identity, which a DELETE has in common with its ADD."""
+
+KINDS: Final = {ADD: "added", DELETE: "deleted"}
 
 Value = TypeVar("Value")
 
 
 @dataclass
 class CheckedManifests:
-    """The directory ``manifest/``. None stands for what cannot be read.
+    """The files in ``manifest/``. Where one cannot be read, its reader returns None and adds a finding.
 
-    ``met``: the names of all that was asked for. ``missing``, ``damaged``: whether some of it was so.
+    ``requested``: the names of all files that were asked for. ``missing``, ``damaged``: whether one of them was.
     """
 
-    files: TableFiles
-    found: Findings
-    met: set[str] = field(default_factory=set)
+    context: TableContext
+    findings: Findings
+    requested: set[str] = field(default_factory=set)
     missing: bool = False
     damaged: bool = False
 
@@ -55,13 +57,13 @@ class CheckedManifests:
         self._checked: set[str] = set()
 
     def list_of(self, snapshot: Snapshot, name: str, size: int | None) -> Sequence[ManifestFileMeta] | None:
-        """Return the manifests of a list. ``size``: in bytes, as the snapshot says, where it does."""
+        """Return the manifests of a list. ``size``: in bytes, as the snapshot states it; None if it does not."""
         read = self._read(name, decode_manifest_list, snapshot.id)
         if read is None:
             return None
         metas, length = read
         if size not in (None, length):
-            self.found.add(
+            self.findings.add(
                 "META-2",
                 "size of the manifest list",
                 self.path(name),
@@ -79,8 +81,8 @@ class CheckedManifests:
         entries, length = read
         if meta.file_name not in self._checked:
             self._checked.add(meta.file_name)
-            with self.found.guard("META-12", snapshots=[snapshot.id], file=self.path(meta.file_name)):
-                self._hold(snapshot, meta, entries, length)
+            with self.findings.guard("META-12", snapshots=[snapshot.id], file=self.path(meta.file_name)):
+                self._compare(snapshot, meta, entries, length)
         return entries
 
     def index(self, snapshot: Snapshot, name: str) -> Sequence[IndexManifestEntry] | None:
@@ -91,51 +93,51 @@ class CheckedManifests:
     def fold(
         self, snapshot: Snapshot, metas: Iterable[ManifestFileMeta], *, one_commit: bool = False
     ) -> tuple[Entries, Entries, int] | None:
-        """Return the ADDs without DELETE, the DELETEs without ADD, and the records added; None if unreadable.
+        """Return the ADDs without a DELETE, the DELETEs without an ADD, and by how much the record count grows.
 
-        ``one_commit``: the manifests are of one, which has no business with a file it adds and deletes.
-        Clauses: CMT-4.
+        None if a manifest cannot be read. ``one_commit``: whether the manifests are those of a single commit, which
+        must not add and delete the same file. Clauses: CMT-4.
         """
         adds: Entries = {}
         deletes: Entries = {}
-        rows, whole = 0, True
+        rows, complete = 0, True
 
-        def odd(entry: ManifestEntry, name: str, found: str) -> None:
-            self.found.add(
+        def report(entry: ManifestEntry, name: str, found: str) -> None:
+            self.findings.add(
                 "CMT-4",
                 f"entries of {entry.file.file_name}",
                 self.path(name),
-                expected="each file added and deleted once",
+                expected="each file added once and deleted once",
                 found=found,
                 snapshots=[snapshot.id],
             )
 
         for meta in metas:
             entries = self.entries(snapshot, meta)
-            whole = whole and entries is not None
+            complete = complete and entries is not None
             for entry in entries or ():
                 known = adds if entry.kind == ADD else deletes
                 if entry.identity in known:
-                    odd(entry, meta.file_name, "twice")
+                    report(entry, meta.file_name, f"{KINDS[entry.kind]} twice")
                 known[entry.identity] = entry
                 rows += entry.file.row_count if entry.kind == ADD else -entry.file.row_count
         for identity in adds.keys() & deletes.keys():
             if one_commit:
-                odd(adds[identity], snapshot.delta_manifest_list, "both in one snapshot")
+                report(adds[identity], snapshot.delta_manifest_list, "added and deleted in one snapshot")
             del adds[identity], deletes[identity]
-        return (adds, deletes, rows) if whole else None
+        return (adds, deletes, rows) if complete else None
 
     def path(self, name: str) -> str:
-        return f"{self.files.root}/manifest/{name}"
+        return self.context.paths.manifest(name)
 
     def _read(self, name: str, decode: Callable[..., Value], snapshot: int) -> tuple[Value, int] | None:
-        """Return what a file holds and its size in bytes, or None and a finding."""
-        self.met.add(name)
+        """Return the content of a file and its size in bytes; None, and a finding, if it cannot be read."""
+        self.requested.add(name)
         path = self.path(name)
 
         def load() -> tuple[Value, int] | CorruptFileError:
             try:
-                data = self.files.store.read(path)
+                data = self.context.store.read(path)
                 return decode(data, at=path), len(data)
             except FileNotFoundError:
                 return CorruptFileError("manifest", at=path, expected="a file", found="none")
@@ -146,18 +148,18 @@ class CheckedManifests:
         if isinstance(read, CorruptFileError):
             self.missing = self.missing or read.found == "none"
             self.damaged = self.damaged or read.found != "none"
-            self.found.damage(read, "META-3", snapshots=[snapshot], file=path)
+            self.findings.damage(read, "META-3", snapshots=[snapshot], file=path)
             return None
         return read
 
-    def _hold(
+    def _compare(
         self, snapshot: Snapshot, meta: ManifestFileMeta, entries: Sequence[ManifestEntry], length: int
     ) -> None:
-        """Compare a manifest with what its list says of it. Clauses: META-12."""
+        """Compare a manifest with what its list says about it. Clauses: META-12."""
 
         def expect(what: str, holds: bool, expected: object, found: object) -> None:
             if not holds:
-                self.found.add(
+                self.findings.add(
                     "META-12",
                     what,
                     self.path(meta.file_name),
@@ -167,12 +169,12 @@ class CheckedManifests:
                 )
 
         expect("size of the manifest", meta.file_size == length, meta.file_size, length)
-        for what, kind, told in (
+        for what, kind, stated in (
             ("added files", ADD, meta.num_added_files),
             ("deleted files", DELETE, meta.num_deleted_files),
         ):
             count = sum(entry.kind == kind for entry in entries)
-            expect(what, count == told, told, count)
+            expect(what, count == stated, stated, count)
         newest = max((entry.file.schema_id for entry in entries), default=0)
         expect("schema id", newest <= meta.schema_id, f"at most {meta.schema_id}", newest)
         spans: tuple[tuple[str, Any, Any, list[int]], ...] = (
@@ -181,15 +183,20 @@ class CheckedManifests:
         )
         for what, low, high, values in spans:
             outside = [value for value in values if _outside(value, low, high)]
-            expect(what, not outside, f"{low} to {high}", outside[:3])
-        fields = self.files.schema.partition_fields
+            expect(what, not outside, f"{low} to {high}", _first(outside))
+        fields = self.context.schema.partition_fields
         types = [one.type for one in fields]
         distinct = {entry.partition for entry in entries}
         rows = [decode_row(row, types, at=self.path(meta.file_name)) for row in distinct]
         bounds = decode_stats(meta.partition_stats, types, at=self.path(meta.file_name)) if types else ()
         for i, (low, high, _) in enumerate(bounds):
             strange = [row[i] for row in rows if row[i] is not None and _outside(row[i], low, high)]
-            expect(f"partitions by {fields[i].name}", not strange, f"{low!r} to {high!r}", strange[:3])
+            expect(f"partitions by {fields[i].name}", not strange, f"{low!r} to {high!r}", _first(strange))
+
+
+def _first(values: Sequence[Any]) -> str:
+    """Return the first few values as text."""
+    return ", ".join(map(repr, values[:3]))
 
 
 def _outside(value: Any, low: Any, high: Any) -> bool:

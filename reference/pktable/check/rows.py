@@ -1,6 +1,6 @@
-"""The rows of one data file, read once, batch by batch, against what its metadata says of them.
+"""Read the rows of one data file once, batch by batch, and compare them with the file's metadata.
 
-A file is checked under the schema it was written under, whatever the table's is today.
+A file is checked under the schema under which it was written, not under the table's latest one.
 
 Clauses: LSM-1, LSM-7, TBL-2 to TBL-5, META-5 to META-7.
 """
@@ -19,28 +19,33 @@ import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
-from pktable.bucket.data_reader import DataReader
-from pktable.bucket.keys import encode_keys
-from pktable.bucket.table_files import Place, TableFiles
-from pktable.check.findings import Findings
+from pktable.bucket.reader import DataReader
+from pktable.check.findings import Findings, key_text
+from pktable.context import TableContext
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.bucket import bucket_of
-from pktable.format.manifest import ManifestEntry
-from pktable.format.stats import SimpleStats, decode_stats
+from pktable.format.bucket_hash import bucket_of
+from pktable.format.metadata.manifest import ManifestEntry
+from pktable.format.metadata.stats import SimpleStats, decode_stats
 from pktable.format.types import BINARIES, FLOATS, DataType, Field, is_atomic, values_of
+from pktable.lsm.bucket import BucketPath
+from pktable.merge.key_encoding import encode_keys
 
 BATCH_ROWS = 1 << 16
 
 
 def check_rows(
-    files: TableFiles, place: Place, entry: ManifestEntry, snapshots: Sequence[int], found: Findings
+    context: TableContext,
+    place: BucketPath,
+    entry: ManifestEntry,
+    snapshots: Sequence[int],
+    findings: Findings,
 ) -> bool:
-    """Check a data file; return whether its keys, sequence numbers and row kinds can be relied on.
+    """Check a data file, and return whether its keys are complete and ascend, so that `check_keys` can merge them.
 
-    ``files``: under the schema of the file.
+    ``context``: under the schema of the file. ``snapshots``: those that have the file.
     """
-    check = _FileCheck(files, place, entry, snapshots, found)
-    with found.guard("RD-11", snapshots=snapshots, file=check.path):
+    check = _FileCheck(context, place, entry, snapshots, findings)
+    with findings.guard("RD-11", snapshots=snapshots, file=check.path):
         for table in check.batches():
             check.take(table)
         check.finish()
@@ -50,13 +55,13 @@ def check_rows(
 
 @dataclass
 class _FileCheck:
-    """One file under way."""
+    """The check of one data file: `take` each of its `batches`, then `finish`."""
 
-    files: TableFiles
-    place: Place
+    context: TableContext
+    place: BucketPath
     entry: ManifestEntry
     snapshots: Sequence[int]
-    found: Findings
+    findings: Findings
     reliable: bool = True
     _last: pa.Table | None = None
     _first_key: bytes = b""
@@ -64,12 +69,12 @@ class _FileCheck:
     _rows: int = 0
     _retractions: int = 0
     _sequences: list[int] = field(default_factory=list)
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.path = self.files.data_path(self.place, self.entry.file)
-        schema, meta = self.files.schema, self.entry.file
-        self._bounds = [_Bounds("key statistics", self.files.stored_key_fields, meta.key_stats)]
+        self.path = self.context.data_path(self.place, self.entry.file)
+        schema, meta = self.context.schema, self.entry.file
+        self._bounds = [_Bounds("key statistics", self.context.stored_key_fields, meta.key_stats)]
         values = meta.value_stats_fields(schema)
         if values is not None:
             self._bounds.append(_Bounds("value statistics", values, meta.value_stats))
@@ -77,15 +82,16 @@ class _FileCheck:
         self._partition = decode_row(self.entry.partition, types, at=self.path)
 
     def batches(self) -> Iterator[pa.Table]:
-        columns = (*self.files.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
-        reader = DataReader(self.files, self.place, self.entry.file)
-        values = [one.name for one in self.files.schema.fields]
+        """Yield the rows of the file, at most `BATCH_ROWS` at a time."""
+        columns = (*self.context.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
+        reader = DataReader(self.context, self.place, self.entry.file)
+        values = [one.name for one in self.context.schema.fields]
         for _, table in reader.read((*columns, *values), batch_rows=BATCH_ROWS):
             if table.num_rows:
                 yield table
 
     def take(self, table: pa.Table) -> None:
-        """Check the next rows."""
+        """Check the next rows. Clauses: TBL-4."""
         self._rows += table.num_rows
         kinds = table.column(VALUE_KIND).to_numpy()
         self._expect_none("TBL-4", "row kinds", (kinds < 0) | (kinds > max(RowKind)), "0 to 3", kinds)
@@ -102,36 +108,39 @@ class _FileCheck:
             bounds.take(table)
 
     def finish(self) -> None:
-        """Compare what all rows came to with the metadata. Clauses: LSM-7, META-5, META-6."""
+        """Compare the totals over all rows with the metadata. Clauses: LSM-7, META-5, META-6."""
         meta = self.entry.file
-        told = [meta.min_sequence_number, meta.max_sequence_number]
-        self._expect("LSM-7", "sequence numbers", self._sequences in (told, []), told, self._sequences)
+        stated = [meta.min_sequence_number, meta.max_sequence_number]
+        holds = self._sequences in (stated, [])
+        self._expect("LSM-7", "sequence numbers", holds, _ends(stated), _ends(self._sequences))
         deletes = meta.delete_row_count
         self._expect("LSM-7", "retractions", deletes in (None, self._retractions), deletes, self._retractions)
         if self._first_key:
-            order = self.files.order
+            order = self.context.order
             for what, stored, row in (
                 ("smallest key", meta.min_key, self._first_key),
                 ("greatest key", meta.max_key, self._last_key),
             ):
                 with suppress(CorruptFileError):  # a key that cannot be decoded has been reported
-                    told_key, true_key = order.key(stored, self.path), order.key(row, self.path)
-                    self._expect("META-5", what, told_key == true_key, told_key, true_key)
+                    stated_key, true_key = order.key(stored, self.path), order.key(row, self.path)
+                    self._expect(
+                        "META-5", what, stated_key == true_key, key_text(stated_key), key_text(true_key)
+                    )
         for bounds in self._bounds:
             for what, expected, value in bounds.broken(self.path):
                 self._expect("META-6", what, False, expected, value)
 
     def _keys_are_present(self, table: pa.Table) -> bool:
-        """Clauses: TBL-2."""
-        names = [*self.files.key_columns, *(one.name for one in self.files.schema.key_fields)]
+        """Return whether no key column has a null. Clauses: TBL-2."""
+        names = [*self.context.key_columns, *(one.name for one in self.context.schema.key_fields)]
         nulls = [name for name in names if table.column(name).null_count]
         self._expect("TBL-2", "key columns", not nulls, "no null", f"null in {', '.join(nulls)}")
         self.reliable = self.reliable and not nulls
         return not nulls
 
     def _check_keys(self, table: pa.Table) -> None:
-        """Keys ascend, and are those of the value columns. Clauses: LSM-1, META-7."""
-        names = self.files.key_columns
+        """Expect the keys to ascend, and to equal the value columns of the same name. Clauses: LSM-1, META-7."""
+        names = self.context.key_columns
         plain = [name[len(KEY_PREFIX) :] for name in names]
         before = [self._last] if self._last is not None else []
         keys, same, *last = encode_keys(
@@ -140,27 +149,31 @@ class _FileCheck:
                 [table.column(name) for name in plain],
                 *([one.column(name) for name in names] for one in before),
             ],
-            self.files.key_types,
+            self.context.key_types,
         )
-        self._expect_none("META-7", "key columns", keys != same, "the keys of the rows", keys)
+        self._expect_none(
+            "META-7", "key columns", keys != same, "the values of the row's own columns", "others"
+        )
         together = np.concatenate([*last, keys])
         wrong = ~(together[1:] > together[:-1])
         if wrong.any():
             self.reliable = False
-        self._expect_none("LSM-1", "keys", wrong, "strictly ascending", together[1:])
+        # Without a row before it, the first of a file is not in `wrong`; positions count from the end.
+        self._expect_none("LSM-1", "keys", wrong, "strictly ascending", "not ascending")
         self._last = table.slice(table.num_rows - 1).select(list(names))
         self._first_key = self._first_key or self._key(table.slice(0, 1))
         self._last_key = self._key(self._last)
 
     def _check_place(self, table: pa.Table) -> None:
-        """Partition and bucket are those of every row. Clauses: TBL-3, TBL-5."""
-        for one, value in zip(self.files.schema.partition_fields, self._partition, strict=True):
-            distinct = values_of(table.column(one.name).unique(), one.type)
-            strange = [found for found in distinct if found != value]
-            self._expect("TBL-3", f"partition column {one.name}", not strange, repr(value), strange[:3])
+        """Expect every row to belong to the file's partition and bucket. Clauses: TBL-3, TBL-5."""
+        for column, value in zip(self.context.schema.partition_fields, self._partition, strict=True):
+            distinct = values_of(table.column(column.name).unique(), column.type)
+            strange = [one for one in distinct if one != value]
+            found = ", ".join(map(repr, strange[:3]))
+            self._expect("TBL-3", f"partition column {column.name}", not strange, repr(value), found)
         total = self.entry.total_buckets
-        if total > 0 and self.files.schema.options.get("bucket-function.type", "default") == "default":
-            fields = self.files.schema.bucket_key_fields
+        if total > 0 and self.context.schema.options.get("bucket-function.type", "default") == "default":
+            fields = self.context.schema.bucket_key_fields
             buckets = bucket_of(
                 [table.column(one.name) for one in fields], [one.type for one in fields], total
             )
@@ -168,29 +181,35 @@ class _FileCheck:
             self._expect_none("TBL-5", "bucket of the keys", wrong, self.entry.bucket, buckets)
 
     def _key(self, row: pa.Table) -> bytes:
-        columns = zip(self.files.key_columns, self.files.key_types, strict=True)
+        columns = zip(self.context.key_columns, self.context.key_types, strict=True)
         return encode_row(
-            [values_of(row.column(name), kind)[0] for name, kind in columns], self.files.key_types
+            [values_of(row.column(name), kind)[0] for name, kind in columns], self.context.key_types
         )
 
     def _expect_none(
-        self, clause: str, what: str, wrong: npt.NDArray[np.bool_], expected: object, values: Any
+        self, clause: str, what: str, wrong: npt.NDArray[np.bool_], expected: object, found: Any
     ) -> None:
-        """Expect no row to be ``wrong``; of those that are the first is told."""
+        """Expect no row of the batch to be ``wrong``; otherwise report the first one and the number of others.
+
+        ``wrong``: a flag per row, the last one of the batch's last row. ``found``: a value per row, or one for all.
+        """
         at = np.flatnonzero(wrong)
         if len(at):
-            self._expect(clause, what, False, expected, f"{values[at[0]]!r} and {len(at) - 1} more like it")
+            value = found if isinstance(found, str) else found[at[0]]
+            position = self._rows - len(wrong) + int(at[0])
+            more = f" and {len(at) - 1} more" if len(at) > 1 else ""
+            self._expect(clause, what, False, expected, f"{value} at position {position}{more}")
 
     def _expect(self, clause: str, what: str, holds: bool, expected: object, value: object) -> None:
         # Of a long file every batch may be wrong; once is enough.
-        if holds or what in self._told:
+        if holds or what in self._reported:
             return
-        self._told.add(what)
-        self.found.add(clause, what, self.path, expected=expected, found=value, snapshots=self.snapshots)
+        self._reported.add(what)
+        self.findings.add(clause, what, self.path, expected=expected, found=value, snapshots=self.snapshots)
 
 
 class _Bounds:
-    """What statistics say of some columns, and the true bounds of the rows so far."""
+    """The statistics of some columns, and the true bounds and null counts of the rows so far."""
 
     def __init__(self, what: str, fields: Sequence[Field], stats: SimpleStats) -> None:
         self._what, self._fields, self._stats = what, fields, stats
@@ -199,6 +218,7 @@ class _Bounds:
         self._nan = [False] * len(fields)
 
     def take(self, table: pa.Table) -> None:
+        """Add rows."""
         for i, one in enumerate(self._fields):
             column = table.column(one.name)
             self._nulls[i] += column.null_count
@@ -209,7 +229,7 @@ class _Bounds:
             self._true[i] += [value for value in _extremes(column, one.type) if value == value]
 
     def broken(self, at: str) -> Iterator[tuple[str, object, object]]:
-        """Yield (what, what the statistics say, what is true) where a present value lies outside. Clauses: META-6."""
+        """Yield (what, expected, found) for each statistic that a row contradicts. Clauses: META-6."""
         stats = decode_stats(self._stats, [one.type for one in self._fields], at=f"{at}: {self._what}")
         for i, (low, high, nulls) in enumerate(stats):
             what = f"{self._what} of {self._fields[i].name}"
@@ -219,12 +239,16 @@ class _Bounds:
             if (low is None) != (high is None):
                 yield f"{what}: bounds", "both or none", f"{low!r} to {high!r}"
             elif low is not None and self._nan[i]:
-                yield f"{what}: bounds", "none where a NaN is", f"{low!r} to {high!r}"
+                yield f"{what}: bounds", "none, because a NaN is present", f"{low!r} to {high!r}"
             elif low is not None and true and not low <= min(true) <= max(true) <= high:
                 yield f"{what}: bounds", f"{low!r} to {high!r}", f"{min(true)!r} to {max(true)!r}"
 
 
+def _ends(numbers: Sequence[int]) -> str:
+    return " to ".join(map(str, numbers))
+
+
 def _extremes(column: Any, t: DataType) -> list[Any]:
-    """Return smallest and greatest of a column that has one value at least."""
+    """Return the smallest and the greatest value of a column that has at least one."""
     ends = pc.min_max(column)
     return values_of(pa.array([ends["min"], ends["max"]], column.type), t)

@@ -1,4 +1,9 @@
-"""Check a whole table: walk its metadata here, let the runner check its buckets, gather what was found.
+"""Check a whole table.
+
+1. This process reads the schemas and the snapshots, and folds the manifests into the versions of each bucket.
+2. It reports the files that nothing refers to.
+3. The runner checks the buckets, here or on a cluster.
+4. The findings of all steps become one `Report`.
 
 Clauses: RD-11.
 """
@@ -11,30 +16,32 @@ from typing import Protocol
 
 from pktable_spec.options import parse_options
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import ERROR, Finding, Findings, Progress
-from pktable.check.heads import read_heads, read_schemas
 from pktable.check.history import History
 from pktable.check.manifests import CheckedManifests
+from pktable.check.readable_snapshots import read_schemas, read_snapshots
 from pktable.check.unreferenced import report_unreferenced
+from pktable.context import TableContext
 from pktable.store.file_io import FileIO
 
 
 class CheckRunner(Protocol):
-    """Who checks the buckets: this process or a cluster."""
+    """A runner that checks buckets, in this process or on a cluster."""
 
     def check(
-        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
-    ) -> Iterator[BucketReport]: ...
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Yield the report of each bucket, in any order. ``progress`` is called with the files done and in total."""
+        ...
 
 
 @dataclass(slots=True)
 class Report:
-    """What a check found, errors first, and how much it looked at.
+    """The findings of a check, errors first, and how much was checked.
 
-    ``snapshots``: readable ones, tags of expired ones included. ``rows``: read from data files, each once,
-    deleted ones included.
+    ``snapshots``: how many, tags of expired ones included. ``rows``: of the data files that could be read, each
+    counted once, deleted ones included.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -57,42 +64,48 @@ def check_table(
     reads_rows: bool = True,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
-    """Check the table at ``root`` and report every violated clause; damage raises nothing.
+    """Check the table at ``root`` and report every violated clause. Damage raises nothing.
 
-    ``snapshot``: only this one; otherwise all retained ones, the tags, and files that nothing refers to.
-    ``reads_rows``: False opens no data file. Raises NotATableError, SnapshotNotFoundError, and
-    InvalidRequestError for an option whose value is malformed.
+    ``snapshot``: only this one; by default all retained ones, the tags, and files that nothing refers to.
+    ``reads_rows``: False opens no data file.
+
+    Raises:
+        NotATableError: there is no schema file; the error names the tables in ``root``, if it has any.
+        SnapshotNotFoundError: ``snapshot`` does not exist.
+        InvalidRequestError: the value of a table option is malformed.
     """
-    found = Findings(root)
-    schemas = read_schemas(store, root, found)
+    findings = Findings(root)
+    schemas = read_schemas(store, root, findings)
     if not schemas:
-        return Report(found.all())
+        return Report(findings.all())
     latest = max(schemas)
     options = {number: parse_options(one.options) for number, one in schemas.items()}
-    files = TableFiles(store, root, schemas[latest], options[latest], schemas)
-    heads = read_heads(store, root, found, only=snapshot)
-    manifests = CheckedManifests(files, found)
-    history = History(files, options, manifests, found)
-    for done, head in enumerate(heads.readable, 1):
-        history.follow(head)
-        progress("snapshots", done, len(heads.readable))
+    context = TableContext(store, root, schemas[latest], options[latest], schemas)
+    snapshots = read_snapshots(store, root, findings, only=snapshot)
+    manifests = CheckedManifests(context, findings)
+    history = History(context, options, manifests, findings)
+    for done, one in enumerate(snapshots.checked, 1):
+        history.follow(one)
+        progress("snapshots", done, len(snapshots.checked))
     buckets = history.buckets()
-    if snapshot is None and heads.whole:
-        report_unreferenced(files, heads, buckets, manifests, history.index_files, found)
+    if snapshot is None and snapshots.complete:
+        report_unreferenced(context, snapshots, buckets, manifests, history.index_files, findings)
     max_level = max(one.max_level for one in options.values())
     tasks = [BucketTask(bucket, max_level, reads_rows) for bucket in buckets]
-    report = Report(snapshots=len(heads.readable), buckets=len(buckets))
-    for part in runner.check(files, tasks, progress):
+    report = Report(snapshots=len(snapshots.checked), buckets=len(buckets))
+    for part in runner.check(context, tasks, progress):
         report.files += part.files
         report.rows += part.rows
         for finding in part.findings:
-            found.include(finding)
-    report.findings = found.all()
+            findings.include(finding)
+    report.findings = findings.all()
     return report
 
 
-def check_here(files: TableFiles, tasks: Sequence[BucketTask], progress: Progress) -> Iterator[BucketReport]:
-    """Check buckets in this process, one after the other."""
+def check_here(
+    context: TableContext, tasks: Sequence[BucketTask], progress: Progress
+) -> Iterator[BucketReport]:
+    """Check buckets in this process, one after the other; yield the report of each."""
     total = sum(task.file_count for task in tasks)
     count = 0
 
@@ -102,4 +115,4 @@ def check_here(files: TableFiles, tasks: Sequence[BucketTask], progress: Progres
         progress("data files", count, total)
 
     for task in tasks:
-        yield check_bucket(files, task, done)
+        yield check_bucket(context, task, done)

@@ -1,15 +1,15 @@
-"""The commands that check: ``check`` a table, ``verify`` the project, ``replay-git`` a repository."""
+"""The commands that check something: ``check`` a table, ``verify`` the project, ``replay-git`` a repository."""
 
 from __future__ import annotations
 
-import importlib
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import typer
@@ -21,13 +21,13 @@ from pktable.check.walk import Report
 from pktable.cli.commands import OnSpark, TablePath, app, spark_session
 from pktable.cli.output import Format, ReaderGoneError, print_rows
 from pktable.cli.progress import Reporter, tell
-from pktable.git_history import GitHistory
-from pktable.replay import BATCHES, StoredStream, Summary, create_table, replay
+from pktable.replay.git_history import GitHistory
+from pktable.replay.replay import BATCHES, StoredStream, Summary, create_table, replay
 from pktable.table import check as check_table
 
 
 class Severity(str, Enum):
-    """How grave a finding is."""
+    """The severities of findings."""
 
     ERROR = ERROR
     NOTE = NOTE
@@ -52,22 +52,24 @@ FINDINGS = pa.schema(
 def check(
     path: TablePath,
     snapshot: Annotated[
-        int | None, typer.Option(metavar="N", help="Only this snapshot; by default all, and the tags.")
+        int | None, typer.Option(metavar="N", help="Check only this snapshot; by default all, and the tags.")
     ] = None,
     metadata_only: Annotated[
-        bool, typer.Option("--metadata-only", help="Open no data file: metadata and vectors only.")
+        bool, typer.Option("--metadata-only", help="Check metadata and vectors only; open no data file.")
     ] = False,
     severity: Annotated[
-        Severity, typer.Option(help="The least that is reported: notes too, or errors alone.")
+        Severity, typer.Option(help="Report errors and notes, or errors only.")
     ] = Severity.NOTE,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for notes, too.")] = False,
     output: Annotated[
-        Format, typer.Option("--format", help="A line for people, or rows for programs.")
+        Format,
+        typer.Option("--format", help="Lines for people, or rows for programs with the summary on stderr."),
     ] = Format.TABLE,
     spark: OnSpark = False,
 ) -> None:
-    """Report every violated invariant of a table, ours or anyone's; exit 1 if there is one.
+    """Report every violated rule of a table, written by pktable or by anyone; exit 1 if there is an error.
 
-    The rows of each file are read once, however many snapshots have it.
+    Notes, such as files that nothing refers to, are reported and fail only with --strict. Each data file is read once.
     """
     with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
         report = check_table(
@@ -78,27 +80,29 @@ def check(
             progress=show,
         )
     findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
-    with suppress(BrokenPipeError, ReaderGoneError):  # findings that nobody reads are findings
+    with suppress(BrokenPipeError, ReaderGoneError):  # the exit code counts even if nobody reads the findings
         if output is Format.TABLE:
             for finding in findings:
                 print(finding)
-            print(_counted(report, findings))
+            print(_summary(report, findings))
         else:
             rows = [asdict(finding) for finding in findings]
             print_rows(pa.Table.from_pylist(rows, schema=FINDINGS), output)
-    raise typer.Exit(1 if findings else 0)
+    if output is not Format.TABLE:
+        tell(_summary(report, findings))
+    raise typer.Exit(1 if report.errors or (strict and findings) else 0)
 
 
 def _unseen(what: str, done: int, total: int) -> None:
-    """Progress where nobody watches it."""
+    """Show no progress, where standard error is not a terminal."""
 
 
-def _counted(report: Report, findings: Sequence[Finding]) -> str:
-    """Return what was looked at and found in one line."""
+def _summary(report: Report, findings: Sequence[Finding]) -> str:
+    """Return in one line how many ``findings`` are reported and how much was checked."""
     errors = sum(finding.severity == ERROR for finding in findings)
-    told = f"errors: {errors}, notes: {len(findings) - errors}" if findings else "clean"
+    result = f"errors: {errors}, notes: {len(findings) - errors}" if findings else "clean"
     return (
-        f"{told}; checked: {report.snapshots} snapshots, {report.buckets} buckets, {report.files} data files, "
+        f"{result}; checked: {report.snapshots} snapshots, {report.buckets} buckets, {report.files} data files, "
         f"{report.rows} rows"
     )
 
@@ -107,29 +111,31 @@ def _counted(report: Report, findings: Sequence[Finding]) -> str:
 def verify(
     profile: Annotated[str, typer.Option(metavar="quick|deep", help="How much to check.")] = "quick",
 ) -> None:
-    """Check every promise: drawn histories, stored histories, and real input, on Spark."""
+    """Run the verification suite: TLC models, random and stored histories, mutants, real data.
+
+    The suite is part of the source repository: this runs `make verify` there.
+    """
     if profile not in ("quick", "deep"):
         raise InvalidRequestError(f"profile: expected quick or deep, found {profile!r}")
-    from pktable.spark.session import require_java
+    from pktable.run.spark.session import require_java
 
     require_java()  # before anything has begun
+    command = ["make", "--no-print-directory", "-C", str(_checkout()), "verify", f"PROFILE={profile}"]
     try:
-        code = _checks().main(profile)
-    except (BrokenPipeError, SystemExit):  # as rich leaves where nobody reads it
-        code = 1  # what did not come to its end has verified nothing
-    raise typer.Exit(code)
+        failed = subprocess.run(command, check=False).returncode
+    except FileNotFoundError:
+        raise InvalidRequestError("verify: make is not on PATH; install make") from None
+    raise typer.Exit(1 if failed else 0)
 
 
-def _checks() -> Any:
-    """Return the module of checks, which lies in a checkout of the repository and not in the package."""
+def _checkout() -> Path:
+    """Return the root of the source repository: where this package lies, or the current directory."""
     for root in (Path(pktable.__file__).parents[2], Path.cwd()):
-        if (root / "model_tests" / "verify_all.py").is_file():
-            sys.path.insert(0, str(root))
-            try:
-                return importlib.import_module("model_tests.verify_all")
-            except ModuleNotFoundError as error:
-                raise InvalidRequestError(f"verify: {error.name} is not installed; run make verify") from None
-    raise InvalidRequestError("verify: expected a checkout of the repository here, found no model_tests/")
+        if (root / "Makefile").is_file() and (root / "spec" / "clauses").is_dir():
+            return root
+    raise InvalidRequestError(
+        "verify: the verification suite is part of the source repository; run this command in a clone of it"
+    )
 
 
 @app.command("replay-git")
@@ -150,7 +156,7 @@ def replay_git(
     if stream is not None and table is None:
         repository, table = None, repository
     if not table or (repository is None) == (stream is None):
-        raise InvalidRequestError("replay-git: expected REPOSITORY TABLE, or --stream FILE.parquet TABLE")
+        raise InvalidRequestError("replay-git: give REPOSITORY TABLE, or --stream FILE.parquet TABLE")
     history = StoredStream(stream) if stream is not None else GitHistory(repository or ".")
     if history.shallow:
         tell("the repository is shallow: its history begins where the clone was cut")
@@ -158,12 +164,12 @@ def replay_git(
         target = create_table(table, spark=spark_session() if spark else None)
         summary = replay(history, target, batches=batches, progress=show)
     with suppress(BrokenPipeError):
-        print(told(summary))
+        print(_result(summary))
     raise typer.Exit(1 if summary.mismatches else 0)
 
 
-def told(summary: Summary) -> str:
-    """Return a summary in one paragraph."""
+def _result(summary: Summary) -> str:
+    """Return the result of a replay in a line, and in a second one the first mismatch, if there is one."""
     text = (
         f"{summary.commits} commits, {summary.changes} changes; {summary.snapshots_compared} snapshots "
         f"compared, {summary.rows_compared} rows read, {summary.rows} at the end; "

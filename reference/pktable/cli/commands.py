@@ -1,62 +1,37 @@
-"""The commands on one table. Each opens it, does one thing, and prints what came of it."""
+"""The commands that change a table. Each opens it, does one thing, and prints what came of it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
 import typer
 from pktable_spec.errors import InvalidRequestError
 
-import pktable
-from pktable.cli.files import read_rows
-from pktable.cli.output import Format, print_rows
-from pktable.table import Table
-
-app = typer.Typer(
-    help="Primary-key lake tables with deletion vectors, in Apache Paimon's format.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+from pktable.cli.app import (
+    DryRun,
+    Names,
+    OnSpark,
+    Output,
+    Quiet,
+    SnapshotId,
+    TablePath,
+    Where,
+    app,
+    moment,
+    names,
+    open_table,
+    spark_session,
 )
+from pktable.cli.output import Format, print_outcome, print_rows
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def _named_path(path: str) -> str:
-    if not path.strip():  # an unset variable of a script, never the directory it happens to run in
-        raise InvalidRequestError(f"PATH: expected the directory or URI of a table, found {path!r}")
-    return path
+    from pktable.table import Table
 
-
-TablePath = Annotated[
-    str, typer.Argument(metavar="PATH", help="Directory or URI of the table.", callback=_named_path)
-]
-OnSpark = Annotated[bool, typer.Option("--spark/--local", help="Work on Spark, or in this process.")]
-SnapshotId = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="As of this snapshot.")]
-Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Merge level 0 in: what compaction has not absorbed yet.")
-]
-Where = Annotated[str, typer.Option("--where", metavar="SQL", help="Condition on rows, in Spark's SQL.")]
-Names = Annotated[str, typer.Option(metavar="A,B", help="Column names, comma-separated.")]
-Output = Annotated[Format, typer.Option("--format", help="How to print rows.")]
-MILLIS = re.compile(r"[0-9]{1,18}")  # as text can be anything else, and is judged as a time
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"pktable {pktable.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Primary-key lake tables with deletion vectors, in Apache Paimon's format."""
+__all__ = ["OnSpark", "Output", "TablePath", "app", "spark_session"]  # for the modules of other commands
 
 
 @app.command()
@@ -67,198 +42,216 @@ def create(
     partition_by: Names = "",
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Table option; repeatable."),
+        typer.Option(
+            "--option",
+            "-o",
+            metavar="NAME=VALUE",
+            help="Table option, repeatable; `pktable options` lists them.",
+        ),
     ] = None,
-    comment: Annotated[str, typer.Option(help="Comment of the table.")] = "",
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="Comment of the table.")] = "",
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
 ) -> None:
-    """Create an empty table."""
-    Table.create(
+    """Create an empty table.
+
+    Result: table (its path).
+    """
+    from pktable.table import Table
+
+    table = Table.create(
         path,
         columns,
-        primary_key=_names(primary_key),
-        partition_by=_names(partition_by),
+        primary_key=names(primary_key),
+        partition_by=names(partition_by),
         options=_options(option or []),
         comment=comment,
     )
-    print(f"created {path}")
+    print_outcome(f"created {path}", {"table": table.path}, output)
 
 
 @app.command()
 def write(
     path: TablePath,
-    file: Annotated[Path, typer.Argument(help="Rows: .parquet, .csv or .jsonl.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows: .parquet, .csv or .jsonl.")],
     row_kind: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that holds +I, -U, +U, -D or 0..3.")
     ] = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
-    """Write the rows of a file: upserts, or what the row kinds say."""
-    table = open_table(path, spark)
+    """Write the rows of a file: upserts, or changes by row kind.
+
+    A dry run checks the file and its rows, and writes nothing. Result: rows, snapshot (null if none was made), dry_run.
+    """
+    from pktable.cli.files import read_rows
+
+    table = open_table(path)  # the table and the file are looked at before Spark starts
     rows = read_rows(file, table.schema.fields, row_kind)
-    snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else table.upsert(rows)
-    _tell(snapshot, f"{rows.num_rows} rows written")
+    snapshot = None
+    if dry_run:
+        _expect_writable(table, rows, row_kind)
+    else:
+        table = open_table(path, spark) if spark else table
+        snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else table.upsert(rows)
+    done = counted(rows.num_rows, "row")
+    _print_change(f"{done} written", f"would write {done}", snapshot, dry_run, output, rows=rows.num_rows)
+
+
+def _expect_writable(table: Table, rows: pa.Table, row_kind: str | None) -> None:
+    """Raise InvalidRequestError where writing ``rows`` would do so before it writes."""
+    from pktable_spec.options import parse_options
+
+    from pktable.ingest.changes import ChangeKind, as_changes
+
+    parse_options(table.schema.options).require_writable()
+    as_changes(rows, table.schema, ChangeKind(column=row_kind))
 
 
 @app.command()
-def delete(path: TablePath, where: Where, spark: OnSpark = False) -> None:
-    """Delete the rows that a condition holds for."""
-    _tell(open_table(path, spark).delete(where=where), "rows deleted")
+def delete(
+    path: TablePath,
+    where: Where,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
+    spark: OnSpark = False,
+) -> None:
+    """Delete rows matching a condition.
+
+    A dry run counts them. Result: rows (null on Spark unless it is a dry run), snapshot (null if none was made),
+    dry_run.
+    """
+    table = open_table(path, spark)
+    count: int | None = None
+    snapshot: int | None = None
+    if spark and not dry_run:
+        snapshot = table.delete(where=where)
+    else:
+        keys: Any = table.read(fresh=True, where=where, columns=list(table.schema.primary_keys))
+        count = keys.count() if spark else keys.num_rows
+        snapshot = None if dry_run else table.delete(keys)
+    done = "rows" if count is None else counted(count, "row")
+    _print_change(f"{done} deleted", f"would delete {done}", snapshot, dry_run, output, rows=count)
 
 
 @app.command()
 def compact(
     path: TablePath,
     full: Annotated[bool, typer.Option("--full", help="Rewrite everything into the last level.")] = False,
-    spark: OnSpark = False,
-) -> None:
-    """Compact what the strategy picks, in every bucket."""
-    _tell(open_table(path, spark).compact(full=full), "compacted")
-
-
-@app.command()
-def read(
-    path: TablePath,
-    snapshot: SnapshotId = None,
-    timestamp: Annotated[
-        str | None, typer.Option(metavar="T", help="As of a time: ISO text or milliseconds.")
-    ] = None,
-    tag: Annotated[str | None, typer.Option(metavar="NAME", help="As of a tag.")] = None,
-    fresh: Fresh = False,
-    where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Condition on rows, in Spark's SQL.")
-    ] = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", help="At most this many rows.")] = None,
+    dry_run: DryRun = False,
     output: Output = Format.TABLE,
+    quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
-    """Print the rows of a table, now or as they were."""
-    rows = open_table(path, spark).to_arrow(
-        snapshot=snapshot,
-        tag=tag,
-        timestamp=_moment(timestamp),
-        fresh=fresh,
-        where=where,
-        columns=None if columns is None else _names(columns),
-        limit=limit,
+    """Compact every bucket that needs it.
+
+    Result: snapshot (null if none was made), dry_run, and of a dry run how many buckets, files and rows would be
+    compacted.
+    """
+    if not dry_run:
+        snapshot = open_table(path, spark).compact(full=full)
+        found = dict.fromkeys(("buckets", "files", "rows"))
+        _print_change("compacted", "", snapshot, dry_run, output, **found)
+        return
+    planned = open_table(path).plan_compaction(full=full)
+    files, rows = sum(bucket.files for bucket in planned), sum(bucket.rows for bucket in planned)
+    would = (
+        f"would compact {counted(files, 'file')} of {counted(len(planned), 'bucket')}, {counted(rows, 'row')}"
     )
-    print_rows(rows, output)
+    found = {"buckets": len(planned), "files": files, "rows": rows}
+    _print_change("", would if planned else "nothing to do", None, dry_run, output, **found)
 
 
 @app.command()
 def tag(
     path: TablePath,
     name: Annotated[
-        str | None, typer.Argument(help="Name of the tag; without it the tags are listed.")
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of the tag; without it the tags are listed."),
     ] = None,
     snapshot: SnapshotId = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Drop the tag and what only it kept.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove the tag, and files only it references.")
+    ] = False,
     output: Output = Format.TABLE,
+    quiet: Quiet = False,
 ) -> None:
-    """Keep a snapshot under a name, drop a name, or list the names."""
+    """Keep a snapshot under a name, remove a name, or list names.
+
+    Result: tag, snapshot (null for a removed tag), deleted.
+    """
     if name is None and (delete or snapshot is not None):
         raise InvalidRequestError(f"{'--delete' if delete else '--snapshot'}: expected a NAME, found none")
     if delete and snapshot is not None:
         raise InvalidRequestError(f"--delete: expected a NAME alone, found --snapshot {snapshot}")
     table = open_table(path)
     if name is None:
-        rows = [{"tag": tag, "snapshot": kept.id} for tag, kept in table.tags().items()]
-        schema = pa.schema([("tag", pa.string()), ("snapshot", pa.int64())])
-        print_rows(pa.Table.from_pylist(rows, schema=schema), output)
-    elif delete:
+        _print_tags(table, output)
+        return
+    if delete:
         table.delete_tag(name)
-        print(f"dropped tag {name}")
     else:
         table.create_tag(name, snapshot=snapshot)
-        print(f"tag {name} keeps snapshot {table.tags()[name].id}")
+        snapshot = table.tags()[name].id
+    sentence = f"removed tag {name}" if delete else f"tag {name} keeps snapshot {snapshot}"
+    print_outcome(sentence, {"tag": name, "snapshot": snapshot, "deleted": delete}, output)
+
+
+def _print_tags(table: Table, output: Format) -> None:
+    import pyarrow as pa
+
+    rows = [{"tag": tag, "snapshot": kept.id} for tag, kept in table.tags().items()]
+    schema = pa.schema([("tag", pa.string()), ("snapshot", pa.int64())])
+    print_rows(pa.Table.from_pylist(rows, schema=schema), output)
 
 
 @app.command()
 def expire(
     path: TablePath,
-    retain_last: Annotated[int, typer.Option(metavar="N", help="How many of the newest snapshots stay.")],
+    retain_last: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many of the newest snapshots stay.")
+    ],
     older_than: Annotated[
         str | None,
         typer.Option(metavar="T", help="Only snapshots older than this: ISO text or milliseconds."),
     ] = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
 ) -> None:
-    """Expire the oldest snapshots, and delete the files that then nothing needs."""
-    expired = open_table(path).expire_snapshots(retain_last=retain_last, older_than=_moment(older_than))
-    print(f"expired snapshots {expired[0]} to {expired[-1]}" if expired else "nothing to do")
+    """Expire the oldest snapshots; delete files no longer used.
+
+    Result: snapshots (the ids that expired), dry_run.
+    """
+    limit = moment("--older-than", older_than)
+    expired = open_table(path).expire_snapshots(retain_last=retain_last, older_than=limit, dry_run=dry_run)
+    verb = "would expire" if dry_run else "expired"
+    sentence = f"{verb} {_range(expired)}" if expired else "nothing to do"
+    print_outcome(sentence, {"snapshots": expired, "dry_run": dry_run}, output)
 
 
-@app.command()
-def count(path: TablePath, snapshot: SnapshotId = None, fresh: Fresh = False, spark: OnSpark = False) -> None:
-    """Print the number of rows."""
-    print(open_table(path, spark).count(snapshot=snapshot, fresh=fresh))
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun, in the plural if need be."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-@app.command()
-def files(path: TablePath, snapshot: SnapshotId = None, output: Output = Format.TABLE) -> None:
-    """List the live data files."""
-    print_rows(open_table(path).files(snapshot), output)
+def _print_change(
+    done: str, would: str, snapshot: int | None, dry_run: bool, output: Format, **fields: int | None
+) -> None:
+    """Print what a write, a delete or a compaction did, or would do."""
+    made = "nothing to do" if snapshot is None else f"{done}, snapshot {snapshot}"
+    outcome = {**fields, "snapshot": snapshot, "dry_run": dry_run}
+    print_outcome(would if dry_run else made, outcome, output)
 
 
-@app.command()
-def history(path: TablePath, output: Output = Format.TABLE) -> None:
-    """List the retained snapshots: what made them and what they hold."""
-    table = open_table(path)
-    rows = [_history_row(table, snapshot) for snapshot in table.snapshots()]
-    print_rows(pa.Table.from_pylist(rows, schema=HISTORY), output)
+def _range(ids: Sequence[int]) -> str:
+    return f"snapshot {ids[0]}" if len(ids) == 1 else f"snapshots {ids[0]} to {ids[-1]}"
 
 
-HISTORY = pa.schema(
-    [
-        ("snapshot", pa.int64()),
-        ("kind", pa.string()),
-        ("time", pa.timestamp("ms", "UTC")),
-        ("records", pa.int64()),
-        ("files", pa.int64()),
-        ("vectors", pa.int64()),
-        ("marked", pa.int64()),
-    ]
-)
-
-
-def _history_row(table: Table, snapshot: Any) -> Mapping[str, Any]:
-    """Return a row of `HISTORY`; ``marked``: records that vectors mark as deleted."""
-    marked = [count for count in table.files(snapshot.id).column("marked_count").to_pylist() if count]
-    return {
-        "snapshot": snapshot.id,
-        "kind": snapshot.commit_kind,
-        "time": snapshot.time_millis,
-        "records": snapshot.total_record_count,
-        "files": table.files(snapshot.id).num_rows,
-        "vectors": len(marked),
-        "marked": sum(marked),
-    }
-
-
-def open_table(path: str, on_spark: bool = False) -> Table:
-    """Open a table, on a Spark session if asked. Raises InvalidRequestError."""
-    return Table.open(path, spark=spark_session() if on_spark else None)
-
-
-def spark_session() -> Any:
-    """Connect to the server that SPARK_REMOTE names, or start Spark here. Raises InvalidRequestError without Java."""
-    from pktable.spark import session  # takes a second to import, and Java to start
-
-    return session.spark_session()
-
-
-def _tell(snapshot: int | None, done: str) -> None:
-    print("nothing to do" if snapshot is None else f"{done}, snapshot {snapshot}")
-
-
-def _moment(text: str | None) -> int | str | None:
-    return int(text) if text and MILLIS.fullmatch(text) else text
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _options(given: list[str]) -> dict[str, str]:
+def _options(given: Sequence[str]) -> dict[str, str]:
     found = {}
     for one in given:
         name, separator, value = one.partition("=")

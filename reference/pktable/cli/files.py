@@ -1,12 +1,15 @@
 """Files of rows to write into a table: Parquet, CSV, JSON lines.
 
-In CSV a field that is not there at all is null and ``""`` is the empty string. Values are spelled as in
-`pktable.cli.values`; a column named by ``--row-kind`` holds +I, -U, +U, -D or 0..3.
+In CSV an empty field is NULL and ``""`` is the empty string. Values are spelled as in `pktable.cli.values`; a column
+named by ``--row-kind`` holds +I, -U, +U, -D or 0..3. An error names the line where the row begins; the first is 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +30,10 @@ ROW_TOO_LONG: Final = "straddling object"  # how Arrow calls a row that ends in 
 
 
 def read_rows(path: Path, fields: Sequence[Field], row_kind: str | None) -> pa.Table:
-    """Return the rows of a file, text converted to the types of ``fields``. Raises InvalidRequestError."""
+    """Return the rows of a file, text converted to the types of ``fields``.
+
+    ``row_kind``: name of one more column, of row kinds. Raises InvalidRequestError, OSError.
+    """
     readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -37,20 +43,35 @@ def read_rows(path: Path, fields: Sequence[Field], row_kind: str | None) -> pa.T
     known = {field.name: field for field in fields}
     if row_kind is not None:
         known[row_kind] = Field(ROW_KIND_ID, row_kind, DataType("STRING"))
-    try:
-        return reader(path, known)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise InvalidRequestError(f"{path}: {error}") from None
+    return reader(path, known)
 
 
 def _parquet(path: Path, known: Mapping[str, Field]) -> pa.Table:
-    return pq.read_table(path)
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the file, not what is in it
+            raise
+        raise InvalidRequestError(f"{path}: expected a Parquet file, found other or damaged bytes") from None
+
+
+# CSV
 
 
 def _csv(path: Path, known: Mapping[str, Field]) -> pa.Table:
-    table = _csv_texts(path)
-    columns = {name: table.column(name).to_pylist() for name in _expected(path, table.column_names, known)}
-    return pa.table({name: _column(values, known[name], from_text) for name, values in columns.items()})
+    try:
+        table = _csv_texts(path)
+        names = _expected(path, table.column_names, known)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise _csv_error(path, error) from None
+
+    def place(row: int) -> str:
+        line, _ = next(islice(_csv_records(path), row + 1, None), (0, 0))  # after the header
+        return f"{path}: line {line}" if line else f"{path}: row {row + 1}"
+
+    return pa.table(
+        {name: _column(table.column(name).to_pylist(), known[name], from_text, place) for name in names}
+    )
 
 
 def _csv_texts(path: Path, block_bytes: int = BLOCK_BYTES) -> pa.Table:
@@ -76,38 +97,100 @@ def _csv_texts(path: Path, block_bytes: int = BLOCK_BYTES) -> pa.Table:
     return _csv_texts(path, longer)
 
 
+def _csv_error(path: Path, error: Exception) -> InvalidRequestError:
+    """Return the error of a CSV file that Arrow has refused, with the line that it does not name."""
+    _expect_utf8(path)
+    records = _csv_records(path)
+    _, columns = next(records, (0, 0))
+    if not columns:
+        return InvalidRequestError(f"{path}: expected a line of column names, found an empty file")
+    for line, fields in records:
+        if fields != columns:
+            return InvalidRequestError(f"{path}: line {line}: expected {columns} columns, found {fields}")
+    return InvalidRequestError(f"{path}: not readable as CSV: {error}")
+
+
+def _csv_records(path: Path) -> Iterator[tuple[int, int]]:
+    """Yield the first line and the number of fields of each record, that of the header first.
+
+    It is slower than Arrow, and only for messages.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
+    columns = 0
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        line = 1
+        with suppress(csv.Error):  # what this parser refuses has no line
+            for record in reader:
+                columns = columns or len(record)
+                if record or columns == 1:  # an empty line is a record only where there is one column
+                    yield line, max(len(record), 1)
+                line = reader.line_num + 1
+
+
+def _expect_utf8(path: Path) -> None:
+    """Raise InvalidRequestError with the first line of a file that is not UTF-8."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                raise InvalidRequestError(f"{path}: line {number}: expected UTF-8 text") from None
+
+
+# JSON lines
+
+
 def _jsonl(path: Path, known: Mapping[str, Field]) -> pa.Table:
     rows: list[dict[str, Any]] = []
-    with path.open(encoding="utf-8-sig") as file:  # with a byte order mark, as in CSV, or without
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = load(line)
-            except ValueError as error:
-                raise InvalidRequestError(f"{path}, line {number}: expected a JSON object: {error}") from None
-            if not isinstance(row, dict):
-                raise InvalidRequestError(
-                    f"{path}, line {number}: expected a JSON object, found {line.strip()[:40]!r}"
-                )
-            rows.append(row)
+    lines: list[int] = []
+    try:
+        with path.open(encoding="utf-8-sig") as file:  # a BOM is allowed, as in CSV
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    rows.append(_json_object(line, f"{path}: line {number}"))
+                    lines.append(number)
+    except UnicodeDecodeError:
+        _expect_utf8(path)
+        raise
     names = _expected(path, list(dict.fromkeys(name for row in rows for name in row)) or list(known), known)
+
+    def place(row: int) -> str:
+        return f"{path}: line {lines[row]}"
+
     return pa.table(
-        {name: _column([row.get(name) for row in rows], known[name], from_json) for name in names}
+        {name: _column([row.get(name) for row in rows], known[name], from_json, place) for name in names}
     )
 
 
-def _column(values: list[Any], field: Field, convert: Callable[[Any, DataType], Any]) -> pa.Array:
-    return as_column(list(map(_symbol, values)) if field.id == ROW_KIND_ID else values, field, convert)
+def _json_object(line: str, place: str) -> dict[str, Any]:
+    try:
+        row = load(line)
+    except ValueError as error:
+        raise InvalidRequestError(f"{place}: expected a JSON object: {error}") from None
+    if not isinstance(row, dict):
+        raise InvalidRequestError(f"{place}: expected a JSON object, found {line.strip()[:40]!r}")
+    return row
+
+
+# Columns
+
+
+def _column(
+    values: list[Any], field: Field, convert: Callable[[Any, DataType], Any], place: Callable[[int], str]
+) -> pa.Array:
+    found = list(map(_symbol, values)) if field.id == ROW_KIND_ID else values
+    return as_column(found, field, convert, place)
 
 
 def _symbol(value: Any) -> Any:
-    """Return a row kind as its symbol; what is none as it is, for the table to refuse."""
+    """Return a row kind as its symbol; another value as it is, for the table to refuse."""
     text = str(value) if type(value) is int else value
     return SYMBOL_OF_NUMBER.get(text, text) if isinstance(text, str) else text
 
 
 def _expected(path: Path, names: Sequence[str], known: Mapping[str, Field]) -> Sequence[str]:
+    """Return ``names``. Raises InvalidRequestError unless each is a known column and none stands twice."""
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InvalidRequestError(f"{path}: expected columns {', '.join(known)}, found {unknown[0]}")

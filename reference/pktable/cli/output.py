@@ -1,28 +1,24 @@
-"""Rows on standard output: a table for people, JSON lines and CSV for programs."""
+"""The results of commands on standard output: a table for people, JSON lines and CSV for programs."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from pktable.cli.values import to_json, to_text
-from pktable.format.types import from_arrow, values_of
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.text import Text
 
 BATCH_ROWS: Final = 4096
 MOST_ROWS: Final = 1000  # of a table for people
 
 
 class Format(str, Enum):
-    """How rows are printed."""
+    """How a result is printed."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -33,10 +29,35 @@ class ReaderGoneError(Exception):
     """Nobody reads standard output any more. Not a BrokenPipeError, of which typer makes exit code 1."""
 
 
+def print_outcome(sentence: str, fields: Mapping[str, Any], output: Format) -> None:
+    """Print what a command did: the sentence for people, one object of ``fields`` for programs.
+
+    ``fields``: text, numbers, booleans, None and lists of numbers; a command's names never change.
+    Raises ReaderGoneError.
+    """
+    _print(lambda: print("\n".join(_outcome(sentence, fields, output))))
+
+
+def _outcome(sentence: str, fields: Mapping[str, Any], output: Format) -> list[str]:
+    if output is Format.TABLE:
+        return [sentence]
+    if output is Format.JSONL:
+        return [json.dumps(fields, ensure_ascii=False)]
+    from pktable.cli.values import to_text
+
+    return [",".join(map(to_text, values)) for values in (fields.keys(), fields.values())]
+
+
 def print_rows(rows: pa.Table, output: Format) -> None:
     """Print ``rows``. Raises ReaderGoneError."""
+    _print(lambda: PRINTERS[output](rows))
+
+
+def _print(printer: Callable[[], None]) -> None:
+    if sys.stdout is None:  # as it is where the process was given none
+        return
     try:
-        PRINTERS[output](rows)
+        printer()
         sys.stdout.flush()
     except BrokenPipeError:
         raise ReaderGoneError from None
@@ -44,6 +65,9 @@ def print_rows(rows: pa.Table, output: Format) -> None:
 
 def json_rows(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Yield each row as values that `json` writes."""
+    from pktable.cli.values import to_json
+    from pktable.format.types import from_arrow, values_of
+
     kinds = [from_arrow(field.type) for field in rows.schema]
     for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
         columns = [
@@ -60,15 +84,22 @@ def _print_jsonl(rows: pa.Table) -> None:
 
 
 def _print_csv(rows: pa.Table) -> None:
+    from pktable.cli.values import to_text
+
     for values in chain([rows.column_names], json_rows(rows)):
         sys.stdout.write(",".join(map(to_text, values)) + "\n")
 
 
 def _print_table(rows: pa.Table) -> None:
+    import pyarrow.types as pt
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console(width=None if sys.stdout.isatty() else 10_000)
     table = Table()
     for field in rows.schema:
-        numeric = any(test(field.type) for test in NUMERIC)
+        numeric = pt.is_integer(field.type) or pt.is_decimal(field.type) or pt.is_floating(field.type)
         table.add_column(Text(field.name), justify="right" if numeric else "left", overflow="fold")
     for values in json_rows(rows.slice(0, MOST_ROWS)):
         table.add_row(*map(_cell, values))
@@ -78,10 +109,11 @@ def _print_table(rows: pa.Table) -> None:
 
 
 def _cell(value: Any) -> Text:
+    from rich.text import Text
+
     if value is None:
         return Text("NULL", "dim")
     return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 PRINTERS: Final = {Format.TABLE: _print_table, Format.JSONL: _print_jsonl, Format.CSV: _print_csv}
-NUMERIC: Final = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_floating)

@@ -1,6 +1,6 @@
-"""Progress of long work: bars on a terminal, a line now and then elsewhere.
+"""Progress of long work and notes, on standard error: bars on a terminal, a line now and then elsewhere.
 
-It stands on standard error. That nobody reads it there any more does not end the work.
+Nobody need read standard error: if it is closed, the work goes on. ``--quiet`` silences all but errors.
 """
 
 from __future__ import annotations
@@ -9,44 +9,53 @@ import sys
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
-SECONDS_BETWEEN_LINES: Final = 5.0
+SECONDS_BETWEEN_LINES: Final = 30.0
+
+_quiet = False
+
+
+def be_quiet(quiet: bool = True) -> None:
+    """Show no progress and no notes in this process from now on, or show them again."""
+    global _quiet
+    _quiet = quiet
 
 
 def tell(message: str) -> None:
     """Print a line on standard error, if anybody reads it."""
     with suppress(BrokenPipeError):
-        print(message, file=sys.stderr, flush=True)
+        if sys.stderr is not None:  # as it is where the process was given none
+            print(message, file=sys.stderr, flush=True)
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
+def note(message: str) -> None:
+    """Print a line on standard error unless ``--quiet`` was given."""
+    if not _quiet:
+        tell(f"pktable: {message}")
 
 
 class Reporter:
-    """Shows what is being done, on standard error; to be used in a ``with``."""
+    """Shows how far work has come, on standard error; to be used in a ``with``.
+
+    On a terminal it shows a bar per kind of work. Elsewhere it prints a line every 30 seconds and one at the end.
+    """
 
     def __init__(self) -> None:
-        self._console = _Console(stderr=True)
+        self._console: Console | None = None
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
-        self._finished: set[str] = set()
-        self._told = 0.0
+        self._unprinted = ""
+        self._due = time.monotonic() + SECONDS_BETWEEN_LINES
 
     def __enter__(self) -> Reporter:
-        if self._console.is_terminal:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-            )
-            self._bars = Progress(*columns, console=self._console)
+        if not _quiet and sys.stderr is not None and sys.stderr.isatty():
+            self._console = _console()
+            self._bars = _bars(self._console)
             self._bars.start()
         return self
 
@@ -55,22 +64,50 @@ class Reporter:
     ) -> None:
         if self._bars is not None:
             self._bars.stop()
+        self._print()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Say that ``done`` of ``total`` is done of ``what``."""
+        """Report that ``done`` of ``total`` units of ``what`` are done."""
         if self._bars is not None:
             if what not in self._tasks:
                 self._tasks[what] = self._bars.add_task(what, total=total)
             self._bars.update(self._tasks[what], completed=done, total=total)
-        elif what not in self._finished and (done >= total or self._line_is_due()):
-            self._told = time.monotonic()
-            if done >= total:
-                self._finished.add(what)
-            tell(f"{what}: {done} of {total}")
+        elif not _quiet:
+            self._unprinted = f"{what}: {done} of {total}"
+            if time.monotonic() >= self._due:
+                self._print()
 
-    def _line_is_due(self) -> bool:
-        return time.monotonic() - self._told > SECONDS_BETWEEN_LINES
+    def _print(self) -> None:
+        if self._unprinted:
+            tell(self._unprinted)
+            self._unprinted = ""
+            self._due = time.monotonic() + SECONDS_BETWEEN_LINES
 
     def say(self, message: str) -> None:
         """Print a line among the progress."""
-        self._console.print(message, highlight=False, markup=False, soft_wrap=True)
+        if self._console is not None:
+            self._console.print(message, highlight=False, markup=False, soft_wrap=True)
+        elif not _quiet:
+            tell(message)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    class TolerantConsole(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+
+    return TolerantConsole(stderr=True)
+
+
+def _bars(console: Console) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )

@@ -2,10 +2,10 @@
 
 FLOAT and DOUBLE are JSON numbers, but NaN and the infinities are strings; DECIMAL is a string with all its
 digits; DATE and the timestamps are ISO strings, instants with a Z; bytes are base64; a MAP is a list of
-pairs. As text a nested value is its JSON. What is written is read back as the same value.
+pairs. As text a nested value is its JSON. Every value that is written this way is read back as the same value.
 
-Read back are two forms more, which say the same: a MAP as an object, its names spelling the keys as text does,
-and a ROW without the fields that are null. Any other shape is refused, never taken apart.
+Two more forms are read: a MAP as an object, whose names are the keys as text, and a ROW without the fields that
+are null. Any other shape is refused.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pktable.format.types import (
     timestamp_unit,
     to_arrow,
 )
-from pktable.where.tree import INTEGER_BITS
-from pktable.where.values import date_text, general, parsed, time_text
+from pktable.predicate.literals import date_text, general, parsed, time_text
+from pktable.predicate.tree import INTEGER_BITS
 
 INFINITIES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 LONGEST_SHOWN: Final = 200  # characters of a value in an error
@@ -106,7 +106,7 @@ def from_json(value: Any, t: DataType) -> Any:
 
 
 def _nested_from_json(value: Any, t: DataType) -> Any:
-    """Return the parts of ``value``. What has another shape is refused: taken apart it would be another value."""
+    """Return the parts of ``value``. Another shape is refused: read part by part it would be another value."""
     kinds = [child.type for child in t.children]
     if t.root == "ARRAY" and isinstance(value, list):
         return [from_json(one, kinds[0]) for one in value]
@@ -149,21 +149,36 @@ def _refuse(why: str = "") -> Any:
     raise ValueError(why)
 
 
-def as_column(values: list[Any], field: Field, convert: Callable[[Any, DataType], Any]) -> pa.Array:
-    """Return a column of what ``convert`` makes of ``values``. Raises InvalidRequestError naming the row."""
+def as_column(
+    values: list[Any], field: Field, convert: Callable[[Any, DataType], Any], place: Callable[[int], str]
+) -> pa.Array:
+    """Return ``values``, each converted by ``convert``, as a column.
+
+    ``place``: where value i was read, for messages. Raises InvalidRequestError that names the place and the column.
+    """
+    arrow = to_arrow(field.type)
     converted = []
-    for row, value in enumerate(values, 1):
+    for i, value in enumerate(values):
         try:
             converted.append(None if value is None else convert(value, field.type))
         except (ValueError, ArithmeticError):  # an exponent may be too long for a Decimal
-            text = value if isinstance(value, str) else json.dumps(value, default=str)
-            raise InvalidRequestError(
-                f"row {row}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
-            ) from None
+            raise _misfit(value, field, place(i)) from None
     try:
-        return pa.array(converted, to_arrow(field.type))
-    except pa.ArrowException as error:
-        raise InvalidRequestError(f"column {field.name}: expected {field.type}: {error}") from None
+        return pa.array(converted, arrow)
+    except pa.ArrowException:
+        for i, value in enumerate(converted):
+            try:
+                pa.array([value], arrow)
+            except pa.ArrowException:
+                raise _misfit(values[i], field, place(i)) from None
+        raise
+
+
+def _misfit(value: Any, field: Field, place: str) -> InvalidRequestError:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return InvalidRequestError(
+        f"{place}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
+    )
 
 
 def _shortened(text: str) -> str:

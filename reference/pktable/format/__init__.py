@@ -1,1 +1,1 @@
-"""Bytes and values: every file of a table but its Parquet data, decoded and encoded. No I/O."""
+"""A table's metadata: bytes to values and back, without any I/O. Data files have a package of their own."""

@@ -7,7 +7,7 @@ What we write has one block, and a sync marker that is the digest of everything 
 wants sixteen bytes that do not occur in the data, no more; a metadata entry tells our reader to check
 them. A file of others has no such digest: there only the size of the file shows a missing block.
 
-Clauses: META-3, META-13, META-14, RD-11.
+Clauses: META-3, META-13, META-22, META-23, META-34, META-36, META-38, RD-11.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def encode_record(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
 
 
 def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
-    """Return a container of ``records``, each from `encode_record`. Clauses: META-3, META-13."""
+    """Return a container of ``records``, each from `encode_record`. Clauses: META-3, META-36."""
     encoded = list(records)
     count = len(encoded)
     framed = b""
@@ -91,7 +91,10 @@ def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
 
 
 def decode_container(data: bytes, at: str) -> list[dict[str, Any]]:
-    """Return the records of a container, in order. Raises CorruptFileError. Clauses: META-3, META-13, RD-11."""
+    """Return the records of a container, in order. Raises CorruptFileError.
+
+    Clauses: META-22, META-34, META-38, RD-11.
+    """
     if SYNC_IS_DIGEST in data and _digest(data.replace(data[-SYNC_BYTES:], b"")) != data[-SYNC_BYTES:]:
         raise CorruptFileError("checksum", at=at, expected=data[-SYNC_BYTES:].hex(), found="another")
     container = Container(io.BytesIO(data), len(data), at)

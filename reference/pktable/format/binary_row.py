@@ -6,7 +6,7 @@ bytes in the variable part; strings and binaries of up to 7 bytes lie in the slo
 a null DECIMAL of more than 18 digits, or a null timestamp of more than 3, still takes up its room in the
 variable part, and its slot keeps the offset.
 
-Clauses: META-4, META-5.
+Clauses: META-4, META-5, META-24.
 """
 
 from __future__ import annotations

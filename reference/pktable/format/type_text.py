@@ -4,7 +4,7 @@
 depth that is sane. Keywords may be in any case; a name that is a keyword or holds special characters
 stands in backquotes.
 
-Clauses: META-1.
+Clauses: META-19.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ has one child, a MAP two, a ROW its fields. Values of the atomic types are plain
 the timestamps are nanoseconds since the epoch, whatever unit the column has, so that all of them compare
 with ``<``.
 
-Clauses: META-1.
+Clauses: META-19.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ STRINGS: Final = frozenset({"CHAR", "VARCHAR", "STRING"})
 BINARIES: Final = frozenset({"BINARY", "VARBINARY", "BYTES"})
 TIMESTAMPS: Final = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 FLOATS: Final = frozenset({"FLOAT", "DOUBLE"})
+INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+NUMBERS: Final = frozenset({*INTEGER_BITS, *FLOATS, "DECIMAL"})
 
 _PLAIN_ARROW: Final[dict[str, Any]] = {
     "BOOLEAN": pa.bool_(),
@@ -78,7 +80,7 @@ class DataType:
     def to_json(self) -> object:
         """Return the type as a schema file holds it: text, or an object for ARRAY, MAP and ROW.
 
-        Clauses: META-1.
+        Clauses: META-19.
         """
         if self.root not in NESTED:
             return str(self)
@@ -121,7 +123,7 @@ def is_atomic(t: DataType) -> bool:
 def parse_type(json_or_sql: object) -> DataType:
     """Return the type that a schema file or SQL text spells. Raises InvalidRequestError.
 
-    Clauses: META-1.
+    Clauses: META-19.
     """
     if isinstance(json_or_sql, str):
         return _from_parsed(type_text.parse_type(json_or_sql), iter(range(1 << 31)))
@@ -198,7 +200,7 @@ def _require_unique_names(fields: Sequence[Field]) -> None:
     seen: set[str] = set()
     for field in fields:
         if field.name in seen:
-            raise InvalidRequestError(f"column {field.name!r}: expected once, found twice")
+            raise InvalidRequestError(f"column {field.name!r} is defined twice")
         seen.add(field.name)
 
 

@@ -1,11 +1,10 @@
-"""How to compact a pick: which files are rewritten together, which only change their level.
+"""Plan the compaction of a pick: which files are rewritten together, and which only change their level.
 
-Files whose key ranges overlap form a section. A section of one large file needs no merge: the file is
-upgraded, a change of metadata. Small files are rewritten with their neighbours, so that their number
-stays bounded. With deletion vectors an upgraded level-0 file still needs the lookup that marks what its
-keys replace.
+Files whose key ranges overlap form a section. A section of one large file needs no merge: the file is upgraded, which
+changes metadata only. Small files are rewritten with their neighbours, so that their number stays bounded. With
+deletion vectors an upgraded level-0 file still needs the lookup that deletes the rows its keys replace.
 
-Clauses: CMP-9, CMP-10, CMP-11, CMP-13.
+Clauses: CMP-9 to CMP-11, CMP-13, CMP-23 to CMP-25.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 from pktable_spec.options import TableOptions
 
-from pktable.format.manifest import DataFileMeta
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.runs import KeyOrder
 from pktable.lsm.universal import Pick
 
@@ -24,7 +23,7 @@ SMALL_SHARE = 0.7  # of target-file-size; a smaller file is merged with its neig
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What one compaction does with its picked files; every picked file is in exactly one place.
+    """The way one compaction treats its picked files; every picked file is in exactly one place.
 
     ``rewrites``: groups of files, each merged into one run of the output level. ``upgrades``: files that
     only change their level. ``unchanged``: files already where they belong. ``drop_deletes``: retractions
@@ -42,13 +41,13 @@ def plan(
 ) -> CompactionPlan:
     """Return the plan for ``chosen``; ``files`` are all live files of the bucket.
 
-    Clauses: CMP-9, CMP-13.
+    Clauses: CMP-9, CMP-13, CMP-23, CMP-24.
     """
     highest = max(file.level for file in files)
     drop_deletes = chosen.output_level > 0 and (
         options.deletion_vectors_enabled or chosen.output_level >= highest
     )
-    if chosen.each_alone:
+    if chosen.per_file:
         return CompactionPlan(chosen.output_level, tuple((file,) for file in chosen.files), (), drop_deletes)
     rewrites: list[tuple[DataFileMeta, ...]] = []
     upgrades: list[DataFileMeta] = []
@@ -88,8 +87,8 @@ def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataF
 
 
 def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions) -> bool:
-    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11."""
-    if file.file_name in chosen.purged:
+    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11, CMP-25."""
+    if file.file_name in chosen.must_rewrite:
         return True
     if file.delete_row_count == 0:
         return False

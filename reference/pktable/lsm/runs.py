@@ -1,9 +1,9 @@
 """The sorted runs of a bucket, newest first.
 
 A file's keys are compared as tuples of internal values, decoded once per distinct byte string.
-Floats are mapped to integers in total order first, so that tuples compare as MRG-5 says.
+Floats are mapped to integers in total order first, so that tuples compare as MRG-7 says.
 
-Clauses: LSM-2, LSM-4, MRG-5.
+Clauses: LSM-2, LSM-4, LSM-8, MRG-7.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.binary_row import decode_row
-from pktable.format.manifest import DataFileMeta
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType
 
 Key = tuple[object, ...]
@@ -73,7 +73,7 @@ class Run:
 def sorted_runs(files: Sequence[DataFileMeta], order: KeyOrder) -> tuple[Run, ...]:
     """Return the runs of a bucket's live ``files``, newest first.
 
-    Clauses: LSM-2, LSM-4.
+    Clauses: LSM-2, LSM-4, LSM-8.
     """
     fresh = sorted((file for file in files if file.level == 0), key=_age)
     levels = sorted({file.level for file in files if file.level > 0})

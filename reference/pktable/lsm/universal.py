@@ -5,7 +5,7 @@ would let an older record overtake a newer one. The conditions are tried in orde
 size ratio, file number; then, with deletion vectors, level 0 is forced up, because its rows stay
 invisible until a compaction has found what they replace.
 
-Clauses: CMP-1 to CMP-8.
+Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pktable_spec.options import TableOptions
 
-from pktable.format.manifest import DataFileMeta
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.runs import Run
 
 
@@ -23,20 +23,20 @@ from pktable.lsm.runs import Run
 class Pick:
     """Files to compact and the level their records go to.
 
-    ``each_alone``: rewrite file by file, to apply vectors, instead of merging (CMP-7). ``purged``: names of
-    files that must be rewritten, because no vector may be left (CMP-11).
+    ``per_file``: rewrite file by file, to apply vectors, instead of merging (CMP-22). ``must_rewrite``: names of
+    files that must be rewritten, because no vector may be left (CMP-25).
     """
 
     output_level: int
     files: tuple[DataFileMeta, ...]
-    each_alone: bool = False
-    purged: frozenset[str] = frozenset()
+    per_file: bool = False
+    must_rewrite: frozenset[str] = frozenset()
 
 
 def pick(runs: Sequence[Run], options: TableOptions) -> Pick | None:
     """Return what the strategy compacts now, or None.
 
-    Clauses: CMP-1, CMP-3, CMP-8.
+    Clauses: CMP-1, CMP-3, CMP-8, CMP-18.
     """
     count = _universal(runs, options)
     if count is None and options.deletion_vectors_enabled:
@@ -52,19 +52,19 @@ def pick(runs: Sequence[Run], options: TableOptions) -> Pick | None:
 def pick_full(runs: Sequence[Run], options: TableOptions, with_vector: Collection[str]) -> Pick | None:
     """Return the full compaction, or None if there is nothing to do. ``with_vector``: names of files that have one.
 
-    Clauses: CMP-7.
+    Clauses: CMP-7, CMP-22.
     """
     if not runs:
         return None
     if len(runs) == 1 and runs[0].level == options.max_level:
         files = tuple(file for file in runs[0].files if file.file_name in with_vector)
-        return Pick(options.max_level, files, each_alone=True) if files else None
+        return Pick(options.max_level, files, per_file=True) if files else None
     files = tuple(file for run in runs for file in run.files)
-    return Pick(options.max_level, files, purged=frozenset(with_vector))
+    return Pick(options.max_level, files, must_rewrite=frozenset(with_vector))
 
 
 def _universal(runs: Sequence[Run], options: TableOptions) -> int | None:
-    """Return how many of the newest runs universal compaction takes. Clauses: CMP-4, CMP-5, CMP-6."""
+    """Return how many of the newest runs universal compaction takes. Clauses: CMP-4, CMP-6, CMP-27."""
     if len(runs) < options.compaction_trigger:
         return None
     younger = sum(run.size_bytes for run in runs[:-1])
@@ -79,7 +79,7 @@ def _universal(runs: Sequence[Run], options: TableOptions) -> int | None:
 
 
 def _level_zero(runs: Sequence[Run], options: TableOptions) -> int | None:
-    """Return how many runs a forced compaction of level 0 takes. Clauses: CMP-3."""
+    """Return how many runs a forced compaction of level 0 takes. Clauses: CMP-20."""
     fresh = sum(run.level == 0 for run in runs)
     return _extend(runs, fresh, options, forced=True) if fresh else None
 
@@ -88,7 +88,7 @@ def _extend(runs: Sequence[Run], count: int, options: TableOptions, *, forced: b
     """Return ``count`` enlarged by every next run that is not large compared to those before it.
 
     Once compaction happens anyway, a run of level 1 joins whatever its size: the output level would
-    otherwise be 0. Clauses: CMP-3, CMP-5.
+    otherwise be 0. Clauses: CMP-5, CMP-21.
     """
     size = sum(run.size_bytes for run in runs[:count])
     for following in runs[count:]:
@@ -102,7 +102,7 @@ def _extend(runs: Sequence[Run], count: int, options: TableOptions, *, forced: b
 
 
 def _to_level(runs: Sequence[Run], count: int, max_level: int) -> Pick:
-    """Return the pick of the newest ``count`` runs with its output level. Clauses: CMP-2."""
+    """Return the pick of the newest ``count`` runs with its output level. Clauses: CMP-2, CMP-19."""
     output_level = max_level if count == len(runs) else max(0, runs[count].level - 1)
     if output_level == 0:
         while count < len(runs):

@@ -1,7 +1,7 @@
 """The deletion vectors of one bucket while a compaction changes them.
 
-Marks of this compaction count at once: a position already marked is no hit (DV-9). A vector leaves with
-the file that is rewritten and stays with the file that is upgraded (DV-10).
+Positions deleted by this compaction count at once: a position that is deleted already is not deleted again (DV-9). The
+vector of a file that is rewritten is dropped; the vector of a file that is upgraded stays (DV-10).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pktable.format.deletion_vector import DeletionVector, VectorBuilder
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 
 
 class VectorMaintainer:
-    """Collects marks and removals over the vectors of a snapshot, keyed by data file name."""
+    """Collects deleted positions and dropped vectors on top of a snapshot's vectors, by data file name."""
 
     def __init__(self, vectors: Mapping[str, DeletionVector], *, bits: int) -> None:
         self._vectors = dict(vectors)
@@ -23,19 +23,19 @@ class VectorMaintainer:
         self._bits = bits
         self.modified = False
 
-    def mark(self, file: str, positions: npt.NDArray[np.int64]) -> int:
-        """Mark ``positions`` (ascending, unique) of ``file``; return how many were not marked before.
+    def delete(self, file: str, positions: npt.NDArray[np.int64]) -> int:
+        """Delete ``positions`` (ascending, unique) of ``file``; return how many were not deleted before.
 
-        A vector keeps its kind: 32- and 64-bit vectors may lie side by side (DVF-4). Clauses: DV-1, DV-9, DV-11.
+        A vector keeps its kind: 32- and 64-bit vectors may lie side by side (DVF-12). Clauses: DV-1, DV-9, DV-11.
         """
         if not len(positions):
             return 0
         if file not in self._growing:
             before = self._vectors.get(file, DeletionVector({}, self._bits))
             self._growing[file] = VectorBuilder(before)
-        marked = self._growing[file].mark(positions)
-        self.modified = self.modified or marked > 0
-        return marked
+        deleted = self._growing[file].mark(positions)
+        self.modified = self.modified or deleted > 0
+        return deleted
 
     def forget(self, file: str) -> None:
         """Drop the vector of a file that was rewritten. Clauses: DV-10."""

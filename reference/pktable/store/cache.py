@@ -23,7 +23,7 @@ class Cache:
         self._lock = Lock()
 
     def get(self, name: Hashable, load: Callable[[], Value]) -> Value:
-        """Return the value under ``name``, loaded if it is not there. What ``load`` raises is not remembered."""
+        """Return the value under ``name``, loaded if it is not there. An exception of ``load`` is not cached."""
         with self._lock:
             if name in self._values:
                 self._values.move_to_end(name)

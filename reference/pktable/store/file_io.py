@@ -5,7 +5,7 @@ file system gives it by linking a finished temporary file to the final name; HDF
 not overwrite. Object stores that pyarrow reaches offer no such operation to it, so tables there can be
 read but not committed to: `put_if_absent` refuses instead of losing snapshots.
 
-Clauses: CMT-1.
+Clauses: CMT-19.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 from pktable_spec.errors import InvalidRequestError
 
 
@@ -109,8 +108,10 @@ class ArrowFileIO:
     """A file system of pyarrow, found by URI."""
 
     def __init__(self, uri: str) -> None:
+        from pyarrow.fs import FileSystem  # late, as a local table does without all these file systems
+
         self._uri = uri
-        self._fs, _ = pafs.FileSystem.from_uri(uri)
+        self._fs, _ = FileSystem.from_uri(uri)
 
     def read(self, path: str) -> bytes:
         with self._fs.open_input_stream(path) as file:
@@ -148,11 +149,15 @@ class ArrowFileIO:
         return True
 
     def list_names(self, directory: str) -> list[str]:
-        selector = pafs.FileSelector(directory, allow_not_found=True)
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(directory, allow_not_found=True)
         return [info.base_name for info in self._fs.get_file_info(selector)]
 
     def exists(self, path: str) -> bool:
-        return bool(self._fs.get_file_info(path).type != pafs.FileType.NotFound)
+        from pyarrow.fs import FileType
+
+        return bool(self._fs.get_file_info(path).type != FileType.NotFound)
 
     def delete(self, path: str) -> None:
         if self.exists(path):
@@ -174,8 +179,10 @@ def open_store(location: str | os.PathLike[str]) -> tuple[FileIO, str]:
     text = os.fspath(location)
     if "://" not in text and not text.startswith("file:"):
         return LocalFileIO(), str(Path(text).absolute())
+    from pyarrow.fs import FileSystem
+
     try:
-        _, path = pafs.FileSystem.from_uri(text)
+        _, path = FileSystem.from_uri(text)
         if text.startswith("file:"):
             return LocalFileIO(), path
         return ArrowFileIO(text), path

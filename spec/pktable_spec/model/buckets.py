@@ -61,6 +61,6 @@ def bucket_number(key: Sequence[int | str], bucket_count: int) -> int:
 
 
 def bucket_of(shape: Shape, row: Row, bucket_count: int) -> BucketId:
-    """Return the partition and bucket a row lives in. Clauses: TBL-3, TBL-5, TBL-10."""
+    """Return the partition and bucket a row lives in. Clauses: TBL-3, TBL-5, TBL-10, TBL-15."""
     key = [value for value in shape.pick(row, shape.trimmed_key) if value is not None]
     return shape.pick(row, shape.partition_keys), bucket_number(key, bucket_count)

@@ -76,7 +76,10 @@ def steps(mechanism: Mechanism, state: State, scope: Scope) -> Iterator[Step]:
 
 
 def plans(mechanism: Mechanism, state: State, compactor: str) -> Iterator[Step]:
-    """Yield every compaction that ``compactor`` may plan, each once. Clauses: CMP-1, CMP-2, CMP-7, CMP-9."""
+    """Yield every compaction that ``compactor`` may plan, each once.
+
+    Clauses: CMP-1, CMP-2, CMP-7, CMP-9, CMP-18, CMP-19.
+    """
     runs = mechanism.runs(state)
     full = picks.full_pick(runs, mechanism.options)
     allowed = [*picks.allowed_picks(runs, mechanism.options), *([full] if full else [])]
@@ -102,7 +105,7 @@ def writes_with_plan(
 
 
 def _choices(pick: Pick) -> Iterator[frozenset[PickFile]]:
-    """Yield every choice of large files among those alone in their section. Clauses: CMP-9."""
+    """Yield every choice of large files among those alone in their section. Clauses: CMP-23."""
     alone = [section[0] for section in picks.sections(pick.files) if len(section) == 1]
     for count in range(len(alone) + 1):
         for chosen in combinations(alone, count):

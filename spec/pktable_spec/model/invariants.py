@@ -73,7 +73,7 @@ def fresh_read_is_the_fold(mechanism: Mechanism, state: State) -> bool:
 
 
 def plain_read_is_the_absorbed_fold(mechanism: Mechanism, state: State) -> bool:
-    """A plain read equals the fold of the writes older than every live level-0 file. Clauses: RD-1, RD-2."""
+    """A plain read equals the fold of the writes older than every live level-0 file. Clauses: RD-1, RD-2, RD-15."""
     if not mechanism.options.deletion_vectors:
         return True
     level_zero = [file for file, level in state.live if level == 0]
@@ -101,7 +101,7 @@ def files_never_change(mechanism: Mechanism, before: State, after: State) -> boo
 
 
 def visible_changes_are_commits(mechanism: Mechanism, before: State, after: State) -> bool:
-    """What a reader sees changes with the snapshot, by one, or not at all. Clauses: CMT-1, CMT-12, DV-14."""
+    """What a reader sees changes with the snapshot, by one, or not at all. Clauses: CMT-20, CMT-25, DV-14."""
     if after.snapshot == before.snapshot:
         return after[:4] == before[:4]
     return after.snapshot == before.snapshot + 1

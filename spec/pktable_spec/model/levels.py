@@ -59,7 +59,7 @@ class DataFile(NamedTuple):
 def merge(runs: Sequence[Iterable[Record]]) -> list[Record]:
     """Return the winning record of every key, keys ascending; ``runs`` are given newest first.
 
-    Clauses: MRG-1, MRG-2, MRG-4, MRG-5.
+    Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6.
     """
     winners: dict[Key, Record] = {}
     for run in runs:
@@ -86,7 +86,7 @@ def flush(changes: Sequence[KeyedChange], first_sequence: int) -> tuple[Record, 
 def sorted_runs(files: Sequence[DataFile], live: Iterable[LiveFile]) -> list[tuple[LiveFile, ...]]:
     """Return the runs of a bucket, newest first, the files of each in key order.
 
-    Clauses: LSM-2, LSM-4.
+    Clauses: LSM-2, LSM-4, LSM-8.
     """
     level_zero = [entry for entry in live if entry[1] == 0]
     if len(level_zero) > 1:

@@ -48,7 +48,7 @@ class Meaning:
 
         ``first_unabsorbed`` gives, for each bucket that has live level-0 files, the snapshot of the
         oldest write one of them holds; that write and all later ones of the bucket are not absorbed.
-        Clauses: RD-1, RD-2.
+        Clauses: RD-2, RD-15.
         """
         absorbed = [
             change

@@ -106,7 +106,7 @@ class Mechanism:
     # ---------------------------------------------------------------- actions
 
     def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
-        """Commit changes as one new level-0 file. Clauses: CMT-2, CMP-17, LSM-2."""
+        """Commit changes as one new level-0 file. Clauses: CMT-2, CMP-17, LSM-8."""
         return self._append(state, changes, self.next_sequence(state))
 
     def begin_write(
@@ -123,7 +123,7 @@ class Mechanism:
         """Commit a staged write; what it planned is then a compaction as any, staged.
 
         Where another write came between it is numbered anew, and what it planned is dropped.
-        Clauses: CMT-10, CMT-18.
+        Clauses: CMT-24, CMT-33.
         """
         staged = state.work(job)
         assert isinstance(staged, StagedWrite)
@@ -134,11 +134,11 @@ class Mechanism:
         return _with_work(after, job, staged.plan.renamed(OWN_FILE, len(state.files)))
 
     def first_sequence(self, state: State, staged: StagedWrite) -> int:
-        """Return the number that a staged write begins with when it commits. Clauses: CMT-10, CMT-18."""
+        """Return the number that a staged write begins with when it commits. Clauses: CMT-10, CMT-18, CMT-24."""
         return max(staged.first_sequence, self.next_sequence(state))
 
     def plan_compaction(self, state: State, job: str, pick: Pick, is_large: IsLarge) -> State:
-        """Stage the compaction of a pick; without effect where it would change nothing. Clauses: CMT-2."""
+        """Stage the compaction of a pick; without effect where it would change nothing. Clauses: CMT-21."""
         plan = self.plan(state, pick, is_large)
         return _with_work(state, job, plan) if plan.inputs else state
 
@@ -150,7 +150,7 @@ class Mechanism:
         return idle if self.conflict(idle, plan) else self._apply(idle, plan)
 
     def crash(self, state: State, job: str) -> State:
-        """Drop staged work. Clauses: CMT-12."""
+        """Drop staged work. Clauses: CMT-25."""
         return _without_work(state, job)
 
     # ------------------------------------------------------------------ picks
@@ -176,7 +176,7 @@ class Mechanism:
     def plan(self, state: State, pick: Pick, is_large: IsLarge) -> Plan:
         """Return what compacting ``pick`` does, from this state alone.
 
-        Clauses: CMP-9, CMP-10, CMP-12, DV-6, DV-10, DV-14.
+        Clauses: CMP-9, CMP-10, CMP-12, CMP-23, CMP-24, DV-6, DV-10, DV-14, DV-17.
         """
         division = picks.divide(pick, self.options, is_large)
         groups = [_entries(group) for group in division.rewrites]
@@ -231,7 +231,7 @@ class Mechanism:
         )
 
     def kept_vectors(self, state: State, rewritten: frozenset[FileId]) -> frozenset[Mark]:
-        """Return the marks that outlive the compaction. Clauses: DV-10, DV-11."""
+        """Return the marks that outlive the compaction. Clauses: DV-10, DV-11, DV-17."""
         return frozenset(mark for mark in state.vectors if mark[0] not in rewritten)
 
     def rolled(self, records: list[Record]) -> Iterator[tuple[Record, ...]]:
@@ -277,7 +277,7 @@ class Mechanism:
         )
 
     def next_sequence(self, state: State) -> int:
-        """Return the first sequence number above those of every live file. Clauses: LSM-5, CMT-10."""
+        """Return the first sequence number above those of every live file. Clauses: LSM-10, CMT-10."""
         return max((state.files[file].max_sequence for file, _ in state.live), default=-1) + 1
 
     # ------------------------------------------------------------------ reads

@@ -10,7 +10,7 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What decides picks, levels and upgrades of one bucket. Sizes in bytes. Clauses: LSM-3, CMP-4, CMP-5."""
+    """What decides picks, levels and upgrades of one bucket. Sizes in bytes. Clauses: LSM-3, LSM-9, CMP-4, CMP-5."""
 
     deletion_vectors: bool = True
     trigger: int = 5
@@ -26,7 +26,7 @@ class ModelOptions:
 
     @property
     def large_file_size(self) -> float:
-        """The size from which a file alone in its section is upgraded. Clauses: CMP-9."""
+        """The size from which a file alone in its section is upgraded. Clauses: CMP-23."""
         return self.target_file_size * 0.7
 
     @staticmethod

@@ -4,7 +4,7 @@
 without bytes needs: `universal_pick` of any sizes is one of `allowed_picks`. `divide` then splits a
 pick into rewrites and upgrades. Runs are given newest first, the files of a run in key order.
 
-The subtle case is the output level: one less than that of the first run not taken, and never 0 (CMP-2).
+The subtle case is the output level: one less than that of the first run not taken, and never 0 (CMP-2, CMP-19).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Division(NamedTuple):
 def universal_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
     """Return what universal compaction picks, None where it picks nothing.
 
-    Clauses: CMP-1, CMP-2, CMP-3, CMP-4, CMP-5, CMP-6, CMP-8.
+    Clauses: CMP-1 to CMP-6, CMP-8, CMP-18 to CMP-21, CMP-27.
     """
     count = _run_count(runs, options)
     pick = None if count == 0 else take(runs, count, options)
@@ -84,7 +84,7 @@ def _extended(runs: Sequence[Run], count: int, options: ModelOptions, *, begun: 
     """Add runs to the newest ``count`` while they are not too large for what is picked.
 
     Once there is something to compact (``begun``), runs of level 0 and 1 are added whatever their size.
-    Clauses: CMP-5.
+    Clauses: CMP-5, CMP-21.
     """
     sizes = [sum(file.size for file in run) for run in runs]
     while count < len(runs):
@@ -96,7 +96,7 @@ def _extended(runs: Sequence[Run], count: int, options: ModelOptions, *, begun: 
 
 
 def take(runs: Sequence[Run], count: int, options: ModelOptions) -> Pick:
-    """Return the pick of the newest ``count`` runs, or more where it would end in level 0. Clauses: CMP-2."""
+    """Return the pick of the newest ``count`` runs, or more where it would end in level 0. Clauses: CMP-2, CMP-19."""
     if count < len(runs) and runs[count][0].level <= 1:
         while count < len(runs) and runs[count][0].level == 0:
             count += 1
@@ -112,7 +112,7 @@ def take(runs: Sequence[Run], count: int, options: ModelOptions) -> Pick:
 def allowed_picks(runs: Sequence[Run], options: ModelOptions) -> frozenset[Pick]:
     """Return every pick that universal compaction takes for some sizes of the files.
 
-    Clauses: CMP-1, CMP-2, CMP-3.
+    Clauses: CMP-1, CMP-2, CMP-3, CMP-18, CMP-19.
     """
     level_zero_count = sum(run[0].level == 0 for run in runs)
     if len(runs) >= options.trigger:
@@ -132,7 +132,7 @@ def allowed_picks(runs: Sequence[Run], options: ModelOptions) -> frozenset[Pick]
 
 
 def full_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
-    """Return what a full compaction takes, None where there is nothing to do. Clauses: CMP-7."""
+    """Return what a full compaction takes, None where there is nothing to do. Clauses: CMP-7, CMP-22."""
     if not runs:
         return None
     if len(runs) == 1 and runs[0][0].level == options.max_level:
@@ -144,7 +144,7 @@ def full_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
 def divide(pick: Pick, options: ModelOptions, is_large: Callable[[PickFile], bool]) -> Division:
     """Split a pick into what is rewritten together and what is upgraded.
 
-    A file alone in its section and already at the output level is neither. Clauses: CMP-9, CMP-10, CMP-11.
+    A file alone in its section and already at the output level is neither. Clauses: CMP-9 to CMP-11, CMP-23 to CMP-25.
     """
     if pick.purges:
         return Division(tuple((file,) for file in pick.files), ())
@@ -176,7 +176,7 @@ def divide(pick: Pick, options: ModelOptions, is_large: Callable[[PickFile], boo
 
 
 def must_be_rewritten(file: PickFile, pick: Pick, options: ModelOptions) -> bool:
-    """Whether a file may not be upgraded however large it is. Clauses: CMP-11, DV-13."""
+    """Whether a file may not be upgraded however large it is. Clauses: CMP-11, CMP-25, DV-13."""
     if file.retraction_count:
         out_of_level_zero = options.deletion_vectors and file.level == 0
         return out_of_level_zero or pick.output_level == options.max_level

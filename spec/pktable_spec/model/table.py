@@ -247,7 +247,7 @@ def _file_name(bucket: BucketId, file: int) -> str:
 
 
 def positions_by_file(state: State) -> dict[int, frozenset[int]]:
-    """Return the deletion vector of each file that has one. Clauses: DV-1, DV-5."""
+    """Return the deletion vector of each file that has one. Clauses: DV-1, DV-5, DV-16."""
     return {
         file: frozenset(position for marked, position in state.vectors if marked == file)
         for file, _ in state.vectors

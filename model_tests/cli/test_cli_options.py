@@ -1,0 +1,39 @@
+"""The command ``options`` prints the table of options, and other commands point to it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pktable.cli import run
+from pktable_spec.options import OPTIONS
+
+
+def test_every_option_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["options", "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["option"] for row in rows] == [option.name for option in OPTIONS]
+    (vectors,) = [row for row in rows if row["option"] == "deletion-vectors.enabled"]
+    assert (vectors["default"], vectors["values"], vectors["effect"]) == (
+        "false",
+        "true, false",
+        "implemented",
+    )
+    assert vectors["description"].startswith("Whether compaction records")
+
+
+def test_a_part_of_a_name_chooses_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["options", "Sequence.field", "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(",")[0] for line in lines] == [
+        "option",
+        "sequence.field",
+        "sequence.field.sort-order",
+    ]
+    assert run(["options", "delition"]) == 2
+    assert "no option has 'delition' in its name" in capsys.readouterr().err
+
+
+def test_the_help_of_create_points_to_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["create", "--help"]) == 0
+    assert "pktable options" in " ".join(capsys.readouterr().out.replace("│", " ").split())

@@ -1,0 +1,160 @@
+"""Find the schemas, snapshots and tags of a table that can be read.
+
+1. `read_schemas` decodes the schema files.
+2. `read_snapshots` decodes the snapshot files and the tags, and the snapshots of branches and changelogs.
+
+A file that does not decode becomes a finding, and the others are still read.
+
+Clauses: CMT-1, META-1, META-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
+
+from pktable.check.findings import Findings
+from pktable.format.metadata.schema import TableSchema, decode_schema
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.paths import BRANCH, CHANGELOG, SCHEMA, SNAPSHOT, TAG, TablePaths, numbered
+from pktable.store.directories import not_a_table
+from pktable.store.file_io import FileIO
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableSnapshot:
+    """A snapshot that was decoded. ``path``: of its snapshot file, or of the tag that is a copy of it."""
+
+    path: str
+    snapshot: Snapshot
+
+    @property
+    def id(self) -> int:
+        return self.snapshot.id
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableSnapshots:
+    """The snapshots from which files are referenced.
+
+    ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id. ``unchecked``: snapshots
+    of branches and of retained changelogs, which are not checked. ``complete``: False if one of them is missing or
+    damaged, so that it is not known which files it refers to.
+    """
+
+    checked: tuple[ReadableSnapshot, ...]
+    unchecked: tuple[Snapshot, ...]
+    complete: bool
+
+
+def read_schemas(store: FileIO, root: str, findings: Findings) -> dict[int, TableSchema]:
+    """Return the schemas that decode, by id. Raises NotATableError if there is no schema file.
+
+    Clauses: META-1.
+    """
+    files = _numbered(store, TablePaths(root).schemas, SCHEMA)
+    if not files:
+        raise not_a_table(store, root)
+    schemas = {}
+    for number, path in files:
+        schema = _decoded(store, path, decode_schema, "META-1", findings)
+        if schema is None:
+            continue
+        if schema.id != number:
+            findings.add("META-1", "schema id", path, expected=number, found=schema.id)
+        schemas[number] = schema
+    return schemas
+
+
+def read_snapshots(
+    store: FileIO, root: str, findings: Findings, *, only: int | None = None
+) -> ReadableSnapshots:
+    """Return the snapshots that decode. ``only``: this snapshot and no tag, branch or changelog.
+
+    Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, META-2.
+    """
+    retained = _numbered(store, TablePaths(root).snapshots, SNAPSHOT)
+    ids = [number for number, _ in retained]
+    if only is not None and only not in ids:
+        raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
+    complete = only is not None or _are_dense(root, ids, findings)
+    files: list[tuple[int | None, str]] = [
+        (number, path) for number, path in retained if only in (None, number)
+    ]
+    files += [(None, path) for path in _named(store, TablePaths(root).tags, TAG) if only is None]
+    checked: dict[tuple[str, str], ReadableSnapshot] = {}
+    for number, path in files:
+        snapshot = _decoded(store, path, decode_snapshot, "META-2", findings)
+        if snapshot is not None and number not in (None, snapshot.id):
+            findings.add("META-2", "snapshot id", path, expected=number, found=snapshot.id)
+            snapshot = None
+        if snapshot is None:
+            complete = False
+        else:  # most tags are copies of retained snapshots, which come first
+            lists = snapshot.base_manifest_list, snapshot.delta_manifest_list
+            checked.setdefault(lists, ReadableSnapshot(path, snapshot))
+    others = [
+        _decoded(store, path, decode_snapshot, "META-2", findings)
+        for path in (_branches_and_changelogs(store, root) if only is None else ())
+    ]
+    return ReadableSnapshots(
+        tuple(sorted(checked.values(), key=lambda one: one.id)),
+        tuple(snapshot for snapshot in others if snapshot is not None),
+        complete and None not in others,
+    )
+
+
+def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:
+    """Return whether no snapshot is missing between two retained ones. Clauses: CMT-1."""
+    for before, after in pairwise(ids):
+        if after != before + 1:
+            missing = f"{SNAPSHOT}{before + 1}" + (f" to {after - 1}" if after > before + 2 else "")
+            findings.add(
+                "CMT-1",
+                "snapshots",
+                TablePaths(root).snapshots,
+                expected=missing,
+                found="none",
+                snapshots=(after,),
+            )
+    return not ids or ids[-1] - ids[0] + 1 == len(ids)
+
+
+def _branches_and_changelogs(store: FileIO, root: str) -> Iterator[str]:
+    """Yield the paths of retained changelogs, and of the snapshots and tags of branches."""
+    main = TablePaths(root)
+    yield from (path for _, path in _numbered(store, main.changelogs, CHANGELOG))
+    for directory in _named(store, main.branches, BRANCH):
+        branch = main.of_branch(directory.rpartition("/")[2].removeprefix(BRANCH))
+        yield from (path for _, path in _numbered(store, branch.snapshots, SNAPSHOT))
+        yield from _named(store, branch.tags, TAG)
+
+
+def _named(store: FileIO, directory: str, prefix: str) -> list[str]:
+    return [f"{directory}/{name}" for name in sorted(store.list_names(directory)) if name.startswith(prefix)]
+
+
+def _numbered(store: FileIO, directory: str, prefix: str) -> list[tuple[int, str]]:
+    """Return the number and the path of each file named by prefix and number, ascending."""
+    paths = ((numbered(path.rpartition("/")[2], prefix), path) for path in _named(store, directory, prefix))
+    return sorted((number, path) for number, path in paths if number is not None)
+
+
+def _decoded(
+    store: FileIO, path: str, decode: Callable[..., Value], clause: str, findings: Findings
+) -> Value | None:
+    """Return the value that a file holds; None, and a finding, if it cannot be read."""
+
+    def read() -> Value:
+        try:
+            return decode(store.read(path), at=path)
+        except FileNotFoundError:
+            raise CorruptFileError("file", at=path, expected="a file", found="none") from None
+
+    return findings.attempt(clause, read, file=path)

@@ -1,0 +1,225 @@
+"""The command line's frame: the group of commands, the options they share, and how they open a table.
+
+To start fast it imports neither Arrow nor Spark; a command imports what it needs when it runs. The commands of
+`LATE` import much before they can be declared, so they are listed by a line here and declared at their first use.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+from pktable_spec.errors import InvalidRequestError
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+import pktable
+from pktable.cli.output import Format
+from pktable.cli.progress import be_quiet
+
+if TYPE_CHECKING:
+    from pktable.catalog.catalog import Catalog
+    from pktable.table import Table
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+CHECKS: Final = "pktable.cli.checks"
+LATE: Final[Mapping[str, tuple[str, str]]] = {
+    "check": (CHECKS, "Report every violated rule of a table, with its clause."),
+    "verify": (CHECKS, "Run the verification suite, in a clone of the repository."),
+    "replay-git": (CHECKS, "Replay a git history into a table and compare them."),
+}
+"""Commands by name: the module that declares each, and how the list of commands describes it."""
+
+OWN_PROCESS: Final = "own process"
+"""Key of the context's object where the process runs nothing but the command."""
+
+NOISE: Final = re.compile(r" <(?:bool|float|int|path|str)>")
+MILLIS: Final = re.compile(r"-?[0-9]{1,18}")  # longer ones are no time that any table can hold
+
+
+class Command(TyperCommand):
+    """A command whose help names no Python types, and which leaves pandas out where it has the process to itself."""
+
+    def get_help(self, ctx: Any) -> str:
+        return _without_noise(super().get_help(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        if OWN_PROCESS in ctx.find_root().obj and not ctx.params.get("spark"):
+            _leave_pandas_out()
+        return super().invoke(ctx)
+
+
+class Commands(TyperGroup):
+    """The group of all commands, those of `LATE` included."""
+
+    def get_help(self, ctx: Any) -> str:
+        return _without_noise(super().get_help(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*(name for name in super().list_commands(ctx) if name not in LATE), *LATE]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that ``args`` begin with, declared if it was not."""
+        if args and args[0] in LATE:
+            import_module(LATE[args[0]][0])
+            self.commands[args[0]] = get_command(app).commands[args[0]]  # type: ignore[attr-defined]
+        return super().resolve_command(ctx, args)
+
+
+class App(typer.Typer):
+    """An application whose commands are a `Command` each."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+        return super().command(name, **{"cls": Command, **settings})
+
+
+app = App(
+    cls=Commands,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: it needs no library, and no box breaks its lines
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _leave_pandas_out() -> None:
+    """Keep Arrow from importing pandas, as it does at the first array, only to see whether it was given a Series.
+
+    Arrow looks for pandas once, so others can still import it. Spark needs an Arrow that knows pandas.
+    """
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _WithoutPandas)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(_WithoutPandas)
+
+
+class _WithoutPandas(MetaPathFinder):
+    """A finder, to be asked first, of an environment that has no pandas."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: Any, target: Any = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+def _without_noise(text: str) -> str:
+    return NOISE.sub(lambda found: " " * len(found[0]), text)
+
+
+def _late() -> None:
+    raise AssertionError("`Commands.resolve_command` puts the real command here")
+
+
+for _name, (_, _line) in LATE.items():
+    app.command(_name, short_help=_line)(_late)
+
+
+# The options that commands share
+
+
+def _named_path(path: str) -> str:
+    if not path.strip():  # an unset variable of a script, never the directory it happens to run in
+        raise InvalidRequestError(f"PATH: expected the directory or URI of a table, found {path!r}")
+    return path
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"pktable {pktable.__version__}")
+        raise typer.Exit
+
+
+def _quieted(asked: bool) -> bool:
+    if asked:
+        be_quiet()
+    return asked
+
+
+TablePath = Annotated[
+    str, typer.Argument(metavar="PATH", help="Directory or URI of the table.", callback=_named_path)
+]
+OnSpark = Annotated[bool, typer.Option("--spark/--local", help="Work on Spark, or in this process.")]
+SnapshotId = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="As of this snapshot.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Fresh read: include rows that are not compacted yet (level 0).")
+]
+Where = Annotated[str, typer.Option("--where", metavar="SQL", help="Condition on rows, in Spark's SQL.")]
+Names = Annotated[str, typer.Option(metavar="A,B", help="Column names, comma-separated.")]
+Output = Annotated[Format, typer.Option("--format", help="For people, or one object a line, or CSV.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", callback=_quieted, help="No notes and no progress: results and errors only."
+    ),
+]
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Primary-key lake tables with deletion vectors, in Apache Paimon's format."""
+
+
+def names(text: str) -> list[str]:
+    """Return the names of a comma-separated list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def moment(option: str, text: str | None) -> int | datetime | None:
+    """Return a point in time as `Table.read` takes it, from milliseconds or ISO text; ``option``: who gave it.
+
+    Raises InvalidRequestError.
+    """
+    if text is None or MILLIS.fullmatch(text):
+        return None if text is None else int(text)
+    try:
+        # Python 3.10 does not know the Z that we print.
+        return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
+    except ValueError:
+        raise InvalidRequestError(
+            f"{option}: expected ISO text such as 2024-05-01T12:00:00 or milliseconds since 1970, found {text!r}"
+        ) from None
+
+
+# Opening
+
+
+def open_table(path: str, on_spark: bool = False) -> Table:
+    """Open a table, on a Spark session if asked. Raises InvalidRequestError, and then has not started Spark."""
+    from pktable.table import Table
+
+    table = Table.open(path)
+    return Table.open(path, spark=spark_session()) if on_spark else table
+
+
+def open_catalog(path: str) -> Catalog:
+    """Open the metadata of a table, which is faster than all of it. Raises InvalidRequestError."""
+    from pktable.catalog.catalog import Catalog
+    from pktable.catalog.schemas import find_table
+
+    return Catalog(*find_table(path), clock=_no_clock)
+
+
+def _no_clock() -> int:
+    raise AssertionError("who opens a catalog alone commits nothing")
+
+
+def spark_session() -> Any:
+    """Connect to the server that SPARK_REMOTE names, or start Spark here. Raises InvalidRequestError without Java."""
+    from pktable.run.spark import session
+
+    return session.spark_session()

@@ -1,0 +1,8 @@
+"""Exit codes of the command line."""
+
+from typing import Final
+
+FINE: Final = 0
+FAILED: Final = 1  # a check failed, or stored data is damaged
+MISTAKEN: Final = 2  # the caller's mistake
+INTERRUPTED: Final = 130  # 128 and the number of SIGINT

@@ -1,0 +1,136 @@
+"""The commands that look at a table and change nothing: its rows, its files, its history."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pktable.cli.app import (
+    Fresh,
+    OnSpark,
+    Output,
+    Quiet,
+    SnapshotId,
+    TablePath,
+    app,
+    moment,
+    names,
+    open_catalog,
+    open_table,
+)
+from pktable.cli.commands import counted
+from pktable.cli.output import Format, print_outcome, print_rows
+from pktable.cli.progress import note, tell
+
+if TYPE_CHECKING:
+    from pktable.table import Table
+
+
+@app.command()
+def read(
+    path: TablePath,
+    snapshot: SnapshotId = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="T", help="As of a time: ISO text or milliseconds.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME", help="As of a tag.")] = None,
+    fresh: Fresh = False,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Condition on rows, in Spark's SQL.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most this many rows.")] = None,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
+    spark: OnSpark = False,
+) -> None:
+    """Print the rows of a table, now or as of an earlier time."""
+    time = moment("--timestamp", timestamp)
+    table = open_table(path, spark)
+    rows = table.to_arrow(
+        snapshot=snapshot,
+        tag=tag,
+        timestamp=time,
+        fresh=fresh,
+        where=where,
+        columns=None if columns is None else names(columns),
+        limit=limit,
+    )
+    print_rows(rows, output)
+    if not fresh:
+        _note_uncompacted(table, snapshot, tag, time)
+
+
+@app.command()
+def count(
+    path: TablePath,
+    snapshot: SnapshotId = None,
+    fresh: Fresh = False,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
+    spark: OnSpark = False,
+) -> None:
+    """Print the number of rows.
+
+    Result: rows.
+    """
+    table = open_table(path, spark)
+    rows = table.count(snapshot=snapshot, fresh=fresh)
+    print_outcome(str(rows), {"rows": rows}, output)
+    if not fresh:
+        _note_uncompacted(table, snapshot)
+
+
+def _note_uncompacted(
+    table: Table, snapshot: int | None, tag: str | None = None, timestamp: int | datetime | None = None
+) -> None:
+    from pktable.catalog.as_of import AsOf
+    from pktable.catalog.read_plan import uncompacted_row_count
+
+    left_out = table.catalog.read_as_of(
+        AsOf.given(snapshot, tag, timestamp), lambda state, context: uncompacted_row_count(context, state)
+    )
+    if left_out:
+        verb = "is" if left_out == 1 else "are"
+        note(f"{counted(left_out, 'row')} {verb} not compacted yet and left out; use --fresh to include them")
+
+
+@app.command()
+def files(
+    path: TablePath, snapshot: SnapshotId = None, output: Output = Format.TABLE, quiet: Quiet = False
+) -> None:
+    """List the live data files."""
+    from pktable.inspect import Inspection
+
+    print_rows(Inspection(open_catalog(path)).files(snapshot), output)
+
+
+@app.command()
+def history(path: TablePath, output: Output = Format.TABLE, quiet: Quiet = False) -> None:
+    """List the retained snapshots and what they hold.
+
+    records: rows of all data files. vectors: data files with a deletion vector; deleted_rows: rows these delete.
+    Numbers that damage hides are NULL: each damaged file is reported on standard error, and the exit code is 1.
+    """
+    import pyarrow as pa
+
+    from pktable.catalog import summaries
+
+    found = list(summaries.history(open_catalog(path)))
+    columns = {
+        "snapshot": pa.array([one.id for one in found], pa.int64()),
+        "kind": pa.array([one.kind for one in found], pa.string()),
+        "time": pa.array([one.time_millis for one in found], pa.timestamp("ms", "UTC")),
+        "records": pa.array([one.records for one in found], pa.int64()),
+        "files": pa.array([one.files for one in found], pa.int64()),
+        "vectors": pa.array([one.vectors for one in found], pa.int64()),
+        "deleted_rows": pa.array([one.deleted_rows for one in found], pa.int64()),
+    }
+    print_rows(pa.table(columns), output)
+    damaged = [one for one in found if one.damage]
+    for one in damaged:
+        tell(f"pktable: snapshot {one.id}: {one.damage}")
+    if damaged:
+        raise typer.Exit(1)

@@ -1,0 +1,321 @@
+"""Columns of a file as the table has them today: found by field id, their values converted as Paimon does.
+
+A file keeps the schema it was written under. Of a column whose type has changed since, every value is
+converted; of a ROW its fields, inside ARRAY and MAP too, each by its id, whatever it is called now. What was
+not there is null. The conversions are those of Paimon's reader, Java's arithmetic included: integers that
+are too narrow wrap, decimals round half up and are null where they do not fit, strings are cut.
+
+Refused by name: what Paimon refuses (another key type of a MAP, atomic against nested), what depends on the
+time zone of a JVM (TIMESTAMP against TIMESTAMP WITH LOCAL TIME ZONE), and texts parsed or made of floats,
+times and nested values, where Java's spelling would have to be copied.
+
+The subtle case is statistics: converted bounds are bounds only if the conversion keeps the order and never
+makes a null (`keeps_order`).
+
+Clauses: META-15, META-16, META-39, META-40, META-42, META-43, RD-8.
+"""
+
+from __future__ import annotations
+
+import decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.types import (
+    BINARIES,
+    FLOATS,
+    INTEGER_BITS,
+    NANOS_PER,
+    NESTED,
+    NUMBERS,
+    STRINGS,
+    TIMESTAMPS,
+    DataType,
+    Field,
+    Value,
+    array_of,
+    arrow_field,
+    to_arrow,
+    values_of,
+)
+
+INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+"""Decimal digits that hold every value of the type."""
+
+WIDE: Final = 76
+"""Digits of the decimals that calculations are done in."""
+
+EXACT: Final = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
+
+
+def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: str) -> pa.ChunkedArray:
+    """Return a column that was written as ``before`` as the type ``after``.
+
+    ``array``: of any Arrow type that holds ``before``. ``what``: names the column in errors.
+    Raises InvalidRequestError if there is no such conversion, ArrowInvalid if ``array`` is not ``before``.
+    Clauses: META-16, META-39, META-40, META-42, META-43.
+    """
+    wanted = to_arrow(after)
+    if array.type == wanted and same_values(before, after):
+        return array
+    require_conversion(before, after, what)
+    return pa.chunked_array([_converted(chunk, before, after) for chunk in array.chunks], wanted)
+
+
+def require_conversion(before: DataType, after: DataType, what: str) -> None:
+    """Raise InvalidRequestError unless values of ``before`` can be read as ``after``. Clauses: META-40."""
+    if not _convertible(before, after):
+        raise InvalidRequestError(f"{what}: expected {after}, or a type that converts to it, found {before}")
+
+
+def same_values(before: DataType, after: DataType) -> bool:
+    """Whether both types have the same values, and their parts the same ids and names; nullability aside."""
+    parameters = [(t.root, t.length, t.precision, t.scale, len(t.children)) for t in (before, after)]
+    return parameters[0] == parameters[1] and all(
+        same_values(old.type, new.type) and (before.root != "ROW" or (old.id, old.name) == (new.id, new.name))
+        for old, new in zip(before.children, after.children, strict=True)
+    )
+
+
+def keeps_order(before: DataType, after: DataType) -> bool:
+    """Whether the conversion of atomic types maps ordered values to ordered values and none to null.
+
+    Clauses: RD-8.
+    """
+    old, new = before.root, after.root
+    if old in INTEGER_DIGITS and new in INTEGER_DIGITS:
+        return INTEGER_DIGITS[old] <= INTEGER_DIGITS[new]
+    if new == "DECIMAL" and (old in INTEGER_DIGITS or old == "DECIMAL"):
+        digits = INTEGER_DIGITS.get(old) or (before.precision or 0) - (before.scale or 0)
+        return digits <= (after.precision or 0) - (after.scale or 0) and (before.scale or 0) <= (
+            after.scale or 0
+        )
+    if new in FLOATS:
+        return old in NUMBERS
+    if new in STRINGS:
+        return old in STRINGS and new != "CHAR"
+    return new in (*TIMESTAMPS, "DATE") and _convertible(before, after)
+
+
+def converted_bounds(low: Value, high: Value, before: DataType, after: DataType) -> tuple[Value, Value]:
+    """Return bounds of the values of ``before`` as bounds of ``after``; ``keeps_order`` holds for the two."""
+    if same_values(before, after):
+        return low, high
+    first, last = values_of(_converted(array_of([low, high], before), before, after), after)
+    return first, last
+
+
+def _convertible(before: DataType, after: DataType) -> bool:
+    old, new = before.root, after.root
+    if old in NESTED or new in NESTED:
+        return old == new and _parts_convertible(before, after)
+    if old == new:
+        return True
+    return (
+        (old in NUMBERS and new in NUMBERS)
+        or (old == "BOOLEAN" and new in NUMBERS)
+        or (old in INTEGER_DIGITS and new == "BOOLEAN")
+        or (old in STRINGS and new in STRINGS)
+        or (old in BINARIES and new in BINARIES)
+        or (new in STRINGS and old in (*INTEGER_DIGITS, "DECIMAL", "BOOLEAN"))
+        or (old == "DATE" and new in STRINGS and new != "CHAR" and after.length is None)
+        or {old, new} == {"DATE", "TIMESTAMP"}
+    )
+
+
+def _parts_convertible(before: DataType, after: DataType) -> bool:
+    if before.root == "ROW":
+        pairs = [(old, new) for new, old in _matched(before, after) if old is not None]
+    else:
+        pairs = list(zip(before.children, after.children, strict=True))
+    if before.root == "MAP" and not same_values(before.children[0].type, after.children[0].type):
+        return False
+    return all(_convertible(old.type, new.type) for old, new in pairs)
+
+
+def _matched(before: DataType, after: DataType) -> list[tuple[Field, Field | None]]:
+    """Return each field of the ROW ``after`` with the one of ``before`` that it was, if there is any of it."""
+    by_id = {child.id: child for child in before.children}
+    # Some writers number the fields of a ROW anew in every place; then names are all there is.
+    if len(by_id) < len(before.children):
+        by_name = {child.name: child for child in before.children}
+        return [(child, by_name.get(child.name)) for child in after.children]
+    found = [(child, by_id.get(child.id)) for child in after.children]
+    return [
+        (child, old if old is not None and _is_there(old.type, child.type) else None) for child, old in found
+    ]
+
+
+def _is_there(before: DataType, after: DataType) -> bool:
+    """Whether a column of ``before`` holds anything of ``after``: of a ROW all of whose fields are new, nothing."""
+    if before.root != after.root:
+        return True
+    if before.root == "ROW":
+        return any(old is not None for _, old in _matched(before, after))
+    return all(
+        _is_there(old.type, new.type) for old, new in zip(before.children, after.children, strict=True)
+    )
+
+
+def _converted(array: Any, before: DataType, after: DataType) -> pa.Array:
+    wanted = to_arrow(after)
+    if array.type == wanted and same_values(before, after):
+        return array
+    if not _is_there(before, after):
+        return pa.nulls(len(array), wanted)
+    if before.root in NESTED:
+        return {"ROW": _row, "ARRAY": _list, "MAP": _map}[before.root](array, before, after, wanted)
+    stored = array.cast(to_arrow(before))
+    return stored if same_values(before, after) else _leaf(stored, before, after, wanted)
+
+
+def _row(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+    children = []
+    for field, old in _matched(before, after):
+        if old is None:
+            children.append(pa.nulls(len(array), to_arrow(field.type)))
+        else:
+            children.append(_converted(array.field(old.name), old.type, field.type))
+    fields = [arrow_field(field) for field in after.children]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+
+
+def _list(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+    offsets, first, count = _offsets(array)
+    values = array.values.slice(first, count)
+    element = _converted(values, before.children[0].type, after.children[0].type)
+    return pa.ListArray.from_arrays(offsets, element, type=wanted, mask=array.is_null())
+
+
+def _map(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+    offsets, first, count = _offsets(array)
+    keys, values = (
+        _converted(part.slice(first, count), old.type, new.type)
+        for part, old, new in zip((array.keys, array.items), before.children, after.children, strict=True)
+    )
+    return pa.MapArray.from_arrays(offsets, keys, values, type=wanted, mask=array.is_null())
+
+
+def _offsets(array: Any) -> tuple[pa.Array, int, int]:
+    """Return the offsets of a list or map from 0 on, and which part of its values they are for."""
+    offsets = array.offsets.to_numpy()
+    first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+    return pa.array((offsets - first).astype(np.int32)), first, last - first
+
+
+def _leaf(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+    old, new = before.root, after.root
+    if new in STRINGS:
+        return _text(array, before, after)
+    if new in BINARIES:
+        return pa.array([_sized(value, after) for value in array.to_pylist()], wanted)
+    if new == "BOOLEAN":
+        return pc.not_equal(array, 0)
+    if old == "BOOLEAN":
+        return _leaf(array.cast(pa.int8()), DataType("TINYINT"), after, wanted)
+    if new == "DECIMAL":
+        return _decimal(array, before, after, wanted)
+    if old == "DECIMAL":
+        return _from_decimal(array, before, after, wanted)
+    if old in FLOATS and new in INTEGER_BITS:
+        return _truncated(array, INTEGER_BITS[new], wanted)
+    if new in TIMESTAMPS and old in TIMESTAMPS:
+        return _less_precise(array, before, after, wanted)
+    if new == "DATE":
+        return pc.floor_temporal(array, unit="day").cast(wanted)
+    return array.cast(wanted, safe=False)  # integers wrap, floats round to the nearest
+
+
+def _text(array: Any, before: DataType, after: DataType) -> pa.Array:
+    if before.root == "DECIMAL":
+        text = pa.array([None if value is None else f"{value:f}" for value in array.to_pylist()], pa.string())
+    else:
+        text = array.cast(pa.string())
+    if after.length is not None:
+        text = pc.utf8_slice_codeunits(text, 0, after.length)
+    return pc.utf8_rpad(text, after.length, " ") if after.root == "CHAR" else text
+
+
+def _sized(value: bytes | None, after: DataType) -> bytes | None:
+    if value is None or after.length is None:
+        return value
+    return value[: after.length].ljust(after.length if after.root == "BINARY" else 0, b"\0")
+
+
+def _decimal(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+    """Return numbers rounded half up to the scale of ``after``, null where they have too many digits."""
+    assert after.precision is not None
+    assert after.scale is not None
+    if before.root in FLOATS:
+        return pa.array([_decimal_of(value, after) for value in array.to_pylist()], wanted)
+    scale = before.scale or 0
+    rounded = pc.round(array.cast(pa.decimal256(WIDE, scale)), after.scale, "half_towards_infinity")
+    bound = pa.scalar(decimal.Decimal(10) ** (after.precision - after.scale)).cast(rounded.type)
+    fits = pc.and_(pc.less(rounded, bound), pc.greater(rounded, pc.negate(bound)))
+    return pc.if_else(fits, rounded, None).cast(pa.decimal256(WIDE, after.scale)).cast(wanted)
+
+
+def _decimal_of(value: float | None, after: DataType) -> decimal.Decimal | None:
+    if value is None:
+        return None
+    exact = decimal.Decimal(repr(value))
+    if not exact.is_finite():
+        raise InvalidRequestError(f"a value to read as {after}: expected a finite number, found {value}")
+    rounded = EXACT.quantize(exact, decimal.Decimal(1).scaleb(-(after.scale or 0)))
+    digits = (after.precision or 0) - (after.scale or 0)
+    return rounded if abs(rounded) < decimal.Decimal(10) ** digits else None
+
+
+def _from_decimal(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+    values = array.to_pylist()
+    if after.root in INTEGER_BITS:
+        return pa.array(
+            [None if v is None else _wrapped(int(v), INTEGER_BITS[after.root]) for v in values], wanted
+        )
+    # Java divides where the unscaled value is a long, and rounds the exact value where it is not.
+    power = 10.0 ** (before.scale or 0)
+    if (before.precision or 0) <= 18:
+        unscaled = (None if v is None else int(EXACT.scaleb(v, before.scale or 0)) for v in values)
+        doubles = [None if number is None else float(number) / power for number in unscaled]
+    else:
+        doubles = [None if v is None else float(v) for v in values]
+    return pa.array(doubles, pa.float64()).cast(wanted, safe=False)
+
+
+def _wrapped(number: int, bits: int) -> int:
+    """Return the low ``bits`` of a number as a signed integer."""
+    half = 1 << (bits - 1)
+    return (number + half) % (2 * half) - half
+
+
+def _truncated(array: Any, bits: int, wanted: Any) -> pa.Array:
+    """Return floats towards zero, NaN as 0, too great ones as the greatest int or long, then narrowed."""
+    values = array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+    wide = np.int64 if bits == 64 else np.int32
+    least, greatest = np.iinfo(wide).min, np.iinfo(wide).max
+    above, below = values >= -float(least), values <= float(least)
+    inside = np.where(np.isnan(values) | above | below, 0, values).astype(wide)
+    whole = np.where(above, greatest, np.where(below, least, inside)).astype(f"int{bits}")
+    return pa.array(whole, wanted, mask=array.is_null().to_numpy(zero_copy_only=False))
+
+
+def _less_precise(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+    """Return timestamps without the digits that ``after`` does not have: of milliseconds towards zero."""
+    assert after.precision is not None
+    assert before.precision is not None
+    counts = array.cast(pa.int64())
+    if after.precision < before.precision:
+        unit = NANOS_PER["ms"] if after.precision <= 3 else 1
+        nanos = [
+            None if n is None else n * NANOS_PER[array.type.unit] // unit * unit for n in counts.to_pylist()
+        ]
+        step = 10 ** (9 - after.precision)
+        cut = [
+            None if n is None else (n // step if n >= 0 or unit == 1 else -(-n // step)) * step for n in nanos
+        ]
+        return array_of(cut, after)
+    return array.cast(wanted)

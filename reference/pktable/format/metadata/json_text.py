@@ -1,0 +1,140 @@
+"""The JSON files of a table: read with every field checked, written so that damage shows.
+
+What we write ends in a field with the CRC-32 of the bytes before it. Readers that do not know it ignore
+it; ours refuses a file whose CRC differs. A file without one, written by others, is checked as far as
+JSON can be: its syntax, and the presence and type of each field.
+
+Clauses: META-1, META-2, META-13, META-34, META-35, META-38, RD-11.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pktable_spec.errors import CorruptFileError
+
+from pktable.format.bounds import is_file_name
+
+CHECKSUM: Final = re.compile(rb',\s*"pktable\.crc32"\s*:\s*(\d{1,10})\s*\}\s*\Z')
+GREATEST_LONG: Final = (1 << 63) - 1
+
+
+def encode_json(fields: Mapping[str, object]) -> bytes:
+    """Return ``fields`` (at least one) as a JSON file, the checksum last. Clauses: META-13, META-35."""
+    entries = (f"\n  {_compact(name)} : {_indented(value)}" for name, value in fields.items())
+    body = ("{" + ",".join(entries)).encode()
+    return b'%s,\n  "pktable.crc32" : %d\n}' % (body, zlib.crc32(body))
+
+
+def _indented(value: object) -> str:
+    if not isinstance(value, dict | list):
+        return _compact(value)
+    # Indenting is done in Python, slowly; most files have little of it.
+    text = json.dumps(value, indent=2, ensure_ascii=False, separators=(",", " : "), allow_nan=False)
+    return text.replace("\n", "\n  ")
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def decode_json(data: bytes, *, at: str) -> JsonObject:
+    """Return the object of a JSON file. Raises CorruptFileError. Clauses: META-34, META-38, RD-11."""
+    checksum = CHECKSUM.search(data)
+    if checksum:
+        expected, found = int(checksum[1]), zlib.crc32(data[: checksum.start()])
+        if expected != found:
+            raise CorruptFileError("checksum", at=at, expected=expected, found=found)
+    try:
+        value = json.loads(data.decode())
+        if b"\\u" in data:  # an escape may spell half a character, which no file can hold
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError("JSON", at=at, expected="a JSON file", found=str(error)) from None
+    if not isinstance(value, dict):
+        raise CorruptFileError("JSON", at=at, expected="an object", found=type(value).__name__)
+    return JsonObject(value, at)
+
+
+class JsonObject:
+    """A decoded object whose fields are taken by name and type. What is null counts as absent."""
+
+    def __init__(self, fields: Mapping[str, Any], at: str) -> None:
+        self.at = at
+        self._fields = fields
+
+    def long(self, name: str) -> int:
+        """Return a required integer of 64 bits."""
+        number: int = self._required(name, "an integer", self.optional_long(name))
+        return number
+
+    def optional_long(self, name: str) -> int | None:
+        value = self._fields.get(name)
+        if value is None:
+            return None
+        if type(value) is not int or not -GREATEST_LONG - 1 <= value <= GREATEST_LONG:
+            raise self._wrong(name, "an integer", value)
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a required text, not empty."""
+        text: str = self._required(name, "text", self.optional_text(name) or None)
+        return text
+
+    def optional_text(self, name: str) -> str | None:
+        value = self._fields.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(name, "text", value)
+        return value
+
+    def file_name(self, name: str) -> str:
+        """Return a required name of a file."""
+        return str(self._required(name, "the name of a file", self.optional_file_name(name)))
+
+    def optional_file_name(self, name: str) -> str | None:
+        value = self.optional_text(name)
+        if value is not None and not is_file_name(value):
+            raise self._wrong(name, "the name of a file", value)
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a required list of texts."""
+        values = self.list(name)
+        for value in values:
+            if not isinstance(value, str):
+                raise self._wrong(name, "a list of texts", value)
+        return tuple(values)
+
+    def list(self, name: str) -> list[Any]:
+        """Return a required list."""
+        value = self._fields.get(name)
+        if not isinstance(value, list):
+            raise self._wrong(name, "a list", value)
+        return value
+
+    def text_map(self, name: str) -> dict[str, str]:
+        """Return a required object whose values are texts."""
+        texts: dict[str, str] = self._required(name, "an object", self.optional_text_map(name))
+        return texts
+
+    def optional_text_map(self, name: str) -> dict[str, str] | None:
+        value = self._fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self._wrong(name, "an object", value)
+        for key, entry in value.items():
+            if not isinstance(entry, str):
+                raise self._wrong(f"{name}.{key}", "text", entry)
+        return value
+
+    def _required(self, name: str, expected: str, value: Any) -> Any:
+        if value is None:
+            raise self._wrong(name, expected, self._fields.get(name, "nothing"))
+        return value
+
+    def _wrong(self, name: str, expected: str, found: object) -> CorruptFileError:
+        return CorruptFileError(name, at=self.at, expected=expected, found=repr(found)[:80])

@@ -1,0 +1,167 @@
+"""Statistics of columns: minimum, maximum and null count, as a manifest stores them.
+
+A present value always lies between minimum and maximum, or there is neither. Strings are cut to a number
+of code points, the maximum then raised to the next string of that length. Floats have no statistics where
+a NaN is present, which has no place between the others, and zero is widened to both its signs. Binary and
+nested columns have a null count only.
+
+Clauses: META-6, META-25, META-26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pktable_spec.errors import CorruptFileError
+
+from pktable.format.binary_row import decode_row, encode_row
+from pktable.format.types import BINARIES, FLOATS, STRINGS, DataType, Field, Value, is_atomic, values_of
+
+KEY_CODE_POINTS: Final = 128
+"""The limit of strings in key statistics, where that of value statistics is an option of the table."""
+
+SMALL_ROWS: Final = 256  # up to here Python is faster than starting an Arrow kernel
+GREATEST_CODE_POINT: Final = 0x10FFFF
+BEFORE_SURROGATES: Final = 0xD7FF
+AFTER_SURROGATES: Final = 0xE000
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """Minima and maxima as BinaryRows, null counts per column. Clauses: META-6."""
+
+    min_values: bytes
+    max_values: bytes
+    null_counts: tuple[int | None, ...] | None
+
+
+def collect_stats(table: pa.Table, fields: Sequence[Field], *, truncate: int | None = 16) -> SimpleStats:
+    """Return the statistics of exactly ``fields``, in order, over all rows of ``table``.
+
+    ``truncate``: the greatest number of code points of a string, None for no limit. Clauses: META-6, META-25, META-26.
+    """
+    minima: list[Value] = []
+    maxima: list[Value] = []
+    nulls: list[int | None] = []
+    for field in fields:
+        column = table.column(field.name)
+        minimum, maximum = _bounds(column, field.type, truncate)
+        minima.append(minimum)
+        maxima.append(maximum)
+        nulls.append(column.null_count)
+    types = [field.type for field in fields]
+    return SimpleStats(encode_row(minima, types), encode_row(maxima, types), tuple(nulls))
+
+
+def merge_stats(parts: Sequence[SimpleStats], fields: Sequence[Field]) -> SimpleStats:
+    """Return the statistics of the rows of all ``parts`` together, at least one, each over ``fields``.
+
+    Where a part of a float or string column has no bounds, the whole has none: the part may hold values
+    that no bound could be given for. Clauses: META-6, META-26.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    types = [field.type for field in fields]
+    minima: list[Value] = []
+    maxima: list[Value] = []
+    rows = [
+        (decode_row(p.min_values, types, at="minima"), decode_row(p.max_values, types, at="maxima"))
+        for p in parts
+    ]
+    for i, t in enumerate(types):
+        bounds = [(low[i], high[i]) for low, high in rows]
+        known = [(low, high) for low, high in bounds if low is not None]
+        if not known or (t.root in UNBOUNDABLE and len(known) < len(bounds)):
+            minima.append(None)
+            maxima.append(None)
+        else:
+            minima.append(min((low for low, _ in known), key=_order(t)))
+            maxima.append(max((high for _, high in known), key=_order(t)))
+    return SimpleStats(encode_row(minima, types), encode_row(maxima, types), _sum_nulls(parts, len(types)))
+
+
+UNBOUNDABLE: Final = FLOATS | STRINGS
+"""Types of which a value can be present that has no bounds: NaN, or the greatest string."""
+
+
+def _order(t: DataType) -> Any:
+    """Return what to compare bounds by: of the two zeros the negative one is smaller."""
+    return (lambda value: (value, str(value)[0] != "-")) if t.root in FLOATS else None
+
+
+def _sum_nulls(parts: Sequence[SimpleStats], columns: int) -> tuple[int | None, ...] | None:
+    counts = [part.null_counts for part in parts if part.null_counts is not None]
+    if len(counts) < len(parts):
+        return None
+    sums: list[int | None] = []
+    for i in range(columns):
+        known = [count for part in counts if (count := part[i]) is not None]
+        sums.append(sum(known) if len(known) == len(parts) else None)
+    return tuple(sums)
+
+
+def decode_stats(
+    stats: SimpleStats, types: Sequence[DataType], *, at: str
+) -> tuple[tuple[Value | None, Value | None, int | None], ...]:
+    """Return (minimum, maximum, null count) per column, None where unknown. Raises CorruptFileError.
+
+    Clauses: META-6.
+    """
+    minima = decode_row(stats.min_values, types, at=f"{at}: minima")
+    maxima = decode_row(stats.max_values, types, at=f"{at}: maxima")
+    nulls = stats.null_counts
+    # Writers without null counts leave the list empty.
+    if not nulls:
+        nulls = (None,) * len(types)
+    if len(nulls) != len(types):
+        raise CorruptFileError("null counts", at=at, expected=len(types), found=len(nulls))
+    return tuple(zip(minima, maxima, nulls, strict=True))
+
+
+def _bounds(column: Any, t: DataType, truncate: int | None) -> tuple[Value, Value]:
+    if not is_atomic(t) or t.root in BINARIES or column.null_count == len(column):
+        return None, None
+    if len(column) <= SMALL_ROWS:
+        values = values_of(column, t)
+        if column.null_count:
+            values = [value for value in values if value is not None]
+        if t.root in FLOATS and any(value != value for value in values):
+            return None, None
+        low, high = min(values), max(values)
+    else:
+        import pyarrow.compute as pc  # slow to import, and only data files of some size need it
+
+        if t.root in FLOATS and pc.any(pc.is_nan(column)).as_py():
+            return None, None
+        found: Any = pc.min_max(column)
+        low, high = (values_of(pa.array([found[end]], column.type), t)[0] for end in ("min", "max"))
+    if t.root in FLOATS:
+        return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
+    if t.root in STRINGS and truncate is not None:
+        return cut(low, high, truncate)
+    return low, high
+
+
+def cut(low: str, high: str, length: int) -> tuple[str | None, str | None]:
+    """Return bounds of at most ``length`` code points around ``low`` and ``high``; none without a maximum.
+
+    Clauses: META-25.
+    """
+    if len(high) > length:
+        raised = _next(high[:length])
+        if raised is None:
+            return None, None
+        high = raised
+    return low[:length], high
+
+
+def _next(prefix: str) -> str | None:
+    """Return the smallest string, no longer than ``prefix``, above everything that begins with it."""
+    for i in range(len(prefix) - 1, -1, -1):
+        point = ord(prefix[i])
+        if point < GREATEST_CODE_POINT:
+            return prefix[:i] + chr(AFTER_SURROGATES if point == BEFORE_SURROGATES else point + 1)
+    return None

@@ -1,0 +1,39 @@
+"""Compare the columns that a caller gives with those that the table expects, and say plainly how they differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.metadata.schema import TableSchema
+
+
+def expect_columns(
+    found: Sequence[object], expected: Sequence[str], schema: TableSchema, *, at: str = "columns"
+) -> None:
+    """Raise InvalidRequestError unless ``found`` are the ``expected`` columns, each once, in any order.
+
+    ``at``: where the columns were found; the message begins with it. Clauses: TBL-8, TBL-13.
+    """
+    if len(found) == len(expected) and set(found) == set(expected):
+        return
+    problems = [f"{name} occurs {count} times" for name, count in Counter(found).items() if count > 1]
+    missing = [name for name in expected if name not in found]
+    unknown = [str(name) for name in dict.fromkeys(found) if name not in expected]
+    for name in list(unknown):
+        same = [other for other in missing if other.casefold() == name.casefold()]
+        if same:  # SQL would take one for the other
+            problems.append(f"{name} must be written {same[0]}")
+            unknown.remove(name)
+            missing.remove(same[0])
+    keys = [name for name in missing if name in schema.primary_keys]
+    others = [name for name in missing if name not in keys]
+    problems += [f"primary-key column {name} is missing" for name in keys]
+    problems += [f"column {name} is missing" for name in others]
+    for name in unknown:
+        # Only deletes by key do not expect all columns of the table.
+        what = "is not part of the primary key" if name in schema.value_names else "is not in the table"
+        problems.append(f"column {name} {what}")
+    raise InvalidRequestError(f"{at}: {'; '.join(problems)}; expected {', '.join(expected)}")

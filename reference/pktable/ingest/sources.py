@@ -1,0 +1,210 @@
+"""Take rows in whatever form the caller has them, and return them as a pyarrow.Table.
+
+A form is recognised by what it can do, so that neither pandas nor polars, DuckDB or Spark is imported here:
+
+1. A pyarrow.Table is taken as it is. A Spark DataFrame is left to the Spark runner.
+2. A pandas DataFrame is taken column by column, without its index (`_of_pandas`).
+3. A list of dicts is rows. A dict is columns, or a single row (`_from_dict`).
+4. Anything else that speaks Arrow (record batches, readers, datasets, polars, DuckDB) is read to the end.
+
+Types are checked later, by `pktable.ingest.changes`; only Python values are converted here, because Arrow guesses
+their type. A form that can be read only once is read here, before the first attempt to commit, so that every attempt
+sees all rows.
+
+Clauses: TBL-4, TBL-8, TBL-13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import INTEGER_BITS, Field
+from pktable.ingest.changes import ChangeKind
+from pktable.ingest.names import expect_columns
+from pktable.ingest.values import column_of_values, shown
+
+ACCEPTED: Final = (
+    "a pyarrow.Table, a DataFrame of pandas, polars or Spark, a DuckDB relation, a list of dicts, a dict of lists, "
+    "or any object with __arrow_c_stream__"
+)
+SCALARS: Final = (str, bytes, bytearray, memoryview, Mapping, set, frozenset)
+"""Types with a length that are no column."""
+
+
+def accept_rows(rows: Any, schema: TableSchema, change: ChangeKind) -> Any:
+    """Return ``rows`` as a pyarrow.Table, or as a Spark DataFrame if it is one.
+
+    Reads ``rows`` to the end, into memory. A Spark DataFrame stays lazy; neither it nor Arrow data is checked.
+    Raises InvalidRequestError for a form that is not accepted, for pandas and Python rows with other columns than
+    those of the table, and for a Python value that its column cannot hold exactly. Clauses: TBL-4, TBL-8, TBL-13.
+    """
+    if is_spark_frame(rows):
+        on_spark = type(rows).__module__.startswith("pyspark.pandas")
+        return rows.to_spark() if on_spark else rows  # without its index, as from pandas
+    if isinstance(rows, pa.Table):
+        return rows
+    if change.keys_only and isinstance(rows, str):
+        raise InvalidRequestError(
+            f"delete takes rows of the key columns; for a condition use delete(where={rows!r})"
+        )
+    columns = _Columns(schema, change)
+    if _is_frame_of("pandas", rows):
+        return _from_pandas(rows, columns)
+    if isinstance(rows, (list, tuple)):
+        return _from_dicts(rows, columns)
+    if isinstance(rows, Mapping):
+        return _from_dict(rows, columns)
+    return _from_arrow(rows)
+
+
+def is_spark_frame(rows: Any) -> bool:
+    """Return whether ``rows`` are a Spark DataFrame: classic, of Spark Connect, or of pyspark.pandas."""
+    return _is_frame_of("pyspark", rows)
+
+
+def _is_frame_of(package: str, rows: Any) -> bool:
+    """Return whether ``rows`` are a DataFrame of ``package``, or of a class derived from it."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == package
+        for kind in type(rows).__mro__
+    )
+
+
+class _Columns:
+    """The columns that rows must have: those of the table, or of its primary key, and that of the row kinds."""
+
+    def __init__(self, schema: TableSchema, change: ChangeKind) -> None:
+        self.schema = schema
+        names = schema.primary_keys if change.keys_only else schema.value_names
+        self.fields: dict[str, Field | None] = {name: schema.field(name) for name in names}
+        if change.column is not None:
+            self.fields[change.column] = None  # row kinds are checked later
+        self.names = list(self.fields)
+
+    def expect(self, names: Sequence[object], *, at: str = "columns") -> None:
+        """Raise InvalidRequestError unless ``names`` are those of these columns."""
+        expect_columns(names, self.names, self.schema, at=at)
+
+    def of_python(self, name: str, values: list[Any]) -> pa.Array | pa.ChunkedArray:
+        """Return Python values as the column ``name``. Raises InvalidRequestError."""
+        field = self.fields[name]
+        if field is not None:
+            return column_of_values(values, field)
+        try:
+            return pa.array(values)
+        except (pa.ArrowException, OverflowError):
+            raise InvalidRequestError(f"row kinds in {name!r}: expected strings or integers") from None
+
+    def of_any(self, name: str, values: Any) -> pa.Array | pa.ChunkedArray:
+        """Return a list, a numpy array, or anything that speaks Arrow as the column ``name``."""
+        try:
+            if hasattr(values, "isna"):
+                return _of_pandas(self, name, values)
+            if isinstance(values, (pa.Array, pa.ChunkedArray)):
+                return values
+            if hasattr(values, "__arrow_c_stream__"):
+                return pa.chunked_array(values)
+            if isinstance(values, np.ndarray) and values.dtype != object:
+                return pa.array(values)
+        except (pa.ArrowException, TypeError) as error:
+            raise InvalidRequestError(f"column {name}: Arrow cannot read it: {error}") from None
+        if not _is_column(values):
+            raise InvalidRequestError(f"column {name}: expected a list of values, found {shown(values)}")
+        return self.of_python(name, list(values))
+
+
+def _from_pandas(frame: Any, columns: _Columns) -> pa.Table:
+    names = list(frame.columns)
+    try:
+        columns.expect(names)
+    except InvalidRequestError as error:
+        indexed = [name for name in columns.names if name not in names and name in frame.index.names]
+        if not indexed:
+            raise
+        raise InvalidRequestError(
+            f"{error}; the index is ignored: make {', '.join(indexed)} a column by reset_index()"
+        ) from None
+    return pa.table({name: columns.of_any(name, frame.iloc[:, at]) for at, name in enumerate(names)})
+
+
+def _of_pandas(columns: _Columns, name: str, series: Any) -> pa.Array | pa.ChunkedArray:
+    """Return a column of pandas, null where pandas has a missing value (`isna`), NaN of numpy's floats included.
+
+    For a column of integers numpy's floats are taken if they are whole, because pandas makes floats of integers
+    when one is missing. From 2**53 on (float32: 2**24) it rounds them; those are refused. A column without any value
+    may be of any type, because pandas makes floats of those too.
+    """
+    field, dtype = columns.fields[name], series.dtype
+    if series.isna().all():
+        return pa.nulls(len(series))
+    if dtype.kind == "O" and isinstance(dtype, np.dtype):
+        pairs = zip(series.tolist(), series.isna().tolist(), strict=True)
+        return columns.of_python(name, [None if missing else value for value, missing in pairs])
+    floats = isinstance(dtype, np.dtype) and dtype.kind == "f"
+    if field is None or field.type.root not in INTEGER_BITS or not floats:
+        return pa.array(series, from_pandas=True)
+    numbers, missing = series.to_numpy(), series.isna().to_numpy()
+    exact = (numbers == np.trunc(numbers)) & (abs(numbers) < 2.0 ** (np.finfo(dtype).nmant + 1))
+    wrong = np.flatnonzero(~exact & ~missing)
+    if len(wrong):
+        raise InvalidRequestError(
+            f"column {name}, row {wrong[0]}: expected {field.type}, found {float(numbers[wrong[0]])} ({dtype})"
+        )
+    return pa.array(np.where(missing, 0, numbers).astype(np.int64), mask=missing)
+
+
+def _from_dicts(rows: Sequence[Any], columns: _Columns) -> pa.Table:
+    """Return one row per dict. Each dict has all the columns: a missing one is not taken for null."""
+    names = set(columns.names)
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise InvalidRequestError(
+                f"row {number}: expected a dict of the columns {', '.join(columns.names)}, found {shown(row)}"
+            )
+        if row.keys() != names:
+            columns.expect(list(row), at=f"row {number}")
+    return pa.table({name: columns.of_python(name, [row[name] for row in rows]) for name in columns.names})
+
+
+def _from_dict(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:
+    """Return the rows of a dict of columns, or the one row of a dict of values.
+
+    A value of a key column is never a list, so a list there says that the dict holds columns.
+    """
+    columns.expect(list(rows))
+    if not any(_is_column(rows[name]) for name in columns.schema.primary_keys):
+        return _from_dicts([rows], columns)
+    found = {name: columns.of_any(name, rows[name]) for name in columns.names}
+    if len({len(column) for column in found.values()}) > 1:
+        lengths = ", ".join(f"{name} has {len(column)}" for name, column in found.items())
+        raise InvalidRequestError(f"columns: expected as many values in each, but {lengths}")
+    return pa.table(found)
+
+
+def _is_column(values: Any) -> bool:
+    """Return whether ``values`` are several values, one after the other."""
+    return hasattr(values, "__len__") and not isinstance(values, SCALARS) and getattr(values, "ndim", 1) == 1
+
+
+def _from_arrow(rows: Any) -> pa.Table:
+    """Return ``rows`` read to the end. Raises InvalidRequestError if they do not speak Arrow, or not as a table."""
+    package = type(rows).__module__.partition(".")[0]
+    if package == "pyarrow" and hasattr(rows, "to_table"):  # a dataset or a scanner
+        return rows.to_table()
+    if package == "polars":
+        rows = rows.collect() if hasattr(rows, "collect") else rows
+        for name, kind in getattr(rows, "schema", {}).items():
+            if str(kind) == "Object":  # polars exports its addresses in memory
+                raise InvalidRequestError(f"column {name}: the type Object of polars cannot be written")
+    if not hasattr(rows, "__arrow_c_stream__") and not hasattr(rows, "__arrow_c_array__"):
+        raise InvalidRequestError(f"rows: expected {ACCEPTED}, found {type(rows).__name__}")
+    try:
+        return pa.table(rows)
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidRequestError(f"rows: Arrow cannot read this {type(rows).__name__}: {error}") from None

@@ -1,0 +1,140 @@
+"""The local runner: this process does the bucket work, without Spark.
+
+Writes and compactions take one bucket after the other. Large reads take several files at once, on threads: Arrow
+decodes them without Python's lock.
+
+Clauses: RD-9, RD-12, CMT-12.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pktable.bucket.compact import compact_bucket
+from pktable.bucket.read import BucketRead, by_file, read_bucket
+from pktable.bucket.write import BucketAppend, split_by_bucket
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
+from pktable.check.walk import check_here
+from pktable.context import TableContext
+from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketChange
+from pktable.run.runner import CompactionTask, Query
+from pktable.store.new_files import NewFiles, remove_quietly
+
+KIND_COLUMN = "__pktable_kind"
+ONE_THREAD_BYTES = 4 << 20  # of data files that one thread reads faster than other threads start
+
+Result = TypeVar("Result")
+
+
+class LocalRunner:
+    """Does the bucket work in this process."""
+
+    def write(
+        self,
+        context: TableContext,
+        rows: pa.Table,
+        change: ChangeKind,
+        next_sequence: Mapping[tuple[bytes, int], int],
+        new: NewFiles,
+        now_millis: int,
+    ) -> list[BucketAppend]:
+        """Write ``rows``, in order, as level-0 runs. Every file made is recorded in ``new``.
+
+        Raises InvalidRequestError if ``rows`` do not fit the table, before any file is made. Clauses: TBL-8.
+        """
+        conformed, kinds = as_changes(rows, context.schema, change)
+        table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
+        appends = []
+        kind = kind_of(context.schema, context.root)
+        for partition, bucket, part in split_by_bucket(context, table) if table.num_rows else ():
+            place = context.place(partition, bucket)
+            append = kind.write(
+                context,
+                place,
+                part.drop_columns([KIND_COLUMN]),
+                part.column(KIND_COLUMN).to_numpy(),
+                next_sequence.get(place.id, 0),
+                new,
+                now_millis=now_millis,
+            )
+            appends.append(append)
+        return appends
+
+    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+        """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""
+        changes: list[BucketChange] = []
+        try:
+            for task in tasks:
+                changes.append(run_task(context, task))
+        except BaseException:
+            remove_quietly(context.store, [path for change in changes for path in change.created])
+            raise
+        return changes
+
+    def read(self, context: TableContext, query: Query) -> pa.Table:
+        """Return the rows of ``query``. Reading stops when there are as many as its limit. Clauses: RD-9."""
+        schema = context.schema.arrow_schema
+        empty = pa.schema([schema.field(name) for name in query.columns]).empty_table()
+        if query.limit is None:
+            tables = [table for found in _in_parts(context, query, list) for table in found]
+        else:
+            tables = list(_first(_tables(context, query), query.limit))
+        return pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)])
+
+    def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
+        return self.read(context, query)
+
+    def count(self, context: TableContext, query: Query) -> int:
+        return sum(_in_parts(context, query, lambda tables: sum(table.num_rows for table in tables)))
+
+    def check(
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Check buckets one after the other."""
+        return check_here(context, tasks, progress)
+
+
+def run_task(context: TableContext, task: CompactionTask) -> BucketChange:
+    """Carry out one task, here or on an executor; on failure remove the files it made. Clauses: CMT-12."""
+    new = NewFiles(token=task.token)
+    try:
+        return compact_bucket(
+            context, task.state, task.chosen, new, now_millis=task.now_millis, cached_rows=task.cached_rows
+        )
+    except BaseException:
+        new.remove(context.store)
+        raise
+
+
+def _tables(context: TableContext, query: Query) -> Iterator[pa.Table]:
+    for part in query.parts:
+        yield from read_bucket(context, part, query.columns, query.predicate)
+
+
+def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
+    """Yield the first ``missing`` rows, and read no more tables than they are in."""
+    while missing and (table := next(tables, None)) is not None:
+        yield table.slice(0, missing)
+        missing -= min(missing, table.num_rows)
+
+
+def _in_parts(
+    context: TableContext, query: Query, work: Callable[[Iterator[pa.Table]], Result]
+) -> Iterable[Result]:
+    """Return the results of ``work`` on the tables of each part of a query, in order; large reads use threads."""
+
+    def work_on(part: BucketRead) -> Result:
+        return work(read_bucket(context, part, query.columns, query.predicate))
+
+    if query.input_bytes <= ONE_THREAD_BYTES:
+        return map(work_on, query.parts)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(work_on, (piece for part in query.parts for piece in by_file(part))))

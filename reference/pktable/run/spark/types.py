@@ -1,0 +1,145 @@
+"""The table's types as Spark's, and Arrow data in the shape Spark accepts.
+
+Spark knows times to the microsecond, in one unit, and no length of strings. A time that it cannot hold
+without loss is refused by name instead of being rounded; others of the same column are not.
+
+Clauses: TBL-8, TBL-11, RD-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from pktable.format.types import TIMESTAMPS, DataType, Field
+
+PLAIN: dict[str, st.DataType] = {
+    "BOOLEAN": st.BooleanType(),
+    "TINYINT": st.ByteType(),
+    "SMALLINT": st.ShortType(),
+    "INT": st.IntegerType(),
+    "BIGINT": st.LongType(),
+    "FLOAT": st.FloatType(),
+    "DOUBLE": st.DoubleType(),
+    "DATE": st.DateType(),
+    "CHAR": st.StringType(),
+    "VARCHAR": st.StringType(),
+    "STRING": st.StringType(),
+    "BINARY": st.BinaryType(),
+    "VARBINARY": st.BinaryType(),
+    "BYTES": st.BinaryType(),
+    "TIMESTAMP": st.TimestampNTZType(),
+    "TIMESTAMP_LTZ": st.TimestampType(),
+}
+TIMES = {st.TimestampNTZType(), st.TimestampType()}
+
+
+def spark_schema(fields: Sequence[Field]) -> st.StructType:
+    """Return ``fields`` as a Spark schema. Raises InvalidRequestError for names that differ in case alone."""
+    folded = [f.name.casefold() for f in fields]
+    twice = sorted({f.name for f in fields if folded.count(f.name.casefold()) > 1})
+    if twice:
+        raise InvalidRequestError(
+            f"columns {', '.join(twice)} differ only in case, which Spark does not distinguish"
+        )
+    return st.StructType([st.StructField(f.name, spark_type(f.type), f.type.nullable) for f in fields])
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark takes it literally, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def spark_type(kind: DataType) -> st.DataType:
+    if kind.root == "DECIMAL":
+        assert kind.precision is not None
+        assert kind.scale is not None
+        return st.DecimalType(kind.precision, kind.scale)
+    if kind.root == "ARRAY":
+        element = kind.children[0].type
+        return st.ArrayType(spark_type(element), element.nullable)
+    if kind.root == "MAP":
+        key, value = kind.children
+        return st.MapType(spark_type(key.type), spark_type(value.type), value.type.nullable)
+    if kind.root == "ROW":
+        return spark_schema(kind.children)
+    return PLAIN[kind.root]
+
+
+def with_times_of(frame: DataFrame, fields: Sequence[Field]) -> DataFrame:
+    """Return ``frame`` with wall times where ``fields`` want them and points in time where they want those.
+
+    They are cast as Spark casts them, in the zone of the session. Clauses: TBL-11.
+    """
+    wanted = {field.name: spark_type(field.type) for field in fields}
+    names = frame.columns
+    casts = {
+        given.name: F.col(quoted(given.name)).cast(kind)
+        for given in frame.schema
+        if names.count(given.name) == 1  # which is refused elsewhere
+        and (kind := _timed(given.dataType, wanted.get(given.name, given.dataType))) != given.dataType
+    }
+    return frame.withColumns(casts) if casts else frame
+
+
+def _timed(given: st.DataType, wanted: st.DataType) -> st.DataType:
+    """Return ``given`` with the kinds of time of ``wanted``, wherever both have a time."""
+    if {given, wanted} == TIMES:
+        return wanted
+    if isinstance(given, st.ArrayType) and isinstance(wanted, st.ArrayType):
+        return st.ArrayType(_timed(given.elementType, wanted.elementType), given.containsNull)
+    if isinstance(given, st.MapType) and isinstance(wanted, st.MapType):
+        key, value = _timed(given.keyType, wanted.keyType), _timed(given.valueType, wanted.valueType)
+        return st.MapType(key, value, given.valueContainsNull)
+    if isinstance(given, st.StructType) and isinstance(wanted, st.StructType):
+        kinds = {field.name: field.dataType for field in wanted}
+        return st.StructType(
+            [
+                st.StructField(f.name, _timed(f.dataType, kinds.get(f.name, f.dataType)), f.nullable)
+                for f in given
+            ]
+        )
+    return given
+
+
+def is_finer(kind: DataType) -> bool:
+    """Whether ``kind`` or a part of it has times that Spark cannot hold in general."""
+    if kind.root in TIMESTAMPS:
+        return (kind.precision or 0) > 6
+    return any(is_finer(child.type) for child in kind.children)
+
+
+def in_spark_units(kind: pa.DataType) -> pa.DataType:
+    """Return ``kind`` with times in microseconds, as Spark takes them from Arrow."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(in_spark_units(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(
+            in_spark_units(kind.key_type), kind.item_field.with_type(in_spark_units(kind.item_type))
+        )
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(in_spark_units(field.type)) for field in kind])
+    return kind
+
+
+def for_spark(table: pa.Table) -> pa.Table:
+    """Return ``table`` in the units of Spark. Raises InvalidRequestError where a time has nanoseconds."""
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        wanted = in_spark_units(field.type)
+        try:
+            columns.append(column if wanted == field.type else column.cast(wanted))
+        except pa.ArrowInvalid as error:
+            raise InvalidRequestError(
+                f"column {field.name}: expected times of microseconds, as Spark holds them, found {error}; "
+                f"leave the column out or read without Spark"
+            ) from None
+    fields = [field.with_type(column.type) for field, column in zip(table.schema, columns, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))

@@ -1,0 +1,342 @@
+"""Stage a write or a compaction, then commit it: how a change goes from plan to snapshot.
+
+A write:
+
+1. The runner writes the rows as new level-0 files, numbered above all live sequence numbers.
+2. The compaction of the touched buckets is planned and carried out as if those files were live (CMP-17).
+3. The files are committed as an APPEND snapshot, then the compaction as a COMPACT snapshot.
+
+So a failure before the commits leaves the table as it was. Two races are possible. If another write took our
+sequence numbers, our rows are renumbered and step 2 is repeated (CMT-24, CMT-33). If another commit changed what a
+compaction was planned on, that compaction is discarded and planned again on the latest snapshot (CMT-14).
+
+Clauses: CMT-2, CMT-12, CMT-14, CMT-20, CMT-24, CMT-25, CMT-33, CMP-17.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+from pktable_spec.errors import CommitConflictError, InvalidRequestError
+
+from pktable.bucket.write import BucketAppend, renumber
+from pktable.catalog import rules
+from pktable.catalog.changes import Append, CommitId, Compaction, Conflicts
+from pktable.catalog.commit import CommittedError, Committer
+from pktable.catalog.rules import AppendRule
+from pktable.catalog.state import StateLoader, TableState
+from pktable.context import TableContext
+from pktable.ingest.changes import ChangeKind
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState
+from pktable.lsm.universal import Pick
+from pktable.retry import RetryPolicy, retry
+from pktable.run.runner import CompactionTask, Runner
+from pktable.store.new_files import NewFiles, remove_quietly
+
+REPLANS: Final = RetryPolicy()
+
+
+class _ConflictError(Exception):
+    """The latest snapshot does not admit the change as it was planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCompaction:
+    """What a compaction would do in one bucket: the files it takes, and the level their rows go to.
+
+    ``partition``: its directory, empty without partitions. ``files``, ``rows``, ``size_bytes``: of all files taken,
+    retractions and deleted rows included.
+    """
+
+    partition: str
+    bucket: int
+    files: int
+    rows: int
+    size_bytes: int
+    output_level: int
+
+
+@dataclass(slots=True)
+class Stager:
+    """Plans, lets the runner work, and commits. ``clock``: milliseconds since the epoch."""
+
+    context: TableContext
+    states: StateLoader
+    committer: Committer
+    runner: Runner
+    clock: Callable[[], int]
+    policy: RetryPolicy = REPLANS
+
+    def write(self, rows: Any, change: ChangeKind, *, write_only: bool) -> StagedWrite | None:
+        """Stage a write on the latest snapshot; None if ``rows`` is empty. Clauses: CMT-2."""
+        state = self.committer.latest()
+        self._expect_same_keys(state)
+        new = NewFiles()
+        try:
+            appends = self.runner.write(self.context, rows, change, next_sequences(state), new, self.clock())
+            if not appends:
+                return None
+            staged = StagedWrite(self, appends, new, write_only, state)
+            staged.plan(state)
+            return staged
+        except BaseException:
+            new.remove(self.context.store)
+            raise
+
+    def compact(self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool) -> StagedCompaction:
+        """Stage the compaction of some buckets of ``state``."""
+        return StagedCompaction(self, self.changes(state, bucket_ids, full=full), full, state)
+
+    def changes(
+        self,
+        state: TableState,
+        bucket_ids: Iterable[BucketId],
+        *,
+        full: bool,
+        cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
+    ) -> list[BucketChange]:
+        """Plan the compaction of some buckets of ``state`` and do its data work; nothing becomes visible.
+
+        ``cached_rows``: the rows of some files by name, which then are not read.
+        """
+        tasks = []
+        for bucket, chosen in self._chosen(state, bucket_ids, full=full):
+            names = cached_rows.keys() & {file.file_name for file in chosen.files}
+            rows = {name: cached_rows[name] for name in names}
+            tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
+        changes = self.runner.compact(self.context, tasks) if tasks else []
+        return [change for change in changes if not change.empty]
+
+    def planned(self, state: TableState, *, full: bool) -> list[PlannedCompaction]:
+        """Return what a compaction of ``state`` would compact, per bucket; nothing is done."""
+        return [
+            PlannedCompaction(
+                self.context.partition_path(bucket.place.partition),
+                bucket.place.bucket,
+                len(chosen.files),
+                sum(file.row_count for file in chosen.files),
+                sum(file.file_size for file in chosen.files),
+                chosen.output_level,
+            )
+            for bucket, chosen in self._chosen(state, state.files, full=full)
+        ]
+
+    def _chosen(
+        self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool
+    ) -> Iterator[tuple[BucketState, Pick]]:
+        """Yield the buckets that need a compaction, each with what to compact in it."""
+        self._expect_same_keys(state)
+        kind = kind_of(self.context.schema, self.context.root)
+        for bucket_id in bucket_ids:
+            bucket = self.states.bucket(state, bucket_id)
+            chosen = kind.choose_compaction(self.context, bucket, full=full)
+            if chosen is not None:
+                yield bucket, chosen
+
+    def _expect_same_keys(self, state: TableState) -> None:
+        """Raise InvalidRequestError unless live files have the table's keys and its number of buckets.
+
+        Clauses: META-41, TBL-18.
+        """
+        self.context.expect_keys(file for live in state.files.values() for file in live)
+        if state.bucket_counts - {self.context.options.bucket}:
+            raise InvalidRequestError(
+                f"{self.context.root}: option bucket is {self.context.options.bucket}, but live files were written "
+                f"under {', '.join(map(str, sorted(state.bucket_counts)))} buckets; rescaling is not supported"
+            )
+
+
+@dataclass(slots=True)
+class StagedWrite:
+    """A write whose files exist and are not visible. Commit it or discard it, once.
+
+    ``appends``: its new level-0 files. ``changes``: its compaction, planned on ``base`` with these files.
+    ``rules``: what its commit checks; other implementations check less.
+    """
+
+    stager: Stager
+    appends: list[BucketAppend]
+    new: NewFiles
+    write_only: bool
+    base: TableState
+    changes: list[BucketChange] = field(default_factory=list)
+    rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
+
+    def plan(self, state: TableState) -> None:
+        """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17."""
+        self.base = state
+        if not self.write_only:
+            self.changes = self.stager.changes(
+                _with_appends(state, self.appends),
+                [append.place.id for append in self.appends],
+                full=False,
+                cached_rows={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
+            )
+
+    def commit(self, commit_id: CommitId) -> TableState:
+        """Make the write visible and return the state after it.
+
+        Raises CommitConflictError; its text says whether the rows are committed. Clauses: CMT-2, CMT-24, CMT-33.
+        """
+        try:
+            state = self.commit_append(commit_id)
+        except CommittedError:
+            self._discard_changes()
+            raise
+        except BaseException:
+            self.discard()
+            raise
+        if not self.changes:
+            return state
+        compaction = StagedCompaction(self.stager, self.changes, full=False, base=state)
+        try:
+            return compaction.commit(commit_id) or state
+        except CommitConflictError as error:
+            raise CommitConflictError(
+                f"the write is committed, its compaction is not: {error.what}", error.snapshot
+            ) from None
+
+    def discard(self) -> None:
+        """Remove the files; nothing of the write is left. Clauses: CMT-12."""
+        self._discard_changes()
+        self.new.remove(self.stager.context.store)
+
+    def commit_append(self, commit_id: CommitId) -> TableState:
+        """Commit the rows alone, as an APPEND snapshot, and return the state after it; the compaction stays staged.
+
+        Raises CommitConflictError if other writers took the sequence numbers again and again.
+        Clauses: CMT-10, CMT-18, CMT-24.
+        """
+        committer, total_buckets = self.stager.committer, self.stager.context.options.bucket
+
+        def attempt() -> TableState:
+            outcome = committer.commit(Append(self.appends, total_buckets, self.rules), commit_id, self.base)
+            if outcome.state is None:
+                committer.retry_on_latest_state(self._renumber)
+                raise _ConflictError
+            return outcome.state
+
+        try:
+            return retry(attempt, on=_ConflictError, policy=self.stager.policy)
+        except _ConflictError:
+            attempts = self.stager.policy.attempts
+            raise CommitConflictError(
+                f"write failed: other writers took its sequence numbers in all {attempts} attempts",
+                committer.latest().id,
+            ) from None
+
+    def _renumber(self, state: TableState) -> None:
+        """Give the rows sequence numbers above those of ``state``, and plan the compaction on it.
+
+        Clauses: CMT-24, CMT-33.
+        """
+        context, again = self.stager.context, next_sequences(state)
+        self._discard_changes()
+        old = list(self.new.paths)
+        now = self.stager.clock()
+        self.appends = [
+            renumber(context, append, again.get(append.place.id, 0), self.new, now_millis=now)
+            for append in self.appends
+        ]
+        remove_quietly(context.store, old)
+        self.new.paths = [path for path in self.new.paths if path not in old]
+        self.plan(state)
+
+    def _discard_changes(self) -> None:
+        _remove_created(self.stager.context, self.changes)
+        self.changes = []
+
+
+@dataclass(slots=True)
+class StagedCompaction:
+    """A compaction whose files exist and are not visible. Commit it or discard it, once."""
+
+    stager: Stager
+    changes: list[BucketChange]
+    full: bool
+    base: TableState
+
+    def commit(self, commit_id: CommitId) -> TableState | None:
+        """Make the compaction visible; return the state after it, None if it changed nothing.
+
+        Buckets that no longer fit are planned again. Raises CommitConflictError after many lost races.
+        Clauses: CMT-7, CMT-8, CMT-9, CMT-14.
+        """
+        committer = self.stager.committer
+        committed: TableState | None = None
+        refused: Conflicts = {}
+
+        def attempt() -> TableState | None:
+            nonlocal committed, refused
+            if not self.changes:
+                return committed
+            try:
+                outcome = committer.commit(self._change(), commit_id, self.base)
+            except CommittedError:
+                raise
+            except BaseException:
+                self.discard()
+                raise
+            committed, refused = outcome.state or committed, outcome.refused
+            if not refused:
+                return committed
+            self.changes = [change for change in self.changes if change.place.id in refused]
+            self.discard()
+            committer.retry_on_latest_state(partial(self._plan, list(refused)))
+            raise _ConflictError
+
+        try:
+            return retry(attempt, on=_ConflictError, policy=self.stager.policy)
+        except _ConflictError:
+            self.discard()
+            what = "; ".join(map(str, refused.values()))
+            raise CommitConflictError(f"compaction failed: {what}", committer.latest().id) from None
+
+    def commit_as_planned(self, commit_id: CommitId) -> Conflicts:
+        """Make all of the compaction visible as it was planned, or discard it; return the conflicts, none if committed.
+
+        Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
+        """
+        outcome = self.stager.committer.commit(self._change(partly=False), commit_id, self.base)
+        if outcome.refused:
+            self.discard()
+        return outcome.refused
+
+    def discard(self) -> None:
+        """Remove the files made. Clauses: CMT-12."""
+        _remove_created(self.stager.context, self.changes)
+        self.changes = []
+
+    def _change(self, *, partly: bool = True) -> Compaction:
+        context = self.stager.context
+        return Compaction(self.changes, context.options.bucket, context.order, partly)
+
+    def _plan(self, bucket_ids: Iterable[BucketId], state: TableState) -> None:
+        self.base = state
+        self.changes = self.stager.changes(state, bucket_ids, full=self.full)
+
+
+def next_sequences(state: TableState) -> dict[BucketId, int]:
+    """Return per bucket the first sequence number above all of its live files. Clauses: LSM-10."""
+    return {
+        bucket_id: max(file.max_sequence_number for file in files) + 1
+        for bucket_id, files in state.files.items()
+    }
+
+
+def _with_appends(state: TableState, appends: Sequence[BucketAppend]) -> TableState:
+    files = dict(state.files)
+    for append in appends:
+        files[append.place.id] = (*files.get(append.place.id, ()), *append.files)
+    return replace(state, files=files)
+
+
+def _remove_created(context: TableContext, changes: Iterable[BucketChange]) -> None:
+    remove_quietly(context.store, [path for change in changes for path in change.created])

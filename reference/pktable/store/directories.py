@@ -1,0 +1,55 @@
+"""Directories that are no table but hold tables: a database ``x.db``, or a warehouse of databases."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pktable_spec.errors import NotATableError
+
+from pktable.format.paths import SCHEMA, TablePaths, numbered
+from pktable.store.file_io import FileIO
+
+DATABASE: Final = ".db"
+NAMES_SHOWN: Final = 10
+
+
+def not_a_table(store: FileIO, root: str, location: str | None = None) -> NotATableError:
+    """Return the error that ``root`` is no table; it names the tables that lie in ``root``.
+
+    ``location``: how the caller named ``root``, by default ``root`` itself.
+    """
+    path = location or root
+    if not store.exists(root):
+        return NotATableError(path, "nothing")
+    names = tables_in(store, root)
+    if not names:
+        return NotATableError(path, "a directory without one")
+    shown = ", ".join(names[:NAMES_SHOWN])
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return NotATableError(path, f"a directory of tables: {shown}{more}")
+
+
+def tables_in(store: FileIO, directory: str) -> list[str]:
+    """Return the tables in a directory and in its databases, as paths relative to it, sorted by name.
+
+    Directories that cannot be listed count as empty.
+    """
+    tables = []
+    for name in _names(store, directory):
+        path = f"{directory}/{name}"
+        if _is_table(store, path):
+            tables.append(name)
+        elif name.endswith(DATABASE):
+            tables += [f"{name}/{one}" for one in _names(store, path) if _is_table(store, f"{path}/{one}")]
+    return tables
+
+
+def _is_table(store: FileIO, path: str) -> bool:
+    return any(numbered(name, SCHEMA) is not None for name in _names(store, TablePaths(path).schemas))
+
+
+def _names(store: FileIO, directory: str) -> list[str]:
+    try:
+        return sorted(store.list_names(directory))
+    except OSError:
+        return []
