@@ -7,7 +7,9 @@ are what users and their schedulers do; a commit or a crash may come long after 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -40,9 +42,15 @@ class TableMachine(RuleBasedStateMachine):
 
     checked: Checked
 
-    def __init__(self, open_table: OpenTable, profile: Profile, stats: Stats) -> None:
+    def __init__(
+        self,
+        open_table: OpenTable,
+        profile: Profile,
+        stats: Stats,
+        options: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__()
-        self._open_table, self._profile, self._stats = open_table, profile, stats
+        self._open_table, self._profile, self._stats, self._options = open_table, profile, stats, options
 
     @initialize(
         table=strategies.tables(),
@@ -56,6 +64,7 @@ class TableMachine(RuleBasedStateMachine):
             # Compacted as often as may be, so that there are levels between the first and the last.
             options = {DELETION_VECTORS: "false", "num-sorted-run.compaction-trigger": "2"}
             table = replace(table, options={**table.options, **options})
+        table = replace(table, options={**table.options, **self._options})
         self.checked = Checked(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]
         if layers:
@@ -139,7 +148,10 @@ class TableMachine(RuleBasedStateMachine):
     @covers("DV-15", "DV-18", "RD-22")
     @precondition(
         lambda self: (
-            self._is_stored() and not self.checked.main.options.deletion_vectors and not self.checked.jobs
+            self._is_stored()
+            and DELETION_VECTORS not in self._options
+            and not self.checked.main.options.deletion_vectors
+            and not self.checked.jobs
         )
     )
     @rule(query=QUERY_NUMBERS)

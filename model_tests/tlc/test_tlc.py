@@ -21,6 +21,7 @@ from pktable_spec.model.mechanism import Mechanism
 from pktable_spec.model.options import ModelOptions
 
 from model_tests.oracle import mechanism_faults as faults
+from model_tests.oracle.max_engine import ForgetsRetractions
 from model_tests.tlc import checker, counterexamples, jar, models, state_graph, suite
 from model_tests.tlc.__main__ import main
 from model_tests.tlc.checker import Outcome, check
@@ -71,7 +72,13 @@ def test_every_property_that_holds_is_seen_violated_by_another_model() -> None:
 @covers("LSM-5", "LSM-10")
 @pytest.mark.parametrize(
     ("scope", "size"),
-    [("two compactors", (496, 1446)), ("two writers", (813, 2466)), ("own compactions", (1963, 7038))],
+    [
+        ("two compactors", (496, 1446)),
+        ("two writers", (813, 2466)),
+        ("own compactions", (1963, 7038)),
+        ("max of a column", (496, 1446)),
+        ("max of a column, no vectors", (616, 921)),
+    ],
 )
 def test_the_oracle_and_tlc_reach_the_same_states_by_the_same_steps(
     scope: str, size: tuple[int, int]
@@ -97,6 +104,15 @@ def test_a_fault_of_the_oracle_shows_in_its_graph(fault: type[Mechanism], scope:
     found = state_graph.compare(scope, fault)
     assert found.states_of_one
     assert found.edges_of_one
+    assert found.problem is not None
+
+
+@pytest.mark.parametrize("scope", ["max of a column", "max of a column, no vectors"])
+def test_a_broken_merge_engine_of_the_oracle_shows_in_its_graph(scope: str) -> None:
+    found = state_graph.compare(
+        scope, lambda options: Mechanism(replace(options, merge_engine=ForgetsRetractions(0)))
+    )
+    assert found.states_of_one
     assert found.problem is not None
 
 
