@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable.bucket.reader import BATCH_ROWS
-from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder, decode_vector
+from pktable.format.vectors.deletion_vector import DeletionVector, Positions, VectorBuilder, decode_vector
 from pktable.format.vectors.index_file import VectorRange, decode_index, encode_index
 
 from benchmarks.machine import describe, hardware
@@ -41,7 +41,6 @@ CLUSTER = 2000
 READS = 7
 TOLERATED = 1.5
 
-Positions = npt.NDArray[np.int64]
 Deletions = Mapping[str, Positions]
 """What one write deletes: ascending positions by data file."""
 Masker = Callable[[int, int], npt.NDArray[np.bool_]]

@@ -20,13 +20,13 @@ from typing import Any
 import pyarrow as pa
 from pktable import CorruptFileError, Table
 from pktable.catalog.changes import CommitId
+from pktable.check.findings import Progress
 from pktable.ingest.changes import ChangeKind
 from pktable.table import check
 from pktable_spec.vocabulary import RowKind
 
 Rows = list[str]
 Read = Callable[[Table], Rows]
-Progress = Callable[[str, int, int], None]
 
 KINDS = {
     "snapshot": "snapshot/snapshot-5",

@@ -285,8 +285,8 @@ def _without_checksums(data: bytes) -> bytes:
 def _plain_container(data: bytes) -> bytes:
     source = avro._Source(io.BytesIO(data), len(data), "x")
     metadata, sync = avro._header(source)
-    head = avro.MAGIC + avro.encode_long(1) + avro._encode_entry("avro.schema", metadata[b"avro.schema"])
-    blocks = [head + avro.encode_long(0) + sync]
+    entry = avro.encode_bytes(b"avro.schema") + avro.encode_bytes(metadata[b"avro.schema"])
+    blocks = [avro.MAGIC + avro.encode_long(1) + entry + avro.encode_long(0) + sync]
     while source.left:
         count, length = source.long("count"), source.long("length")
         block = avro._unpacked(source.take(length, "block"), b"zstandard", "x")

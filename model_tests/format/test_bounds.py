@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import CorruptFileError, Table
-from pktable.format.avro import MAGIC, _encode_entry, decode_container, encode_long
+from pktable.format.avro import MAGIC, decode_container, encode_bytes, encode_long
 from pktable.format.bounds import ALWAYS_ALLOWED, MOST_TIMES, unpacked
 from pktable.format.types import parse_type
 from pktable.lsm.runs import KeyOrder
@@ -40,7 +40,8 @@ CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[], Any]]] = {
 
 
 def container(schema: object, block: bytes, count: int, codec: bytes = b"null") -> bytes:
-    entries = _encode_entry("avro.schema", json.dumps(schema).encode()) + _encode_entry("avro.codec", codec)
+    metadata = {b"avro.schema": json.dumps(schema).encode(), b"avro.codec": codec}
+    entries = b"".join(encode_bytes(key) + encode_bytes(value) for key, value in metadata.items())
     sync = b"0123456789abcdef"
     head = MAGIC + encode_long(2) + entries + encode_long(0) + sync
     return head + encode_long(count) + encode_long(len(block)) + block + sync
@@ -55,7 +56,7 @@ def record(kind: object) -> dict[str, object]:
 def test_a_block_unpacks_to_a_bounded_size(codec: str) -> None:
     compress, decompressor = CODECS[codec]
     assert unpacked(compress(b"x" * 1000), decompressor()) == b"x" * 1000
-    with pytest.raises(ValueError, match="behind the frame"):
+    with pytest.raises(ValueError, match="after the frame"):
         unpacked(compress(b"x") + b"y", decompressor())
     with pytest.raises(ValueError, match="does not end"):
         unpacked(compress(b"x" * 1000)[:-5], decompressor())

@@ -74,11 +74,17 @@ def test_other_spellings_mean_the_same_type(spelled: str, canonical: str) -> Non
 @pytest.mark.parametrize(
     "text",
     ["", "INT INT", "INT(3)", "DECIMAL(39, 0)", "DECIMAL(5, 6)", "DECIMAL(0)", "TIMESTAMP(10)", "CHAR(0)",
-     "VARCHAR(2147483648)", "ARRAY", "ARRAY<>", "MAP<INT>", "ROW<>", "ROW<a INT, a INT>", "INT NOT",
+     "VARCHAR(2147483648)", "ARRAY", "ARRAY<>", "MAP<INT>", "ROW<>", "INT NOT",
      "VARIANT", "ARRAY<INT", "é", "INT;", "ARRAY<" * 90 + "INT" + ">" * 90, "DECIMAL(" + "9" * 5000 + ")"],
 )  # fmt: skip
 def test_a_text_that_is_no_type_is_refused(text: str) -> None:
-    with pytest.raises(InvalidRequestError, match="expected"):
+    with pytest.raises(InvalidRequestError, match=r"expected|defined twice"):
+        parse_type(text)
+
+
+@pytest.mark.parametrize("text", ["ROW<a INT, a INT>", "ARRAY<ROW<b INT, a INT, a INT>>"])
+def test_two_fields_of_one_name_are_refused(text: str) -> None:
+    with pytest.raises(InvalidRequestError, match="column 'a' is defined twice"):
         parse_type(text)
 
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pktable.cli import run
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -46,12 +47,15 @@ def test_every_folder_in_the_readme_exists() -> None:
         assert (ROOT / folder).is_dir(), folder
 
 
-def test_every_command_in_the_readme_exists() -> None:
-    from pktable.cli.commands import app
+def test_every_command_and_option_in_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = re.findall(r"^pktable ([\w-]+)(.*)$", README, re.M)
+    assert len(lines) > 10
+    for command, rest in lines:
+        assert run([command, "--help"]) == 0, command
+        known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+        assert set(re.findall(r"(?<![\w-])--[a-z-]+", rest)) <= known, command
 
-    known = {
-        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
-    }
-    assert set(re.findall(r"^pktable ([\w-]+)", README, re.M)) <= known
+
+def test_every_target_in_the_readme_exists() -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
     assert set(re.findall(r"make (verify|test|help|\w+(?= +#))", README)) <= targets

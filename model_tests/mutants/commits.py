@@ -13,8 +13,9 @@ from pktable import staging
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit, rules
 from pktable.catalog.changes import Append, CommitId
-from pktable.catalog.manifests import ADD, DELETE, Manifests
+from pktable.catalog.manifests import Manifests
 from pktable.catalog.state import Delta, TableState
+from pktable.format.metadata.manifest import ADD, DELETE
 from pktable.lsm.vectors import VectorMaintainer
 
 from model_tests.mutants.registry import NOT_ABSORBED, READ, Mutant, instead, patched

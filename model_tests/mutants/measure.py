@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from pktable.check.findings import Progress
 from pktable_spec.interface import OpenTable
 
 from model_tests.backends.tables import local_backend, spark_backend
@@ -34,8 +35,6 @@ STEPS: Final = 14  # of a history, after its first layers
 DRAWN: Final = Profile("mutants", HISTORIES, STEPS, reread_limit=1, refines=False, shrinks=False)
 STORED: Final = Profile("mutants", histories=1, steps=1, reread_limit=2, refines=False)
 MEMORY: Final = "/dev/shm"
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,12 @@ def test_a_scan_plans_nothing_before_rows_are_asked_for(table: Table) -> None:
         scan.to_arrow()
 
 
+def test_one_column_may_be_given_as_text(table: Table) -> None:
+    assert table.scan(columns="v").schema.names == ["v"]
+    with pytest.raises(InvalidRequestError, match="vk"):
+        table.scan(columns="vk").to_arrow()
+
+
 def test_arguments_are_checked_when_the_scan_is_made(table: Table) -> None:
     for options in (
         {"limit": -1},

@@ -326,7 +326,7 @@ def test_reading_several_files_at_once_keeps_the_order_of_their_rows(
     for keys in (range(4000), range(0, 4000, 3)):
         table.upsert(key_table(table, list(keys), list(range(len(keys)))))
     expected = [table.to_arrow(where=where) for where in (None, "n > 300")]
-    monkeypatch.setattr(local, "TINY_BYTES", 0)
+    monkeypatch.setattr(local, "ONE_THREAD_BYTES", 0)
     assert [table.to_arrow(where=where) for where in (None, "n > 300")] == expected
     assert table.count(fresh=True) == expected[0].num_rows == 4000
     assert table.files().num_rows == 8

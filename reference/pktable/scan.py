@@ -39,7 +39,7 @@ class ReadOptions(TypedDict, total=False):
     timestamp: int | str | datetime | None
     fresh: bool
     where: str | None
-    columns: Sequence[str] | None
+    columns: str | Sequence[str] | None
     limit: int | None
 
 

@@ -35,6 +35,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
+from pktable.merge.engine import engine_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -240,6 +241,7 @@ class Table:
         """
         context = self.catalog.context
         context.options.require_writable()
+        engine_of(self.schema.options)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(
@@ -305,7 +307,7 @@ class Table:
         timestamp: int | str | datetime | None = None,
         fresh: bool = False,
         where: str | None = None,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Scan:
         """Return a lazy read, with `Scan.to_arrow`, ``to_batches``, ``to_pandas``, ``to_spark``, ``count``, ``splits``.
@@ -322,7 +324,7 @@ class Table:
         Clauses: RD-1 to RD-22.
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
-        names = None if columns is None else tuple(columns)
+        names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
         return Scan(self.catalog, self.runner, as_of, fresh, where, names, limit)
 
     def read(self, **options: Unpack[ReadOptions]) -> Any:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
@@ -23,11 +22,10 @@ from pktable.bucket.row_groups import greatest_of_row_groups
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, values_of
+from pktable.format.vectors.deletion_vector import Positions
 from pktable.lsm.bucket import BucketPath
 from pktable.lsm.runs import Key, total_order
 from pktable.merge.key_encoding import Encoded, encode_keys
-
-Positions = npt.NDArray[np.int64]
 
 
 class Locator:

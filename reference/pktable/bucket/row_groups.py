@@ -12,14 +12,13 @@ from pktable_spec.vocabulary import KEY_PREFIX
 from pktable.bucket.reader import DataReader
 from pktable.datafile.readers import ParquetRows
 from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import INTEGER_BITS, STRINGS
 from pktable.predicate import ColumnRange, Predicate, may_match
 
-PLAIN = {"TINYINT", "SMALLINT", "INT", "BIGINT"}  # types whose Parquet statistics are our internal values
-TEXTS = {
-    "CHAR",
-    "VARCHAR",
-    "STRING",
-}  # so are theirs, but not whole where a writer cuts them: a bound, no value
+EXACT = INTEGER_BITS.keys()
+"""Types whose Parquet statistics are internal values. So are those of `STRINGS`, but writers may cut them: a
+statistic of a string is a bound, and need not be a value of the column.
+"""
 
 
 def greatest_of_row_groups(reader: DataReader, schema: TableSchema, key_column: str) -> list[Any] | None:
@@ -29,7 +28,11 @@ def greatest_of_row_groups(reader: DataReader, schema: TableSchema, key_column: 
     """
     stored = reader.stored
     kind = schema.field(key_column[len(KEY_PREFIX) :]).type.root
-    if not isinstance(stored, ParquetRows) or reader.meta.schema_id != schema.id or kind not in PLAIN | TEXTS:
+    if (
+        not isinstance(stored, ParquetRows)
+        or reader.meta.schema_id != schema.id
+        or kind not in EXACT | STRINGS
+    ):
         return None
     metadata = stored.metadata
     place = _places(metadata).get(key_column)
@@ -57,7 +60,7 @@ def row_groups_that_may_match(
     if metadata.num_row_groups < 2:
         return None
     places = _places(metadata)
-    usable = {f.name: places[f.name] for f in schema.fields if f.name in places and f.type.root in PLAIN}
+    usable = {f.name: places[f.name] for f in schema.fields if f.name in places and f.type.root in EXACT}
     chosen = []
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group)

@@ -31,8 +31,10 @@ from pktable.store.new_files import NewFiles
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
 SAMPLE = 4096  # rows, that tell whether a column has values worth a dictionary
 GATHERED_BYTES = 64 << 20  # of Arrow memory, that make a row group
-TINY_BYTES = 4 << 10
-"""Of Arrow memory, up to which compression costs time and more bytes than it saves, and a file is written at once."""
+UNCOMPRESSED_BYTES = 4 << 10
+"""Arrow memory of a data file up to which compression costs more time and bytes than it saves; such a file is written
+in one piece.
+"""
 
 
 class RunWriter:
@@ -68,7 +70,7 @@ class RunWriter:
 
     def close(self) -> list[DataFileMeta]:
         """Finish the last file and return the metadata of all, in key order."""
-        self._flush(tiny=self._open is None and not self._done and self._gathered_bytes <= TINY_BYTES)
+        self._flush(tiny=self._open is None and not self._done and self._gathered_bytes <= UNCOMPRESSED_BYTES)
         self._roll()
         return self._done
 

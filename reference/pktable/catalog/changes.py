@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pktable_spec.vocabulary import APPEND, COMPACT
 
 from pktable.catalog import rules
-from pktable.catalog.manifests import ADD, DELETE
 from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule
 from pktable.catalog.state import Delta, TableState
-from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
+from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, ManifestEntry
 from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.lsm.runs import KeyOrder
 

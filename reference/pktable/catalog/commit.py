@@ -24,10 +24,11 @@ from typing import Final, TypeVar
 from pktable_spec.errors import CommitConflictError
 
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
-from pktable.catalog.manifests import ADD, Manifests, ManifestWriter, MissingManifestError
+from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext
+from pktable.format.metadata.manifest import ADD
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly

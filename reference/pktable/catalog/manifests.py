@@ -16,6 +16,8 @@ from pktable_spec.options import TableOptions
 from pktable.format import paths
 from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.metadata.manifest import (
+    ADD,
+    DELETE,
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
@@ -31,8 +33,6 @@ from pktable.format.metadata.stats import SimpleStats
 from pktable.format.paths import TablePaths
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
-
-ADD, DELETE = 0, 1
 
 
 class MissingManifestError(CorruptFileError):

@@ -11,9 +11,15 @@ from dataclasses import dataclass, field
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import DELETION_VECTORS
 
-from pktable.catalog.manifests import ADD, Manifests
+from pktable.catalog.manifests import Manifests
 from pktable.context import TableContext
-from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.metadata.manifest import (
+    ADD,
+    DataFileMeta,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId, BucketState
 from pktable.store.cache import Cache

@@ -41,7 +41,7 @@ from pktable.lsm.plan import sections
 from pktable.lsm.runs import Run, sorted_runs
 
 MOST_FILES = 256  # that are open at once, unless a single version has more
-FILE, POSITION = "__pktable_file", "__pktable_position"
+FILE_NUMBER, POSITION_IN_FILE = "__pktable_file_number", "__pktable_position_in_file"
 
 WORDS: Final = {
     "DV-12": ("live keys", "each key live once", "also live in"),
@@ -210,8 +210,10 @@ class _KeyCheck:
                 count = table.num_rows
                 yield (
                     reader.path,
-                    table.append_column(FILE, pa.array(np.full(count, number, np.int64))).append_column(
-                        POSITION, pa.array(np.arange(position, position + count, dtype=np.int64))
+                    table.append_column(
+                        FILE_NUMBER, pa.array(np.full(count, number, np.int64))
+                    ).append_column(
+                        POSITION_IN_FILE, pa.array(np.arange(position, position + count, dtype=np.int64))
                     ),
                 )
 
@@ -241,7 +243,7 @@ class _KeyCheck:
 
     def _intervals(self, rows: pa.Table, chosen: Longs) -> Intervals:
         """Return the intervals in which each of the ``chosen`` rows is live: none, one or several per row."""
-        files, positions = (rows.column(name).to_numpy()[chosen] for name in (FILE, POSITION))
+        files, positions = (rows.column(name).to_numpy()[chosen] for name in (FILE_NUMBER, POSITION_IN_FILE))
         parts: list[Sequence[Longs]] = [[np.empty(0, np.int64)] * 5]
         for number in np.unique(files):
             of_file = np.flatnonzero(files == number)
@@ -258,7 +260,7 @@ class _KeyCheck:
         above = (levels[0] > 0) & (levels[1] > 0)
         twice = above & ((live.enabled[left] & live.enabled[right]) > 0)
         in_one_run = above & ~twice & (levels[0] == levels[1])
-        files, numbers = (rows.column(name).to_numpy() for name in (FILE, SEQUENCE_NUMBER))
+        files, numbers = (rows.column(name).to_numpy() for name in (FILE_NUMBER, SEQUENCE_NUMBER))
         ages, sequences = [], []
         for side, level in zip((left, right), levels, strict=True):
             records = live.rows[side]
@@ -277,7 +279,7 @@ class _KeyCheck:
         """Add pairs that violate a clause to the conflicts of their two files."""
         if not len(left):
             return
-        files = rows.column(FILE).to_numpy()
+        files = rows.column(FILE_NUMBER).to_numpy()
         pairs = np.stack([live.rows[left], live.rows[right]])
         pairs = np.take_along_axis(pairs, np.argsort(files[pairs], axis=0, kind="stable"), axis=0)
         starts = np.maximum(live.starts[left], live.starts[right])
@@ -295,7 +297,7 @@ class _KeyCheck:
         """Return the key of two records and their positions as text."""
         columns = zip(self._context.key_columns, self._context.key_types, strict=True)
         key = [values_of(rows.column(name).slice(int(records[0]), 1), kind)[0] for name, kind in columns]
-        positions = [rows.column(POSITION)[int(record)].as_py() for record in records]
+        positions = [rows.column(POSITION_IN_FILE)[int(record)].as_py() for record in records]
         return f"{', '.join(map(repr, key))} at positions {positions[0]} and {positions[1]}"
 
     def _report(self) -> None:

@@ -65,6 +65,12 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return [*(name for name in super().list_commands(ctx) if name not in LATE), *LATE]
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and cmd_name in LATE:
+            command.short_help = LATE[cmd_name][1]  # the same whether it is declared yet or not
+        return command
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that ``args`` begin with, declared if it was not."""
         if args and args[0] in LATE:

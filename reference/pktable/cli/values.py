@@ -21,9 +21,9 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import (
-    FLOATS,
     NANOS_PER,
     NESTED,
+    NUMBERS,
     TIMESTAMPS,
     DataType,
     Field,
@@ -31,12 +31,10 @@ from pktable.format.types import (
     to_arrow,
 )
 from pktable.predicate.literals import date_text, general, parsed, time_text
-from pktable.predicate.tree import INTEGER_BITS
 
 INFINITIES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 LONGEST_SHOWN: Final = 200  # characters of a value in an error
 MOST_TIME: Final = 1 << 63  # since the epoch, in the unit of the type: with nanoseconds, the year 2262
-NUMBERS: Final = FLOATS | INTEGER_BITS.keys() | {"DECIMAL"}
 
 
 def to_json(value: Any, t: DataType) -> Any:
@@ -156,29 +154,16 @@ def as_column(
 
     ``place``: where value i was read, for messages. Raises InvalidRequestError that names the place and the column.
     """
-    arrow = to_arrow(field.type)
     converted = []
     for i, value in enumerate(values):
         try:
             converted.append(None if value is None else convert(value, field.type))
         except (ValueError, ArithmeticError):  # an exponent may be too long for a Decimal
-            raise _misfit(value, field, place(i)) from None
-    try:
-        return pa.array(converted, arrow)
-    except pa.ArrowException:
-        for i, value in enumerate(converted):
-            try:
-                pa.array([value], arrow)
-            except pa.ArrowException:
-                raise _misfit(values[i], field, place(i)) from None
-        raise
-
-
-def _misfit(value: Any, field: Field, place: str) -> InvalidRequestError:
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return InvalidRequestError(
-        f"{place}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
-    )
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+            raise InvalidRequestError(
+                f"{place(i)}, column {field.name}: expected {field.type}, found {_shortened(text)!r}"
+            ) from None
+    return pa.array(converted, to_arrow(field.type))
 
 
 def _shortened(text: str) -> str:

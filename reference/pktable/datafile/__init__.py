@@ -1,1 +1,1 @@
-"""Data files: their columns, and rows as Parquet, ORC and Avro store them."""
+"""Data files: their columns, and readers of rows in Parquet, ORC and Avro."""

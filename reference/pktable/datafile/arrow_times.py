@@ -1,8 +1,8 @@
-"""Times beyond 1677 to 2262, which Arrow does not count in nanoseconds: told from others and refused.
+"""Detect and refuse times outside 1677 to 2262, the range of Arrow's nanoseconds.
 
-Arrow reads INT96 as nanoseconds in 64 bits; what does not fit wraps, and is a row with another time. So its
-bytes are read too, and compared: a day, and nanoseconds of it, which Paimon's JVM counts back from the midnight
-after for a time before 1970. Of ORC Arrow says itself what does not fit.
+Arrow reads INT96 as nanoseconds in 64 bits. A time that does not fit wraps and becomes another time. Therefore the
+twelve bytes are read too and compared with Arrow's result: they are a day and the nanoseconds in that day. (For a time
+before 1970 Paimon's JVM writes the next day and negative nanoseconds.) In ORC files Arrow itself reports such times.
 
 Clauses: META-46, META-47, RD-11.
 """
@@ -17,31 +17,34 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.types import NANOS_PER
+
 INT96: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 EPOCH_DAY: Final = 2_440_588  # Julian day of 1970-01-01
 SECONDS_PER_DAY: Final = 86_400
-NANOS_PER_SECOND: Final = 1_000_000_000
 
 
 def expect_countable(times: pa.Table, stored: pa.Table, at: str) -> None:
-    """Raise InvalidRequestError unless ``times`` are those ``stored``, where INT96 is twelve bytes. Clauses: RD-11."""
+    """Raise InvalidRequestError unless ``times`` equal ``stored``, the same columns with INT96 as twelve bytes.
+
+    Clauses: RD-11.
+    """
     for name in times.column_names:
         chunks = (table.combine_chunks().column(name).chunks for table in (times, stored))
         for found, raw in (pair for both in zip(*chunks, strict=True) for pair in _pairs(*both)):
-            if not np.array_equal(_counts(found) // NANOS_PER_SECOND, _seconds(raw)):
-                raise uncountable(f"{at}: column {name}", "another")
+            if not np.array_equal(_counts(found) // NANOS_PER["s"], _seconds(raw)):
+                raise uncountable(f"{at}: column {name}")
 
 
-def uncountable(what: str, found: object) -> InvalidRequestError:
-    """Return the error for a column that holds a time that Arrow cannot count."""
+def uncountable(what: str) -> InvalidRequestError:
+    """Return the error for a file or column, called ``what``, with a time that Arrow cannot hold."""
     return InvalidRequestError(
-        f"{what}: expected times from 1677 to 2262, which Arrow counts in nanoseconds, found {found}; "
-        "leave the column out"
+        f"{what}: a time lies outside 1677 to 2262, the range of Arrow's nanoseconds; leave the column out of the read"
     )
 
 
 def _pairs(times: Any, stored: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield all the times in an array, and in whatever it holds, with the bytes they are stored as."""
+    """Yield the times in an array, and in its parts at any depth, with the bytes they are stored as."""
     kind = times.type
     if pa.types.is_timestamp(kind):
         if len(times) and pa.types.is_fixed_size_binary(stored.type):
@@ -62,7 +65,7 @@ def _counts(times: Any) -> npt.NDArray[np.int64]:
 
 
 def _seconds(stored: Any) -> npt.NDArray[np.int64]:
-    """Return the seconds since 1970 of INT96, 0 for null."""
+    """Return INT96 values as seconds since 1970, 0 for null."""
     raw = np.frombuffer(stored.buffers()[1], INT96, len(stored), stored.offset * INT96.itemsize)
-    seconds = (raw["day"].astype(np.int64) - EPOCH_DAY) * SECONDS_PER_DAY + raw["nanos"] // NANOS_PER_SECOND
+    seconds = (raw["day"].astype(np.int64) - EPOCH_DAY) * SECONDS_PER_DAY + raw["nanos"] // NANOS_PER["s"]
     return np.where(stored.is_null().to_numpy(zero_copy_only=False), 0, seconds)

@@ -1,7 +1,7 @@
-"""Values as Avro stores them, as Arrow columns.
+"""Convert decoded Avro records to Arrow columns.
 
-Paimon writes times as numbers of the unit that the schema's logical type names, decimals as big-endian
-bytes of the unscaled value, and a MAP whose keys are no strings as an array of entries.
+Paimon writes a time as a number in the unit that the schema's logical type names, a decimal as the big-endian
+bytes of its unscaled value, and a MAP whose keys are not strings as an array of entries.
 
 Clauses: META-17, META-44.
 """
@@ -25,9 +25,9 @@ Convert = Callable[[Any], Any]
 def arrow_columns(
     records: Sequence[Mapping[str, Any]], schema: Mapping[str, Any], columns: Mapping[str, DataType]
 ) -> pa.Table:
-    """Return ``columns``, with the types they were written as, of records that have the Avro ``schema``.
+    """Return ``columns`` of records that have the Avro ``schema``. ``columns``: name to type when written.
 
-    Raises ArrowException or ValueError where a value is not of its type.
+    Raises ArrowException or ValueError if a value does not have its type.
     """
     stored = {field["name"]: field["type"] for field in schema["fields"]}
     arrays = []
@@ -41,14 +41,14 @@ def arrow_columns(
 
 
 def _converter(kind: DataType, stored: Any) -> Convert | None:
-    """Return what makes values of ``stored`` what Arrow takes as ``kind``; None if they are that already."""
+    """Return the conversion from values of the Avro type ``stored`` to Arrow's for ``kind``, None if none is needed."""
     stored = _present(stored)
     convert = _of_present(kind, stored)
     return None if convert is None else lambda value: None if value is None else convert(value)
 
 
 def _present(stored: Any) -> Any:
-    """Return what is left of a union without null."""
+    """Return the other branch of a union with null, any other type as it is."""
     return next(one for one in stored if one != "null") if isinstance(stored, list) else stored
 
 

@@ -1,4 +1,4 @@
-"""The columns of a data file: names, types, Parquet field ids, and the options a file is written with.
+"""Define the columns of a data file (names, types, Parquet field ids) and the options Parquet is written with.
 
 Clauses: META-7, META-8, META-10.
 """
@@ -19,12 +19,12 @@ VALUE_KIND_ID: Final = 2147483645
 
 PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
     "write_page_checksum": True,
-    # As Paimon's reader expects decimals of up to 18 digits.
+    # Paimon's reader expects decimals of up to 18 digits as integers.
     "store_decimal_as_integer": True,
-    # Column types are told by Parquet itself; an Arrow schema beside them could contradict.
+    # Parquet has its own column types; an additional Arrow schema could contradict them.
     "store_schema": False,
 }
-"""For `pyarrow.parquet.ParquetWriter`, besides the compression. Clauses: META-10."""
+"""Arguments of `pyarrow.parquet.ParquetWriter`, except the compression. Clauses: META-10."""
 
 
 def key_column_names(schema: TableSchema) -> list[str]:
@@ -33,7 +33,7 @@ def key_column_names(schema: TableSchema) -> list[str]:
 
 
 def file_schema(schema: TableSchema) -> pa.Schema:
-    """Return the columns of a data file, with Parquet field ids. Clauses: META-7, META-8."""
+    """Return the columns of a data file as an Arrow schema with Parquet field ids. Clauses: META-7, META-8."""
     keys = [
         _with_id(KEY_PREFIX + field.name, field.type.not_null(), FIRST_KEY_ID + field.id)
         for field in schema.key_fields

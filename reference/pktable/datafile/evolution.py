@@ -1,16 +1,17 @@
-"""Columns of a file as the table has them today: found by field id, their values converted as Paimon does.
+"""Convert the columns of a data file from the schema it was written under to the table's current schema.
 
-A file keeps the schema it was written under. Of a column whose type has changed since, every value is
-converted; of a ROW its fields, inside ARRAY and MAP too, each by its id, whatever it is called now. What was
-not there is null. The conversions are those of Paimon's reader, Java's arithmetic included: integers that
-are too narrow wrap, decimals round half up and are null where they do not fit, strings are cut.
+The type of a column may have changed since the file was written. Then every value is converted, and the fields of a
+ROW, also inside ARRAY and MAP, are matched by id, whatever their names are now. A field that the file does not have
+is null. The conversions are those of Paimon's reader, including Java's arithmetic: integers wrap if they do not fit,
+decimals round half up and become null if they do not fit, strings are cut.
 
-Refused by name: what Paimon refuses (another key type of a MAP, atomic against nested), what depends on the
-time zone of a JVM (TIMESTAMP against TIMESTAMP WITH LOCAL TIME ZONE), and texts parsed or made of floats,
-times and nested values, where Java's spelling would have to be copied.
+Conversions of three kinds are refused with the names of both types:
+* those that Paimon refuses (another key type of a MAP, atomic to nested or back),
+* those that depend on the time zone of a JVM (TIMESTAMP to or from TIMESTAMP WITH LOCAL TIME ZONE), and
+* strings parsed as, or made of, floats, times and nested values, where we would have to format them as Java does.
 
-The subtle case is statistics: converted bounds are bounds only if the conversion keeps the order and never
-makes a null (`keeps_order`).
+The subtle case is statistics: converted bounds are bounds of the converted values only if the conversion keeps the
+order and never makes a null (`keeps_order`).
 
 Clauses: META-15, META-16, META-39, META-40, META-42, META-43, RD-8.
 """
@@ -44,19 +45,19 @@ from pktable.format.types import (
 )
 
 INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
-"""Decimal digits that hold every value of the type."""
+"""Decimal digits of the greatest value of the type."""
 
 WIDE: Final = 76
-"""Digits of the decimals that calculations are done in."""
+"""Digits of the decimals used in calculations."""
 
 EXACT: Final = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
 
 
 def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: str) -> pa.ChunkedArray:
-    """Return a column that was written as ``before`` as the type ``after``.
+    """Return a column that was written as type ``before``, converted to type ``after``.
 
     ``array``: of any Arrow type that holds ``before``. ``what``: names the column in errors.
-    Raises InvalidRequestError if there is no such conversion, ArrowInvalid if ``array`` is not ``before``.
+    Raises InvalidRequestError if the conversion is not supported, ArrowInvalid if ``array`` does not hold ``before``.
     Clauses: META-16, META-39, META-40, META-42, META-43.
     """
     wanted = to_arrow(after)
@@ -69,11 +70,14 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
 def require_conversion(before: DataType, after: DataType, what: str) -> None:
     """Raise InvalidRequestError unless values of ``before`` can be read as ``after``. Clauses: META-40."""
     if not _convertible(before, after):
-        raise InvalidRequestError(f"{what}: expected {after}, or a type that converts to it, found {before}")
+        raise InvalidRequestError(f"{what}: {before} in a data file cannot be converted to {after}")
 
 
 def same_values(before: DataType, after: DataType) -> bool:
-    """Whether both types have the same values, and their parts the same ids and names; nullability aside."""
+    """Return whether both types have the same values, and their parts the same ids and names.
+
+    Nullability is ignored.
+    """
     parameters = [(t.root, t.length, t.precision, t.scale, len(t.children)) for t in (before, after)]
     return parameters[0] == parameters[1] and all(
         same_values(old.type, new.type) and (before.root != "ROW" or (old.id, old.name) == (new.id, new.name))
@@ -82,7 +86,7 @@ def same_values(before: DataType, after: DataType) -> bool:
 
 
 def keeps_order(before: DataType, after: DataType) -> bool:
-    """Whether the conversion of atomic types maps ordered values to ordered values and none to null.
+    """Return whether the conversion of atomic types keeps the order of values and maps none to null.
 
     Clauses: RD-8.
     """
@@ -102,7 +106,7 @@ def keeps_order(before: DataType, after: DataType) -> bool:
 
 
 def converted_bounds(low: Value, high: Value, before: DataType, after: DataType) -> tuple[Value, Value]:
-    """Return bounds of the values of ``before`` as bounds of ``after``; ``keeps_order`` holds for the two."""
+    """Return bounds of values of type ``before`` converted to ``after``; `keeps_order` must hold for the types."""
     if same_values(before, after):
         return low, high
     first, last = values_of(_converted(array_of([low, high], before), before, after), after)
@@ -138,34 +142,32 @@ def _parts_convertible(before: DataType, after: DataType) -> bool:
 
 
 def _matched(before: DataType, after: DataType) -> list[tuple[Field, Field | None]]:
-    """Return each field of the ROW ``after`` with the one of ``before`` that it was, if there is any of it."""
+    """Return each field of the ROW ``after`` with the field of ``before`` that it was, None if it is new."""
     by_id = {child.id: child for child in before.children}
-    # Some writers number the fields of a ROW anew in every place; then names are all there is.
+    # Some writers restart the ids inside every ROW; then only names can match.
     if len(by_id) < len(before.children):
         by_name = {child.name: child for child in before.children}
         return [(child, by_name.get(child.name)) for child in after.children]
     found = [(child, by_id.get(child.id)) for child in after.children]
     return [
-        (child, old if old is not None and _is_there(old.type, child.type) else None) for child, old in found
+        (child, old if old is not None and _has_any(old.type, child.type) else None) for child, old in found
     ]
 
 
-def _is_there(before: DataType, after: DataType) -> bool:
-    """Whether a column of ``before`` holds anything of ``after``: of a ROW all of whose fields are new, nothing."""
+def _has_any(before: DataType, after: DataType) -> bool:
+    """Return whether ``before`` has any part of ``after``, which is false for a ROW all of whose fields are new."""
     if before.root != after.root:
         return True
     if before.root == "ROW":
         return any(old is not None for _, old in _matched(before, after))
-    return all(
-        _is_there(old.type, new.type) for old, new in zip(before.children, after.children, strict=True)
-    )
+    return all(_has_any(old.type, new.type) for old, new in zip(before.children, after.children, strict=True))
 
 
 def _converted(array: Any, before: DataType, after: DataType) -> pa.Array:
     wanted = to_arrow(after)
     if array.type == wanted and same_values(before, after):
         return array
-    if not _is_there(before, after):
+    if not _has_any(before, after):
         return pa.nulls(len(array), wanted)
     if before.root in NESTED:
         return {"ROW": _row, "ARRAY": _list, "MAP": _map}[before.root](array, before, after, wanted)
@@ -201,7 +203,7 @@ def _map(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array
 
 
 def _offsets(array: Any) -> tuple[pa.Array, int, int]:
-    """Return the offsets of a list or map from 0 on, and which part of its values they are for."""
+    """Return the offsets of a list or map shifted to begin at 0, then (start, count) of the values they cover."""
     offsets = array.offsets.to_numpy()
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     return pa.array((offsets - first).astype(np.int32)), first, last - first
@@ -247,7 +249,7 @@ def _sized(value: bytes | None, after: DataType) -> bytes | None:
 
 
 def _decimal(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
-    """Return numbers rounded half up to the scale of ``after``, null where they have too many digits."""
+    """Return numbers rounded half up to the scale of ``after``, null if they then have too many digits."""
     assert after.precision is not None
     assert after.scale is not None
     if before.root in FLOATS:
@@ -264,7 +266,7 @@ def _decimal_of(value: float | None, after: DataType) -> decimal.Decimal | None:
         return None
     exact = decimal.Decimal(repr(value))
     if not exact.is_finite():
-        raise InvalidRequestError(f"a value to read as {after}: expected a finite number, found {value}")
+        raise InvalidRequestError(f"{value} in a data file cannot be converted to {after}: it is not finite")
     rounded = EXACT.quantize(exact, decimal.Decimal(1).scaleb(-(after.scale or 0)))
     digits = (after.precision or 0) - (after.scale or 0)
     return rounded if abs(rounded) < decimal.Decimal(10) ** digits else None
@@ -276,7 +278,7 @@ def _from_decimal(array: Any, before: DataType, after: DataType, wanted: Any) ->
         return pa.array(
             [None if v is None else _wrapped(int(v), INTEGER_BITS[after.root]) for v in values], wanted
         )
-    # Java divides where the unscaled value is a long, and rounds the exact value where it is not.
+    # Java divides if the unscaled value is a long, and rounds the exact value if it is not.
     power = 10.0 ** (before.scale or 0)
     if (before.precision or 0) <= 18:
         unscaled = (None if v is None else int(EXACT.scaleb(v, before.scale or 0)) for v in values)
@@ -293,7 +295,7 @@ def _wrapped(number: int, bits: int) -> int:
 
 
 def _truncated(array: Any, bits: int, wanted: Any) -> pa.Array:
-    """Return floats towards zero, NaN as 0, too great ones as the greatest int or long, then narrowed."""
+    """Return floats as integers: towards zero, NaN as 0, out of range as the nearest int or long, then narrowed."""
     values = array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
     wide = np.int64 if bits == 64 else np.int32
     least, greatest = np.iinfo(wide).min, np.iinfo(wide).max
@@ -304,7 +306,7 @@ def _truncated(array: Any, bits: int, wanted: Any) -> pa.Array:
 
 
 def _less_precise(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
-    """Return timestamps without the digits that ``after`` does not have: of milliseconds towards zero."""
+    """Return timestamps without the digits that ``after`` does not have; up to milliseconds they round to zero."""
     assert after.precision is not None
     assert before.precision is not None
     counts = array.cast(pa.int64())

@@ -1,9 +1,11 @@
-"""The footer of a Parquet file, sealed with a checksum that Parquet has no field for.
+"""Write and check the footer of a Parquet file with a checksum, for which Parquet has no field.
 
-Pages have a CRC of their own, the footer has none: a changed bit in the statistics of a row group makes a filter
-skip rows that match. Thrift lets readers skip fields they do not know, and Parquet keeps field 32767 for extensions
-that end with a UUID. Ours is the CRC-32 of all the footer before the extension. It is no key-value entry, because
-tools that copy rows from file to file copy those too.
+Pages have a CRC, but the footer has none: a changed bit in the statistics of a row group makes a filter skip rows that
+match. Thrift lets readers skip fields they do not know, and Parquet reserves field 32767 for extensions that end with
+a UUID. Our extension is the CRC-32 of all bytes of the footer before it. A key-value entry would not do, because tools
+that copy rows from one file to another copy such entries too.
+
+This module can go once Arrow writes and checks a footer checksum.
 
 Clauses: META-14, META-37, META-38, RD-11.
 """
@@ -21,19 +23,21 @@ from pktable_spec.errors import CorruptFileError
 
 MAGIC: Final = b"PAR1"
 TAIL_BYTES: Final = 8  # the footer's length and the magic
-LIKELY_BYTES: Final = 64 << 10  # of the end of a file, in which its footer most often is
+LIKELY_BYTES: Final = 64 << 10  # the end of a file that usually contains its whole footer
 
 STOP: Final = b"\0"  # the end of a Thrift struct
 NAME: Final = uuid.UUID("6d8c7f1e-6b1f-4f0e-9d5b-8a4f2f6f7c53").bytes
 CRC_BYTES: Final = 4
-FIELD: Final = b"\x08\xff\xff\x01" + bytes([CRC_BYTES + len(NAME)])  # as Parquet spells the field; its length
+FIELD: Final = b"\x08\xff\xff\x01" + bytes(
+    [CRC_BYTES + len(NAME)]
+)  # header of the field as Parquet defines it, and its length
 SEAL_BYTES: Final = len(FIELD) + CRC_BYTES + len(NAME) + len(STOP)
 
 
 class FooterSink:
-    """A sink for Arrow's writer that passes everything on until `finish`, which seals the footer.
+    """A sink for Arrow's writer that passes all bytes on until `finish`, which seals the footer.
 
-    ``change``: what is to become of the footer before.
+    ``change``: applied to the footer before it is sealed.
     """
 
     def __init__(self, sink: Any, change: Callable[[bytes], bytes] = bytes) -> None:
@@ -55,7 +59,7 @@ class FooterSink:
         self._sink.flush()
 
     def close(self) -> None:
-        """Nothing: the sink belongs to whoever made it."""
+        """Do nothing: the caller closes the sink it gave."""
 
     def finish(self, writer: Any) -> None:
         """Close ``writer``, a `pyarrow.parquet.ParquetWriter` on this sink, and write its footer sealed."""
@@ -81,14 +85,14 @@ def sealed(footer: bytes) -> bytes:
 
 
 def read_footer(source: Any, *, at: str) -> Any:
-    """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises as `checked_footer`; Arrow's errors too."""
+    """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises CorruptFileError, and errors of Arrow."""
     return pq.read_metadata(pa.BufferReader(MAGIC + checked_footer(source, at=at)))
 
 
 def checked_footer(source: Any, *, at: str) -> bytes:
-    """Return the end of an open file from its footer on. Raises CorruptFileError.
+    """Return the end of an open file, from its footer on. Raises CorruptFileError.
 
-    A footer that is sealed is checked. Clauses: META-38, RD-11.
+    The checksum is compared if the footer has one. Clauses: META-38, RD-11.
     """
     size = source.size()
     source.seek(max(0, size - LIKELY_BYTES))
@@ -104,14 +108,14 @@ def checked_footer(source: Any, *, at: str) -> bytes:
     footer = end[-TAIL_BYTES - length : -TAIL_BYTES]
     if footer.endswith(NAME + STOP):
         body, seal = footer[:-SEAL_BYTES], footer[-SEAL_BYTES:]
-        told, found = seal[: len(FIELD) + CRC_BYTES], FIELD + zlib.crc32(body).to_bytes(CRC_BYTES, "big")
-        if told != found:
-            raise CorruptFileError("footer checksum", at=at, expected=told.hex(), found=found.hex())
+        stored, found = seal[: len(FIELD) + CRC_BYTES], FIELD + zlib.crc32(body).to_bytes(CRC_BYTES, "big")
+        if stored != found:
+            raise CorruptFileError("footer checksum", at=at, expected=stored.hex(), found=found.hex())
     return bytes(end[-TAIL_BYTES - length :])
 
 
 def changed_footer(metadata: Any, change: Callable[[bytes], bytes]) -> Any:
-    """Return a `pyarrow.parquet.FileMetaData` after a ``change`` of its bytes, which are those Arrow writes."""
+    """Return a `pyarrow.parquet.FileMetaData` whose bytes, as Arrow writes them, went through ``change``."""
     sink = pa.BufferOutputStream()
     metadata.write_metadata_file(sink)
     footer = change(sink.getvalue().to_pybytes()[len(MAGIC) : -TAIL_BYTES])

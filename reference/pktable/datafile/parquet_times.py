@@ -1,12 +1,13 @@
-"""Parquet files whose TIMESTAMP(7..9) columns are INT96, as Paimon writes them, and the others are not.
+"""Edit Parquet footers, so that only TIMESTAMP(7..9) columns are INT96, as Paimon writes them.
 
-Arrow writes all times of a file as INT96 or none. So the coarser ones are given to it as the integers they
-are stored as, and the footer is told afterwards what they mean: each such column's schema element gets the
-logical type it would have had. And Arrow gives INT96 only as what fits 64 bits; so that its twelve bytes can
-be looked at, a footer is made that calls such columns byte arrays of that length.
+Arrow writes either all times of a file as INT96 or none.
+1. Writing: columns with coarser times go to Arrow as plain integers (`stored_schema`). Then `with_times` gives the
+   schema element of each such column in the footer the logical type that it would have had.
+2. Reading: Arrow converts INT96 to 64 bits. `times_as_bytes` changes a footer so that such columns are byte arrays of
+   length twelve, whose bytes can then be compared.
 
-A footer is Thrift in compact encoding. Of it no more is understood than is changed, and as Arrow writes it;
-all else stays as it is.
+A footer is Thrift in compact encoding. This module parses only the parts that it changes, as Arrow writes them, and
+copies all other bytes. It can go once Arrow can write INT96 for single columns and read its bytes.
 
 Clauses: META-46, META-47, RD-11.
 """
@@ -23,10 +24,10 @@ SCHEMA, ROW_GROUPS = 2, 4  # fields of FileMetaData
 COLUMNS: Final = 1  # of RowGroup
 COLUMN_METADATA: Final = 3  # of ColumnChunk
 NUM_CHILDREN, LOGICAL_TYPE = 5, 10  # of SchemaElement
-# How SchemaElement and ColumnMetaData begin: with their field 1, the physical type.
+# The first bytes of SchemaElement and ColumnMetaData: their field 1, the physical type.
 INT96, FIXED_LENGTH = b"\x15\x06", b"\x15\x0e"
-TWELVE_BYTES: Final = b"\x05\x04\x18"  # field 2 of SchemaElement, spelled so that it may come after any other
-BOOLEANS: Final = (1, 2)  # types of the compact encoding; these two are their own value
+TWELVE_BYTES: Final = b"\x05\x04\x18"  # field 2 of SchemaElement, in the form that may follow any other field
+BOOLEANS: Final = (1, 2)  # types of the compact encoding; these two are also the value
 INTEGERS: Final = (4, 5, 6)
 BYTE, DOUBLE, BINARY, LIST, STRUCT = 3, 7, 8, 9, 12
 
@@ -35,13 +36,13 @@ Meaning = tuple[str, bool]
 
 
 def has_nanoseconds(schema: pa.Schema) -> bool:
-    """Whether a column, or a part of one, holds times finer than microseconds."""
+    """Return whether a column, or a part of one, has times finer than microseconds."""
     return any(map(holds_nanoseconds, schema.types))
 
 
 @lru_cache(maxsize=1024)
 def holds_nanoseconds(kind: pa.DataType) -> bool:
-    """Whether values of a type hold times finer than microseconds."""
+    """Return whether a type, or a part of it, has times finer than microseconds."""
     return any(pa.types.is_timestamp(leaf) and leaf.unit == "ns" for leaf in _leaves(kind))
 
 
@@ -51,7 +52,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def meanings(schema: pa.Schema) -> list[Meaning | None]:
-    """Return for each leaf of ``schema``, in the order of a file's columns, what `stored_schema` hides."""
+    """Return for each leaf of ``schema``, in file order, the time that `stored_schema` makes an integer, or None."""
     return [
         (leaf.unit, leaf.tz is not None) if pa.types.is_timestamp(leaf) and leaf.unit != "ns" else None
         for leaf in _leaves(schema)
@@ -59,13 +60,13 @@ def meanings(schema: pa.Schema) -> list[Meaning | None]:
 
 
 def annotated(footer: bytes, times: Sequence[Meaning | None]) -> bytes:
-    """Return a footer whose leaves have the logical types of ``times``."""
+    """Return a footer in which the leaves have the logical types of ``times``."""
     source = _Compact(footer)
     version = source.field(0)
-    assert version == (1, 5), "a footer begins with its version"
+    assert version == (1, 5), "the first field of a footer is its version"
     source.skip(5)
     elements = source.field(1)
-    assert elements == (2, LIST), "after it comes the list of schema elements"
+    assert elements == (2, LIST), "the second field is the list of schema elements"
     count = source.list_size()
     parts, copied, leaf = [], 0, 0
     for _ in range(count):
@@ -76,18 +77,18 @@ def annotated(footer: bytes, times: Sequence[Meaning | None]) -> bytes:
                 end = source.at - 1
                 parts += [footer[copied:end], _logical_type(last, *found)]
                 copied = end
-    assert leaf == len(times), "as many leaves as Arrow has"
+    assert leaf == len(times), "the footer has as many leaves as the Arrow schema"
     return b"".join([*parts, footer[copied:]])
 
 
 def with_times(schema: pa.Schema) -> Callable[[bytes], bytes]:
-    """Return what makes of the footer of `stored_schema` that of ``schema``."""
+    """Return a function from a footer of `stored_schema` to one of ``schema``."""
     times = meanings(schema)
     return lambda footer: annotated(footer, times)
 
 
 def times_as_bytes(footer: bytes) -> bytes:
-    """Return a footer whose columns of INT96 are byte arrays of twelve bytes. Clauses: RD-11."""
+    """Return a footer in which columns of INT96 are byte arrays of length twelve. Clauses: RD-11."""
     source, parts, copied = _Compact(footer), [], 0
     for number, kind in source.fields():
         if number == SCHEMA:
@@ -135,7 +136,7 @@ def _stored(kind: Any) -> Any:
 
 
 def _element(source: _Compact) -> tuple[int, bool]:
-    """Read a schema element; return its last field and whether it is a leaf."""
+    """Read a schema element; return the number of its last field, and whether it is a leaf."""
     last, is_leaf = 0, True
     for number, kind in source.fields():
         last, is_leaf = number, is_leaf and number != NUM_CHILDREN
@@ -144,7 +145,7 @@ def _element(source: _Compact) -> tuple[int, bool]:
 
 
 def _column_metadata(source: _Compact) -> Iterator[int]:
-    """Read the list of row groups; yield where the metadata of each column begins."""
+    """Read the list of row groups; yield the offset of the metadata of each column."""
     for _ in range(source.list_size()):
         for number, kind in source.fields():
             if number != COLUMNS:
@@ -158,8 +159,8 @@ def _column_metadata(source: _Compact) -> Iterator[int]:
 
 
 def _logical_type(last: int, unit: str, instant: bool) -> bytes:
-    """Return the field ``logicalType`` of an element whose fields so far end with number ``last``."""
-    assert last < LOGICAL_TYPE, "Arrow knows no logical type for a plain integer"
+    """Return the field ``logicalType`` for an element whose last field has number ``last``."""
+    assert last < LOGICAL_TYPE, "Arrow gives a plain integer no logical type"
     time_unit = bytes([{"ms": 1, "us": 2}[unit] << 4 | STRUCT, 0, 0])
     timestamp = bytes([1 << 4 | BOOLEANS[not instant], 1 << 4 | STRUCT]) + time_unit + b"\0"
     return bytes([(LOGICAL_TYPE - last) << 4 | STRUCT, 8 << 4 | STRUCT]) + timestamp + b"\0"
@@ -195,7 +196,7 @@ class _Compact:
         return (number >> 1) ^ -(number & 1), head & 15
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """Yield number and type of each field of a struct; whoever asks reads or skips the value."""
+        """Yield number and type of each field of a struct; the caller must read or skip its value."""
         last = 0
         while (found := self.field(last)) is not None:
             yield found
@@ -223,4 +224,4 @@ class _Compact:
         elif kind == DOUBLE:
             self.at += 8
         else:
-            assert kind in BOOLEANS, "a footer holds no sets and maps"
+            assert kind in BOOLEANS, "a footer has no sets and maps"

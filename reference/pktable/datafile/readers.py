@@ -1,8 +1,8 @@
-"""Rows of a data file as they are stored: Parquet by row groups, ORC by stripes, Avro by blocks.
+"""Read the rows of a data file as they are stored: Parquet by row groups, ORC by stripes, Avro by blocks.
 
-All three give tables of some columns in file order with the position of each table's first row, and hold
-no more of a file in memory than such a part of it. Types are those the format gives; what they mean for
-the table is for `evolution` to say. Errors are the libraries' own (`LIBRARY_ERRORS`).
+Each reader yields tables of the requested columns in file order, with the position of each table's first row, and
+keeps at most one row group, stripe or block in memory. Column types are those of the format; `evolution` converts
+them to the types of the table. Errors are those of the libraries (`LIBRARY_ERRORS`).
 
 Clauses: META-17, META-29, META-33, META-44, RD-7.
 """
@@ -31,7 +31,7 @@ LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, Index
 READ_AHEAD_BYTES: Final = 1 << 20
 
 Columns = Mapping[str, DataType]
-"""Names of columns in a file, and the types they were written as."""
+"""Columns to read: the name of each in the file, and the type it was written as."""
 
 
 class StoredRows(Protocol):
@@ -41,14 +41,14 @@ class StoredRows(Protocol):
     """Its columns, in order."""
 
     row_count: int | None
-    """How many rows it has, None where only reading it tells."""
+    """The number of rows, None if the file has to be read to find it."""
 
     def tables(
         self, columns: Columns, *, parts: Collection[int] | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield (position of the first row, rows) with ``columns``, in order, at most ``batch_rows`` at a time.
+        """Yield (position of the first row, rows) for consecutive rows, at most ``batch_rows`` at a time.
 
-        ``parts``: of the file, by number, to read at all; None for all of them.
+        ``parts``: the numbers of the row groups to read, None for all; ORC and Avro files are always read whole.
         """
 
 
@@ -57,7 +57,7 @@ class ParquetRows:
 
     def __init__(self, source: Any, at: str) -> None:
         metadata, read_ahead = None, READ_AHEAD_BYTES
-        if source.size() <= LIKELY_BYTES:  # one read for all of it
+        if source.size() <= LIKELY_BYTES:  # a single read fetches all of the file
             source, read_ahead = pa.BufferReader(source.read()), 0
             checked_footer(source, at=at)
         else:
@@ -91,7 +91,7 @@ class ParquetRows:
             position += rows
 
     def _expect_countable(self, group: int, columns: Columns) -> None:
-        """Raise InvalidRequestError if a time of a row group is not what Arrow reads it as."""
+        """Raise InvalidRequestError if Arrow cannot hold a time of a row group."""
         schema = self._file.schema_arrow
         fine = [name for name in columns if holds_nanoseconds(schema.field(name).type)]
         if fine:
@@ -118,8 +118,8 @@ class ParquetRows:
 class OrcRows:
     """An ORC file, read by stripes. The format has no checksums.
 
-    Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as stored. So does a JVM whose zone is UTC; one of
-    another zone shifts them by it when it writes and back when it reads, unless the option
+    Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they are stored, which is right for files of a JVM whose
+    zone is UTC. A JVM in another zone shifts them when it writes and back when it reads, unless the option
     ``orc.timestamp-ltz.legacy.type`` is false.
     """
 
@@ -149,16 +149,16 @@ class OrcRows:
         except pa.ArrowInvalid as error:
             if "out of range for nanosecond" not in str(error):
                 raise
-            raise uncountable(self._at, error) from None
+            raise uncountable(f"{self._at}: {error}") from None
 
 
 def _unpadded(column: Any, kind: DataType) -> Any:
-    """Return a column of CHAR as it was given: ORC fills it up with spaces."""
+    """Return a column of CHAR without the spaces that ORC pads it with."""
     return pc.utf8_rtrim(column, " ") if kind.root == "CHAR" else column
 
 
 class AvroRows:
-    """An Avro container, read by blocks. The format has no checksums, but a mark after each block."""
+    """An Avro container, read by blocks. The format has no checksums, but a sync marker after each block."""
 
     row_count: int | None = None
 
@@ -185,9 +185,11 @@ class AvroRows:
             return arrow_columns(records, self._container.schema, columns)
         except InvalidRequestError:
             raise
-        except Exception as error:  # a damaged schema makes values of any type, and each fails in its own way
-            raise ValueError(f"values of other types ({type(error).__name__}: {error})") from None
+        except (
+            Exception
+        ) as error:  # under a damaged schema values have any type, and each fails in its own way
+            raise ValueError(f"values of wrong types ({type(error).__name__}: {error})") from None
 
 
 FORMATS: Final[dict[str, Any]] = {"parquet": ParquetRows, "orc": OrcRows, "avro": AvroRows}
-"""How to open a data file, by the ending of its name."""
+"""The reader of each format, by the ending of the file's name."""

@@ -1,1 +1,1 @@
-"""A table's metadata: bytes to values and back, without any I/O. Data files have a package of their own."""
+"""Decode and encode the metadata of a table: bytes to values and back, without I/O. Data files: `pktable.datafile`."""

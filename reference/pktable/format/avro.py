@@ -1,11 +1,11 @@
-"""Avro object containers: records behind a header that carries their schema.
+"""Read and write Avro object containers: records in blocks, after a header with their schema.
 
-Fastavro reads and writes the records; the container around them is read here, because its checks are what
-damage shows by, and because a schema then needs to be parsed once and not once per file.
+Fastavro decodes the records. This module reads the container around them: its checks find damage, and a schema is
+parsed once instead of once per file. Records to write come encoded (`manifest_fields` encodes those of manifests).
 
-What we write has one block, and a sync marker that is the digest of everything else in the file. Avro
-wants sixteen bytes that do not occur in the data, no more; a metadata entry tells our reader to check
-them. A file of others has no such digest: there only the size of the file shows a missing block.
+A container that we write has one block, and its sync marker is the digest of everything else in the file. Avro only
+requires sixteen bytes that do not occur in the data; a metadata entry makes our reader check the digest. Files of
+other writers have no digest: if one of their blocks is missing, only the size of the file shows it.
 
 Clauses: META-3, META-13, META-22, META-23, META-34, META-36, META-38, RD-11.
 """
@@ -37,12 +37,14 @@ else:
 MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
 LONGEST_VARINT: Final = 10
-COMPRESSOR: Final = zstd.ZstdCompressor()  # kept: making one costs more than compressing a small manifest
+COMPRESSOR: Final = zstd.ZstdCompressor()  # shared: creating one costs more than compressing a small manifest
 
 
 def encode_long(number: int) -> bytes:
     """Return ``number`` as Avro writes it: zigzag, 7 bits per byte, lowest first."""
     rest = (number << 1) ^ (number >> 63)
+    if rest < 0x80:
+        return ONE_BYTE[rest]
     encoded = bytearray()
     while rest > 0x7F:
         encoded.append(rest & 0x7F | 0x80)
@@ -51,35 +53,27 @@ def encode_long(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _encode_entry(key: str, value: bytes) -> bytes:
-    return encode_long(len(key)) + key.encode() + encode_long(len(value)) + value
+def encode_bytes(data: bytes) -> bytes:
+    """Return ``data`` as Avro writes bytes, and the UTF-8 of a string: behind their number."""
+    return encode_long(len(data)) + data
 
 
-SYNC_IS_DIGEST: Final = _encode_entry("pktable.sync", b"blake2b")
+ONE_BYTE: Final = [bytes([byte]) for byte in range(0x80)]
+SYNC_IS_DIGEST: Final = encode_bytes(b"pktable.sync") + encode_bytes(b"blake2b")
 
 
 class RecordSchema:
-    """A schema to write with: parsed once, and its container header up to the sync marker."""
+    """A schema to write with: its text, and the header of a container up to the sync marker."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.text = json.dumps(schema, separators=(",", ":"))
-        self.parsed = _parse(self.text.encode())
-        entries = [
-            _encode_entry("avro.schema", self.text.encode()),
-            _encode_entry("avro.codec", b"zstandard"),
-        ]
-        self.header = MAGIC + encode_long(3) + b"".join(entries) + SYNC_IS_DIGEST + encode_long(0)
-
-
-def encode_record(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
-    """Return one record as it lies in a block."""
-    encoded = io.BytesIO()
-    fastavro.schemaless_writer(encoded, schema.parsed, record, disable_tuple_notation=True)
-    return encoded.getvalue()
+        entries = {b"avro.schema": self.text.encode(), b"avro.codec": b"zstandard"}
+        metadata = b"".join(encode_bytes(key) + encode_bytes(value) for key, value in entries.items())
+        self.header = MAGIC + encode_long(3) + metadata + SYNC_IS_DIGEST + encode_long(0)
 
 
 def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:
-    """Return a container of ``records``, each from `encode_record`. Clauses: META-3, META-36."""
+    """Return a container of ``records``, each of them encoded. Clauses: META-3, META-36."""
     encoded = list(records)
     count = len(encoded)
     framed = b""
@@ -95,16 +89,20 @@ def decode_container(data: bytes, at: str) -> list[dict[str, Any]]:
 
     Clauses: META-22, META-34, META-38, RD-11.
     """
-    if SYNC_IS_DIGEST in data and _digest(data.replace(data[-SYNC_BYTES:], b"")) != data[-SYNC_BYTES:]:
-        raise CorruptFileError("checksum", at=at, expected=data[-SYNC_BYTES:].hex(), found="another")
+    if SYNC_IS_DIGEST in data:
+        sync = data[-SYNC_BYTES:]
+        digest = _digest(data.replace(sync, b""))
+        if digest != sync:
+            raise CorruptFileError("checksum", at=at, expected=sync.hex(), found=digest.hex())
     container = Container(io.BytesIO(data), len(data), at)
     return [record for block in container.blocks() for record in block]
 
 
 class Container:
-    """An open container: its schema, and its records block by block, so that memory holds one block.
+    """An open container, which gives its schema, and its records block by block, so that memory holds one block.
 
-    ``file``: binary, read from its current position, ``size`` bytes long. Raises CorruptFileError.
+    ``file``: a binary file, read from its current position. ``size``: in bytes. ``at``: its path, for errors.
+    Raises CorruptFileError.
     """
 
     def __init__(self, file: BinaryIO, size: int, at: str) -> None:
@@ -118,14 +116,14 @@ class Container:
             self._parsed = _parse(text)
         except Exception as error:  # whatever the library raises on a damaged schema
             raise CorruptFileError("Avro schema", at=at, expected="a schema", found=_brief(error)) from None
-        # Paimon declares the rows of a data file nullable; none of them is null.
+        # Paimon declares the rows of a data file nullable, but none of them is null.
         self._nullable = isinstance(schema, list) and len(schema) == 2 and schema[0] == "null"
         self.schema: dict[str, Any] = schema[1] if self._nullable else schema
         if not isinstance(self.schema, dict) or self.schema.get("type") != "record":
             raise CorruptFileError("Avro schema", at=at, expected="a record", found=_brief(self.schema))
 
     def blocks(self, fields: Collection[str] | None = None) -> Iterator[list[dict[str, Any]]]:
-        """Yield the records of each block, of them only ``fields`` where that is given."""
+        """Yield the records of each block. ``fields``: the names to decode, None for all."""
         wanted = None
         if fields is not None:
             chosen = [field for field in self.schema["fields"] if field["name"] in fields]
@@ -152,14 +150,14 @@ def _header(source: _Source) -> tuple[dict[bytes, bytes], bytes]:
 
 
 def _records(block: bytes, schema: Any, wanted: Any, count: int, at: str) -> list[Any]:
-    # A record of ours takes at least a byte, so that a damaged count cannot keep us busy.
+    # A record takes at least one byte, so a greater count is damage, and would take long to decode.
     if not 0 <= count <= len(block):
         raise CorruptFileError("block count", at=at, expected=f"at most {len(block)}", found=count)
     if not count:
         records: list[Any] = []
         end = 0
     else:
-        # Between its count and a zero a block is the encoding of an array: one call decodes it.
+        # A block with its count before it and a zero after it is an encoded array: one call decodes it.
         head = encode_long(count)
         stream = io.BytesIO(head + block + b"\0")
         try:
@@ -187,7 +185,7 @@ def _unpacked(block: bytes, codec: bytes, at: str) -> bytes:
 
 
 def _snappy(block: bytes) -> bytes:
-    """Unpack a snappy block, which ends with the CRC-32 of what is in it and begins with its length."""
+    """Unpack a snappy block, which begins with the unpacked length and ends with the CRC-32 of the unpacked bytes."""
     length = shift = 0
     for byte in block[:5]:
         length |= (byte & 0x7F) << shift
@@ -198,27 +196,27 @@ def _snappy(block: bytes) -> bytes:
         raise ValueError(f"{length} bytes of {len(block)}")
     data: bytes = pa.decompress(block[:-4], length, codec="snappy", asbytes=True)
     if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
-        raise ValueError("another CRC-32")
+        raise ValueError("bytes with another CRC-32")
     return data
 
 
 CODECS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
     b"null": bytes,
     b"zstandard": lambda block: unpacked(block, zstd.ZstdDecompressor()),
-    # Some writers leave parts of the checksum of zlib, which frames what Avro wants unframed.
+    # Avro requires the block without zlib's frame; some writers leave parts of the frame's checksum at its end.
     b"deflate": lambda block: unpacked(block, zlib.decompressobj(-15), rest=4),
     b"snappy": _snappy,
     b"bzip2": lambda block: unpacked(block, bz2.BZ2Decompressor()),
     b"xz": lambda block: unpacked(block, lzma.LZMADecompressor()),
 }
-"""How the blocks of a container are packed; Paimon wrote snappy before it wrote zstandard."""
+"""How the blocks of a container are unpacked, by codec. Older versions of Paimon wrote snappy."""
 
 CODECS_NAMED: Final = tuple(name.decode() for name in CODECS)
 
 
 @lru_cache(maxsize=64)
 def _parse(text: bytes) -> Any:
-    """Return a parsed schema without logical types: times stay the integers they are stored as."""
+    """Return a parsed schema without logical types, so that times are decoded as integers."""
     schema = fastavro.parse_schema(_physical(json.loads(text)))
     require_bounded(schema)
     return schema
@@ -239,7 +237,7 @@ def _brief(found: object) -> str:
 
 
 class _Source:
-    """A cursor over the bytes of a container that refuses to read past them."""
+    """A cursor over the bytes of a container that raises CorruptFileError instead of reading past the end."""
 
     def __init__(self, file: BinaryIO, size: int, at: str) -> None:
         self.at, self.left = at, size

@@ -1,10 +1,11 @@
-"""BinaryRow: how keys, partitions and statistics are stored, and what a bucket's hash is taken over.
+"""Encode and decode BinaryRow, the form of stored keys, partitions and statistics, and the input of the bucket hash.
 
-A row is its arity (4 bytes, big-endian, not hashed), null bits behind one byte of row kind, a slot of 8
-bytes per field, and a variable part. A slot holds the value, or (length, offset from the row's start) of
-bytes in the variable part; strings and binaries of up to 7 bytes lie in the slot itself. The subtle case:
-a null DECIMAL of more than 18 digits, or a null timestamp of more than 3, still takes up its room in the
-variable part, and its slot keeps the offset.
+A row consists of its arity (4 bytes, big-endian, not hashed), a byte of row kind, null bits, a slot of 8 bytes for
+each field, and a variable part. A slot holds the value, or the length and the offset (from the row's start) of bytes
+in the variable part. Strings and binaries of up to 7 bytes are in the slot itself.
+
+The subtle case is null: a null DECIMAL of more than 18 digits, or a null timestamp of more than 3, still has its room
+in the variable part, and its slot holds the offset of that room.
 
 Clauses: META-4, META-5, META-24.
 """
@@ -19,13 +20,13 @@ from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.format.types import BINARIES, STRINGS, DataType, Value
+from pktable.format.types import BINARIES, NANOS_PER, STRINGS, DataType, Value
 
-INLINE_BYTES: Final = 7  # the longest string or binary that lies in its slot
-COMPACT_DIGITS: Final = 18  # a decimal of no more digits is an unscaled long
-COMPACT_PRECISION: Final = 3  # a timestamp no finer than that is its milliseconds
+INLINE_BYTES: Final = 7  # the longest string or binary that is in its slot
+COMPACT_DIGITS: Final = 18  # a decimal of at most so many digits is an unscaled long
+COMPACT_PRECISION: Final = 3  # a timestamp of at most this precision is its milliseconds
 DECIMAL_BYTES: Final = 16  # room for any other decimal
-NANOS_PER_MILLI: Final = 1_000_000
+NANOS_PER_MILLI: Final = NANOS_PER["ms"]
 INLINE_MARK: Final = 0x80
 GREATEST_ROW_KIND: Final = 3
 
@@ -47,12 +48,12 @@ NUMBER, TEXT, BYTES, SMALL_DECIMAL, WIDE_DECIMAL, MILLIS, MILLIS_NANOS = range(7
 
 
 def null_bytes(arity: int) -> int:
-    """Return the size of row kind and null bits."""
+    """Return the bytes of row kind and null bits together."""
     return (arity + 63 + 8) // 64 * 8
 
 
 def form_of(t: DataType) -> int:
-    """Return how values of ``t`` are stored: NUMBER, TEXT, … One of the constants of this module."""
+    """Return how values of ``t`` are stored: NUMBER, TEXT or another of the constants above."""
     if t.root in _NUMBER:
         return NUMBER
     if t.root in STRINGS:
@@ -67,13 +68,13 @@ def form_of(t: DataType) -> int:
 
 
 def reserved_bytes(form: int) -> int:
-    """Return what a value takes of the variable part whatever it is, null included."""
+    """Return the bytes that every value takes in the variable part, null included."""
     return {WIDE_DECIMAL: DECIMAL_BYTES, MILLIS_NANOS: 8}.get(form, 0)
 
 
 @lru_cache(maxsize=1024)
 def _forms(types: tuple[DataType, ...]) -> tuple[tuple[int, struct.Struct, int], ...]:
-    """Return (form, struct of a number, scale) per type; null statistics of nested types fit any slot."""
+    """Return (form, struct of a number, scale) for each type. Nested types have only nulls, which fit any form."""
     return tuple(
         (form_of(t) if not t.children else NUMBER, _NUMBER.get(t.root, _LONG), t.scale or 0) for t in types
     )
@@ -104,7 +105,7 @@ def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
 
 
 def _put(row: bytearray, slot: int, form: int, scale: int, value: Any) -> None:
-    """Store a value that is not one fixed number."""
+    """Store a value of any form but NUMBER."""
     if form in (TEXT, BYTES):
         data: bytes = value.encode() if form == TEXT else value
         if len(data) <= INLINE_BYTES:
@@ -150,29 +151,28 @@ EMPTY_ROW: Final = encode_row((), ())
 
 
 def arity_of(data: bytes) -> int:
-    """Return of how many values a stored BinaryRow says that it is. Clauses: META-4."""
+    """Return the number of values that a stored BinaryRow declares. Clauses: META-4."""
     return int.from_bytes(data[: _ARITY.size], "big")
 
 
 def decode_row(data: bytes, types: Sequence[DataType], *, at: str) -> tuple[Any, ...]:
     """Return the values of a stored BinaryRow, None for null. Raises CorruptFileError.
 
-    Whether a null keeps room in the variable part differs between writers, so the layout of that part is
-    not prescribed; every reference into it must stay inside. Nested types are null in every row that is
-    stored. Clauses: META-4.
+    The layout of the variable part is not checked, because writers differ in whether a null has room there; every
+    reference into it must stay inside. Values of nested types must be null. Clauses: META-4.
     """
     arity = len(types)
     fixed = 4 + null_bytes(arity)
     least = fixed + 8 * arity
     if len(data) < least or len(data) % 8 != 4:
-        expected = f"{least} bytes or more, in words of 8 after the arity"
+        expected = f"{least} bytes or more: 4, then a multiple of 8"
         raise CorruptFileError("row length", at=at, expected=expected, found=len(data))
     if _ARITY.unpack_from(data)[0] != arity:
         raise CorruptFileError("row arity", at=at, expected=arity, found=_ARITY.unpack_from(data)[0])
     header = int.from_bytes(data[4:fixed], "little")
     if header & 0xFF > GREATEST_ROW_KIND or header >> (8 + arity):
         raise CorruptFileError(
-            "row header", at=at, expected="a row kind, a bit per field", found=data[4:fixed].hex()
+            "row header", at=at, expected="a row kind and a null bit per field", found=data[4:fixed].hex()
         )
     values: list[Any] = []
     for i, (t, (form, number, scale)) in enumerate(zip(types, _forms(tuple(types)), strict=True)):
@@ -193,9 +193,9 @@ def decode_row(data: bytes, types: Sequence[DataType], *, at: str) -> tuple[Any,
 
 
 def _number(slot: bytes, number: struct.Struct) -> Any:
-    """Return the number in a slot. Raises ValueError if it does not leave the rest of the slot zero."""
+    """Return the number in a slot. Raises ValueError if the rest of the slot is not zero."""
     if any(slot[number.size :]):
-        raise ValueError("zero bytes behind the number")
+        raise ValueError("zero bytes after the number")
     (value,) = number.unpack_from(slot)
     if value is True and slot[0] != 1:
         raise ValueError("0 or 1")
@@ -203,7 +203,7 @@ def _number(slot: bytes, number: struct.Struct) -> Any:
 
 
 def _get(data: bytes, least: int, slot: bytes, form: int, scale: int, t: DataType) -> Any:
-    """Return a value that is not one fixed number. Raises ValueError; its text is what was expected."""
+    """Return a value of any form but NUMBER. Raises ValueError, whose text is what was expected."""
     if form == MILLIS:
         return _LONG.unpack(slot)[0] * NANOS_PER_MILLI
     if form == SMALL_DECIMAL:
@@ -229,7 +229,7 @@ def _get(data: bytes, least: int, slot: bytes, form: int, scale: int, t: DataTyp
             raise ValueError(f"1 to {DECIMAL_BYTES} bytes")
         return _decimal(int.from_bytes(found, "big", signed=True), scale, t)
     if length <= INLINE_BYTES:
-        raise ValueError("short bytes in the slot")
+        raise ValueError(f"bytes in the slot, as there are at most {INLINE_BYTES}")
     return found.decode() if form == TEXT else found
 
 

@@ -1,8 +1,11 @@
-"""Bounds for what a few bytes of others can ask of us: memory for a block, work for records, other people's files.
+"""Bound the memory, the work and the paths that a few damaged bytes can make a reader use.
 
-A block of a kilobyte can unpack to gigabytes. A schema can say that an array has items of no bytes at all, so
-that ten bytes tell of a quadrillion of them, or that a record holds itself, so that a reader calls itself as often
-as there are bytes. A name can lead out of its directory. No writer of tables does any of this; it is damage.
+* A block of a kilobyte can unpack to gigabytes: `unpacked` limits how much.
+* A schema can define an array whose items take no bytes, so that ten bytes stand for a quadrillion of items, or a
+  record that contains itself, so that a reader recurses once per byte: `require_bounded` refuses such schemas.
+* A name can lead out of its directory: `is_file_name` refuses such names.
+
+No writer of tables does any of this, so it is damage.
 
 Clauses: RD-11.
 """
@@ -13,10 +16,10 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 MOST_TIMES: Final = 4096
-"""How many times its size a block may unpack to; metadata comes to some fifty."""
+"""How many times its size a block may unpack to. Metadata unpacks to about 50 times its size."""
 
 ALWAYS_ALLOWED: Final = 1 << 20
-"""Bytes that any block may unpack to."""
+"""Bytes that a block of any size may unpack to."""
 
 LEAST_BYTES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("boolean", "int", "long", "bytes", "string", "enum"), 1),
@@ -24,21 +27,21 @@ LEAST_BYTES: Final[Mapping[str, int]] = {
     "float": 4,
     "double": 8,
 }
-"""What a value of an Avro type takes at least."""
+"""The fewest bytes that a value of an Avro type takes."""
 
 
 LONGEST_NAME: Final = 255
-"""Bytes of a file's name, as file systems have it."""
+"""Bytes of a file's name, which is the limit of common file systems."""
 
 
 def is_file_name(text: str) -> bool:
-    """Whether ``text`` names a file in a directory, and in that one."""
+    """Return whether ``text`` is the name of a file, without a path."""
     parts = "/" in text or "\0" in text or text in ("", ".", "..")
     return not parts and len(text.encode()) <= LONGEST_NAME
 
 
 class Decompressor(Protocol):
-    """What the standard library's decompressors have in common."""
+    """The interface that the standard library's decompressors share."""
 
     @property
     def eof(self) -> bool: ...
@@ -49,27 +52,27 @@ class Decompressor(Protocol):
 
 
 def unpacked(block: bytes, decompressor: Decompressor, rest: int = 0) -> bytes:
-    """Return what a block holds. Raises ValueError if that is too much or not all there.
+    """Return a block unpacked. Raises ValueError if that is too much, or if the block is incomplete.
 
-    ``rest``: as many bytes may follow what is unpacked.
+    ``rest``: how many bytes may follow the compressed data.
     """
     most = MOST_TIMES * len(block) + ALWAYS_ALLOWED
     data = decompressor.decompress(block, most)
     if not decompressor.eof:
         raise ValueError(f"more than {most} bytes" if len(data) >= most else "a frame that does not end")
     if len(decompressor.unused_data) > rest:
-        raise ValueError(f"{len(decompressor.unused_data)} bytes behind the frame")
+        raise ValueError(f"{len(decompressor.unused_data)} bytes after the frame")
     return data
 
 
 def require_bounded(schema: Any) -> None:
-    """Raise ValueError if reading by a parsed Avro schema could take more work than there are bytes."""
+    """Raise ValueError if a parsed Avro schema lets a few bytes stand for many values, or a record contain itself."""
     if not _least_bytes(schema, {}):
         raise ValueError("records that take no bytes")
 
 
 def _least_bytes(schema: Any, named: dict[str, int | None]) -> int:
-    """Return what a value takes at least. ``named``: the types defined so far, None for those being defined."""
+    """Return the fewest bytes of a value. ``named``: those of the named types so far, None while being defined."""
     if isinstance(schema, list):
         for branch in schema:
             _least_bytes(branch, named)

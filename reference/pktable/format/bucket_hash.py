@@ -1,8 +1,10 @@
-"""The bucket of a row: Murmur3 over the words of the BinaryRow of its bucket key, for whole columns at once.
+"""Compute the buckets of rows, whole columns at once: Murmur3 over the words of the BinaryRow of the bucket key.
 
-All rows of a batch are laid out in one buffer, each on a boundary of 8 bytes: first every slot of fixed
-width, then the bytes of strings, binaries and wide decimals, copied ragged by computed indices. Rows of
-the same number of words are then hashed together, word by word. `encode_row` says the same for one row.
+1. The BinaryRows of a batch are laid out in one buffer, each on a boundary of 8 bytes: first every slot of fixed
+   width, then the bytes of strings, binaries and wide decimals, copied by computed indices.
+2. Rows with the same number of words are hashed together, word by word.
+
+`binary_row.encode_row` encodes one row in the same way.
 
 Clauses: TBL-5, META-4.
 """
@@ -18,13 +20,13 @@ import pyarrow as pa
 
 from pktable.format import binary_row
 from pktable.format.binary_row import DECIMAL_BYTES, INLINE_BYTES, INLINE_MARK, NANOS_PER_MILLI
-from pktable.format.types import NANOS_PER, DataType
+from pktable.format.types import NANOS_PER, DataType, one_array
 
 Column = Any  # pa.Array or pa.ChunkedArray
 Longs = npt.NDArray[np.int64]
 
 SEED: Final = 42
-BATCH_ROWS: Final = 1 << 16  # bounds the memory that ragged copies index with
+BATCH_ROWS: Final = 1 << 16  # bounds the memory of the indices of a copy
 
 
 def bucket_of(
@@ -34,18 +36,18 @@ def bucket_of(
     if bucket_count == 1:
         return np.zeros(len(columns[0]), np.int32)
     hashes = hash_rows(columns, types).astype(np.int64)
-    # Java's remainder has the sign of the hash; the absolute value of it is the remainder of the absolute.
+    # Paimon takes the absolute value of Java's remainder, which is the remainder of the absolute value.
     return (np.abs(hashes) % bucket_count).astype(np.int32)
 
 
 def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
-    """Return the hash of each row's BinaryRow; ``columns`` are of ``types``, at least one, of one length.
+    """Return the hash of the BinaryRow of each row.
 
-    Clauses: TBL-5.
+    ``columns``: one or more, of the same length, with ``types`` as their types. Clauses: TBL-5.
     """
     rows = len(columns[0])
     parts = [
-        _hash_batch([_one_array(column.slice(start, BATCH_ROWS)) for column in columns], types)
+        _hash_batch([one_array(column.slice(start, BATCH_ROWS)) for column in columns], types)
         for start in range(0, rows, BATCH_ROWS)
     ]
     return np.concatenate(parts) if parts else np.empty(0, np.int32)
@@ -92,7 +94,7 @@ class _Layout:
         fixed = self._header + 8 * len(types)
         ragged = {i: _Ragged.of(columns[i], form) for i, form in enumerate(forms) if form in RAGGED}
         reserved = sum(binary_row.reserved_bytes(form) for form in forms)
-        # Where the next variable value of each row goes, from the row's start.
+        # The offset of the next variable value of each row, from the row's start.
         self._cursor: Longs = np.full(rows, fixed, np.int64)
         taken = [part.taken for part in ragged.values() if part.taken is not None]
         self.uniform = not taken
@@ -115,7 +117,7 @@ class _Layout:
                 self.buffer[self.starts[nulls] + (i + 8) // 8] |= np.uint8(1 << (i & 7))
 
     def _timestamps(self, column: Any, nulls: npt.NDArray[np.bool_] | None) -> Longs:
-        """Write the milliseconds; return the slots, nanoseconds below the offset."""
+        """Write the milliseconds; return the slots: the offset, and the nanoseconds in the low half."""
         millis, nanos = _millis_nanos(column)
         if nulls is not None:
             millis, nanos = np.where(nulls, 0, millis), np.where(nulls, 0, nanos)
@@ -125,8 +127,8 @@ class _Layout:
         return slots
 
     def _ragged(self, part: _Ragged, i: int, nulls: npt.NDArray[np.bool_] | None) -> Longs:
-        """Write the bytes of a column; return what its slots hold beside bytes that lie in them."""
-        if part.taken is None:  # wide decimals: room for all, null or not
+        """Write the bytes of a column; return its slots, without the bytes that are written into the slots."""
+        if part.taken is None:  # wide decimals: every row has room for one, null or not
             slots = (self._cursor << 32) | part.lengths
             targets = self.starts + self._cursor
             self._cursor = self._cursor + DECIMAL_BYTES
@@ -148,7 +150,7 @@ RAGGED: Final = (binary_row.TEXT, binary_row.BYTES, binary_row.WIDE_DECIMAL)
 class _Ragged:
     """A column of byte strings: ``data[offsets[i] : offsets[i] + lengths[i]]``, length 0 where null.
 
-    ``taken``: what each takes of the variable part, or None where that is the same for all.
+    ``taken``: bytes of each in the variable part, None for wide decimals, which all take the same.
     """
 
     def __init__(
@@ -175,7 +177,7 @@ class _Ragged:
 
     @classmethod
     def _of_decimals(cls, column: Any) -> _Ragged:
-        """Big-endian two's complement without leading bytes that only repeat the sign."""
+        """Return decimals as big-endian two's complement, without leading bytes that only repeat the sign."""
         rows = len(column)
         stored = np.frombuffer(column.buffers()[1], np.uint8, 16 * rows, 16 * column.offset)
         big = np.ascontiguousarray(stored.reshape(rows, 16)[:, ::-1])
@@ -199,14 +201,8 @@ class _Ragged:
             buffer[np.repeat(targets - before, self.lengths) + ordinal] = self.data[source]
 
 
-def _one_array(column: Column) -> Any:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-
-
 def _nulls(column: Any) -> npt.NDArray[np.bool_] | None:
-    """Return where ``column`` is null, or None if nowhere."""
+    """Return for each row whether ``column`` is null, None if no row is."""
     if not column.null_count:
         return None
     found: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
@@ -214,7 +210,7 @@ def _nulls(column: Any) -> npt.NDArray[np.bool_] | None:
 
 
 def _fixed(column: Any, t: DataType, form: int) -> Longs:
-    """Return the slots of a column whose values are numbers of fixed width; anything where it is null."""
+    """Return the slots of a column of numbers of fixed width; those of nulls are undefined."""
     if form == binary_row.SMALL_DECIMAL:
         compact: Longs = _buffer(column, np.int64, per_row=2)[::2]
         return compact
@@ -222,7 +218,7 @@ def _fixed(column: Any, t: DataType, form: int) -> Longs:
         return _millis_nanos(column)[0]
     if t.root == "BOOLEAN":
         column = column.cast(pa.uint8())
-    # Unsigned, so that what a narrow number leaves of its slot is zero.
+    # Unsigned, so that the rest of the slot of a narrow number is zero.
     slots: Longs = _buffer(column, f"u{column.type.bit_width // 8}").astype(np.int64)
     return slots
 

@@ -1,4 +1,4 @@
-"""The directory of a partition: partition values as text, special characters percent-encoded.
+"""Build the directory name of a partition: partition values as text, special characters percent-encoded.
 
 Clauses: META-9, META-31.
 """
@@ -12,14 +12,14 @@ from typing import Final
 
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.types import TIMESTAMPS, DataType, Field, Value
+from pktable.format.types import NANOS_PER, TIMESTAMPS, DataType, Field, Value
 
 DEFAULT_PARTITION: Final = "__DEFAULT_PARTITION__"
 ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | frozenset(map(chr, range(32)))
 """Characters of a partition value that are percent-encoded in a path."""
 
 SPACES_THAT_COUNT: Final = "\x85\u00a0\u2007\u202f"
-"""White space to Python, not to Java: a partition value of these is not blank."""
+"""Characters that are white space in Python and not in Java: a partition value of these is not blank."""
 
 
 def partition_path(
@@ -29,11 +29,11 @@ def partition_path(
     legacy_names: bool = True,
     default_name: str = DEFAULT_PARTITION,
 ) -> str:
-    """Return the directory of a partition, such as ``dt=2024-01-01/region=eu``; nothing if unpartitioned.
+    """Return the directory of a partition, such as ``dt=2024-01-01/region=eu``; an empty text without partition keys.
 
-    ``legacy_names``: the option ``partition.legacy-name``, by default true, under which a DATE is spelled
-    as its number of days. ``default_name``: what null and blank values are called.
-    Raises InvalidRequestError for types and times that spell no directory. Clauses: META-9, META-31.
+    ``legacy_names``: the option ``partition.legacy-name``, by default true, under which a DATE is written
+    as its number of days. ``default_name``: the name of null and blank values.
+    Raises InvalidRequestError for a type or a time that cannot name a directory. Clauses: META-9, META-31.
     """
     return "/".join(
         f"{escaped(field.name)}={escaped(_spelled(value, field.type, legacy_names) or default_name)}"
@@ -47,7 +47,7 @@ def escaped(text: str) -> str:
 
 
 def _spelled(value: Value, t: DataType, legacy_names: bool) -> str:
-    """Return a partition value as text, nothing if it is null or blank."""
+    """Return a partition value as text, an empty one if it is null or blank."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -65,7 +65,9 @@ def _spelled(value: Value, t: DataType, legacy_names: bool) -> str:
     elif isinstance(value, int):
         text = str(value)
     else:
-        raise InvalidRequestError(f"partition column of type {t}: expected a type that can name a directory")
+        raise InvalidRequestError(
+            f"a column of type {t} cannot be a partition key: its values cannot name a directory"
+        )
     return "" if _is_blank(text) else text
 
 
@@ -74,8 +76,8 @@ def _is_blank(text: str) -> bool:
 
 
 def _timestamp(nanos: int, t: DataType, legacy_names: bool) -> str:
-    """Return a timestamp as Java spells it: ISO with T, or with a space and at least ``precision`` digits."""
-    seconds, nanos = divmod(nanos, 1_000_000_000)
+    """Return a timestamp as Java writes it: ISO with T, or with a space and at least ``precision`` digits."""
+    seconds, nanos = divmod(nanos, NANOS_PER["s"])
     moment = _after_epoch(seconds=seconds)
     digits = f"{nanos:09d}"
     if not legacy_names:
@@ -94,6 +96,5 @@ def _after_epoch(*, days: int = 0, seconds: int = 0) -> datetime.datetime:
     try:
         return datetime.datetime(1970, 1, 1) + datetime.timedelta(days=days, seconds=seconds)
     except OverflowError:
-        raise InvalidRequestError(
-            f"partition value {days or seconds} {'days' if days else 'seconds'} after 1970: expected a year up to 9999"
-        ) from None
+        value = f"{days} days" if days else f"{seconds} seconds"
+        raise InvalidRequestError(f"partition value {value} after 1970: the year is not 1 to 9999") from None

@@ -1,4 +1,4 @@
-"""The names of a table's files and directories; no other module of this package spells them.
+"""Build the names of a table's files and directories. No other module of this package spells them.
 
 A table directory holds ``schema/``, ``snapshot/``, ``tag/``, ``changelog/``, ``manifest/``, ``index/``, ``branch/``
 and the data files, below partition directories, in ``bucket-N/``. A branch has schemas, snapshots, tags and

@@ -1,8 +1,8 @@
-"""Read the SQL text of types and of column lists.
+"""Parse the SQL text of types and of column lists.
 
-``ARRAY<INT NOT NULL>``, ``MAP<STRING, INT>``, ``ROW<a INT, b STRING>`` and ``STRUCT<a: INT>`` nest to any
-depth that is sane. Keywords may be in any case; a name that is a keyword or holds special characters
-stands in backquotes.
+The text is split into tokens, which a recursive-descent parser reads from left to right. ``ARRAY<INT NOT NULL>``,
+``MAP<STRING, INT>``, ``ROW<a INT, b STRING>`` and ``STRUCT<a: INT>`` may be nested `DEEPEST` levels deep. Keywords may
+be in any case. A name that is a keyword or has special characters must be in backquotes.
 
 Clauses: META-19.
 """
@@ -33,15 +33,15 @@ PLAIN: Final = frozenset(
 SIZED: Final = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 UNBOUNDED: Final = {"VARCHAR": "STRING", "VARBINARY": "BYTES"}
 UNSUPPORTED: Final = frozenset({"TIME", "MULTISET", "VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
-"""Types of Paimon that are known and not implemented."""
+"""Types that Paimon has and that are not supported."""
 
-GREATEST_LENGTH: Final = (1 << 31) - 1  # of VARCHAR and VARBINARY; it means no limit
+GREATEST_LENGTH: Final = (1 << 31) - 1  # of VARCHAR and VARBINARY, where it means no limit
 DEEPEST: Final = 64
 
 
 @dataclass(frozen=True)
 class ParsedType:
-    """A type as its text spells it, before fields have ids."""
+    """A type as its text states it, before fields have ids."""
 
     root: str
     length: int | None = None
@@ -62,7 +62,7 @@ class ParsedField:
 
 @dataclass
 class Tokens:
-    """A cursor over the tokens of ``text``, each (kind, value); ``rest`` is what is left, next one last."""
+    """A cursor over the tokens of ``text``. ``rest``: (kind, value) of each token not yet read, the next one last."""
 
     text: str
     rest: list[tuple[str, str]] = field(default_factory=list)
@@ -71,12 +71,12 @@ class Tokens:
         self.rest = list(_tokens(self.text))[::-1]
 
     def peek(self) -> str:
-        """Return the next word in capitals, or the next punctuation, or nothing."""
+        """Return the next token if it is a word (in capitals) or punctuation, else an empty string."""
         kind, value = self.rest[-1] if self.rest else ("end", "")
         return value.upper() if kind in ("word", "punctuation") else ""
 
     def accept(self, *words: str) -> bool:
-        """Consume ``words`` if they come next, all of them."""
+        """Consume ``words`` if all of them come next; return whether they did."""
         ahead = [
             value.upper() if kind in ("word", "punctuation") else ""
             for kind, value in self.rest[-len(words) :]
@@ -118,12 +118,12 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def quoted(name: str) -> str:
-    """Return ``name`` in backquotes."""
+    """Return a name in backquotes, which SQL takes literally, dots and all."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def parse_type(text: str) -> ParsedType:
-    """Return the type that ``text`` spells, nothing left over. Raises InvalidRequestError."""
+    """Return all of ``text`` parsed as one type. Raises InvalidRequestError."""
     tokens = Tokens(text)
     parsed = _type(tokens, DEEPEST)
     if tokens.rest:
@@ -132,7 +132,7 @@ def parse_type(text: str) -> ParsedType:
 
 
 def parse_columns(text: str) -> tuple[ParsedField, ...]:
-    """Return the columns of a column list, at least one. Raises InvalidRequestError."""
+    """Return ``text`` parsed as a list of columns, at least one. Raises InvalidRequestError."""
     tokens = Tokens(text)
     columns = [_field(tokens, DEEPEST)]
     while tokens.accept(","):
@@ -153,7 +153,7 @@ def _field(tokens: Tokens, depth: int) -> ParsedField:
 
 def _type(tokens: Tokens, depth: int) -> ParsedType:
     if not depth:
-        raise tokens.error(f"expected at most {DEEPEST} nested types")
+        raise tokens.error(f"expected types nested at most {DEEPEST} levels deep")
     word = tokens.peek()
     root = ALIASES.get(word, word)
     if root in UNSUPPORTED:

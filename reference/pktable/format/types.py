@@ -1,9 +1,10 @@
-"""Column types: the SQL text and JSON of a schema file, Arrow types, and the values keys are made of.
+"""Column types: read and write their SQL text and JSON, and convert types and values to and from Arrow.
 
 A type is a root and its parameters. STRING and BYTES are VARCHAR and VARBINARY without a limit. An ARRAY
-has one child, a MAP two, a ROW its fields. Values of the atomic types are plain Python: DATE is days and
-the timestamps are nanoseconds since the epoch, whatever unit the column has, so that all of them compare
-with ``<``.
+has one child, a MAP two, a ROW one for each of its fields.
+
+Internal values of the atomic types are plain Python. A DATE is days and a timestamp is nanoseconds since the epoch,
+whatever the unit of its column, so that values of one type compare with ``<``.
 
 Clauses: META-19.
 """
@@ -47,10 +48,10 @@ _PLAIN_ARROW: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class DataType:
-    """The type of a column or of a part of one. Parameters that the root does not have are None.
+    """The type of a column or of a part of one. A parameter that the root does not have is None.
 
-    `length` of CHAR, VARCHAR, BINARY, VARBINARY in characters or bytes; `precision` of DECIMAL and the
-    timestamps in digits; `scale` of DECIMAL; `children` of ARRAY (element), MAP (key, value) and ROW.
+    ``length``: of CHAR and VARCHAR in characters, of BINARY and VARBINARY in bytes. ``precision``: of DECIMAL and
+    the timestamps, in digits. ``scale``: of DECIMAL. ``children``: of ARRAY (element), MAP (key, value) and ROW.
     """
 
     root: str
@@ -121,7 +122,7 @@ def is_atomic(t: DataType) -> bool:
 
 
 def parse_type(json_or_sql: object) -> DataType:
-    """Return the type that a schema file or SQL text spells. Raises InvalidRequestError.
+    """Return a type from the JSON of a schema file or from SQL text. Raises InvalidRequestError.
 
     Clauses: META-19.
     """
@@ -149,7 +150,7 @@ def parse_type(json_or_sql: object) -> DataType:
 
 
 def parse_field(json: object) -> Field:
-    """Return the field that a schema file spells. Raises InvalidRequestError."""
+    """Return a field from the JSON of a schema file. Raises InvalidRequestError."""
     if not isinstance(json, dict):
         raise InvalidRequestError(f"field: expected an object, found {json!r}")
     number, name = json.get("id"), json.get("name")
@@ -219,7 +220,7 @@ def _from_parsed(parsed: type_text.ParsedType, ids: Iterator[int]) -> DataType:
 
 
 def to_arrow(t: DataType) -> pa.DataType:
-    """Return the Arrow type in which columns of ``t`` are held."""
+    """Return the Arrow type of columns of type ``t``."""
     if t.root in _PLAIN_ARROW:
         plain: pa.DataType = _PLAIN_ARROW[t.root]
         return plain
@@ -301,7 +302,7 @@ def _nested_from_arrow(kind: Any, nullable: bool) -> DataType:
     elif pa.types.is_struct(kind) and kind.num_fields:
         root, parts = "ROW", [(field.name, field) for field in kind]
     else:
-        raise InvalidRequestError(f"Arrow type: expected one with a lossless column type, found {kind}")
+        raise InvalidRequestError(f"Arrow type {kind}: no column type holds all of its values")
     children = tuple(
         Field(i, name, from_arrow(field.type, field.nullable)) for i, (name, field) in enumerate(parts)
     )
@@ -311,7 +312,7 @@ def _nested_from_arrow(kind: Any, nullable: bool) -> DataType:
 
 
 def array_of(values: Sequence[Any], t: DataType) -> pa.Array[Any]:
-    """Return internal values of the atomic type ``t``, None for null, as an array: what `values_of` undoes."""
+    """Return internal values of the atomic type ``t``, None for null, as an array. The inverse of `values_of`."""
     wanted: Any = to_arrow(t)
     if t.root == "DATE":
         return pa.array(values, pa.int32()).cast(wanted)
@@ -324,12 +325,19 @@ def array_of(values: Sequence[Any], t: DataType) -> pa.Array[Any]:
 def values_of(array: pa.Array[Any] | pa.ChunkedArray[Any], t: DataType) -> list[Any]:
     """Return the rows of ``array`` as internal values, None for null.
 
-    Parts of ARRAY, MAP and ROW come as Arrow gives them. Clauses: META-4.
+    Values of ARRAY, MAP and ROW are as Arrow converts them to Python. Clauses: META-4.
     """
     chunks: list[Any] = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     if len(chunks) == 1:
         return _values_of_chunk(chunks[0], t)
     return [value for chunk in chunks for value in _values_of_chunk(chunk, t)]
+
+
+def one_array(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> Any:
+    """Return the rows of ``column`` as one array; they are copied only if there are several chunks."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _values_of_chunk(array: Any, t: DataType) -> list[Any]:
@@ -349,7 +357,7 @@ _NUMPY_ROOTS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT"
 
 
 def _numbers(array: Any) -> list[Any]:
-    """Return fixed-width numbers as a list; numpy makes it several times faster than Arrow does."""
+    """Return fixed-width numbers as a list; numpy makes one several times faster than Arrow."""
     if array.null_count:
         values: list[Any] = array.to_pylist()
         return values

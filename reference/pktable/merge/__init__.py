@@ -1,1 +1,1 @@
-"""Merging the records of a key, in Arrow and numpy; no files."""
+"""Merge the records of each key, with Arrow and numpy, without files."""

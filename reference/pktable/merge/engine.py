@@ -42,7 +42,7 @@ class Folded(Protocol):
 
 
 class MergeEngine(Protocol):
-    """How the records of one key become one record. The module says which laws must hold."""
+    """How the records of one key become one record. The laws in the header of this module must hold."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class MergeEngine(Protocol):
 
     @property
     def lookup(self) -> Literal["position", "values"]:
-        """What a compaction with deletion vectors must learn of an older row: where it is, or its values too."""
+        """Whether a compaction with deletion vectors needs only the position of an older row, or also its values."""
         ...
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:

@@ -1,12 +1,14 @@
-"""Key columns as arrays that numpy compares in key order.
+"""Encode key columns as arrays that numpy compares in key order.
 
-A single integer-like column is its own encoding. Everything else becomes, wherever 64 bits can hold it, one unsigned
-integer per row: of each column the bits in which the rows at hand differ, most significant first. Dropping a bit that
-all rows share changes no comparison, so "customer-000017" takes the bits of its digits, and a pair of numbers those of
-their ranges. Integers and floats come in total order, strings padded with zero bytes and followed by their length, so
-that "a" sorts before "a\\0"; very long strings are replaced by their ranks. What needs more than 64 bits becomes a
-byte string of fixed width, which numpy compares some times slower. All of this depends on the rows at hand, therefore
-all arrays that are to be compared with each other are encoded in one call.
+1. A single integer-like column is its own encoding.
+2. Otherwise each column becomes bits in key order. Integers and floats are in total order. Strings are padded with
+   zero bytes and followed by their length, so that "a" sorts before "a\\0"; very long ones are replaced by their ranks.
+3. Bits that are the same in all rows are dropped, which changes no comparison: "customer-000017" takes the bits of its
+   digits, and a pair of numbers takes the bits of the two ranges.
+4. If the rest fits 64 bits, a row is one unsigned integer, the first column most significant. If not, a row is a byte
+   string of fixed width, which numpy compares several times more slowly.
+
+The encoding depends on the rows, so all arrays that will be compared with each other must be encoded in one call.
 
 Clauses: MRG-5, MRG-7, LSM-1.
 """
@@ -23,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pktable.format.types import DataType
+from pktable.format.types import BINARIES, STRINGS, DataType, one_array
 
 Columns = Sequence[pa.ChunkedArray]
 Encoded = npt.NDArray[Any]
@@ -40,14 +42,13 @@ INTEGERS = {
     "BIGINT": pa.int64(),
     "DATE": pa.int32(),
 }
-STRINGS = {"CHAR", "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES"}
+BYTE_STRINGS = STRINGS | BINARIES
 
 
 def encode_keys(tables: Sequence[Columns], types: Sequence[DataType]) -> list[Encoded]:
-    """Return one array per table, row for row, comparable with each other and in key order.
+    """Return one array for each table, with an element for each row; elements of all arrays compare in key order.
 
-    ``tables``: for each its key columns, without nulls, in the order of ``types``.
-    Clauses: MRG-7.
+    ``tables``: the key columns of each, without nulls, in the order of ``types``. Clauses: MRG-7.
     """
     if len(types) == 1 and (_integer_like(types[0])):
         return [_integers(table[0], types[0]) for table in tables]
@@ -63,14 +64,14 @@ def encode_keys(tables: Sequence[Columns], types: Sequence[DataType]) -> list[En
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One key column of every table: as numbers below ``2**bits``, or where that exceeds a word as rows of bytes."""
+    """One key column of every table: as numbers below ``2**bits``, or as rows of bytes if that exceeds a word."""
 
     bits: int
     numbers: Sequence[Words] = ()
     rows: Sequence[Matrix] = ()
 
     def bytes_of(self, table: int) -> Matrix:
-        """Return the column of one table as a matrix of bytes, one row per value."""
+        """Return the column of one table as a matrix of bytes, with a row for each value."""
         if self.rows:
             return self.rows[table]
         swapped = self.numbers[table].astype(">u8")
@@ -78,7 +79,7 @@ class _Column:
 
 
 def _packed(parts: Sequence[tuple[Words, int]]) -> Words:
-    """Return one number per row, of (numbers, bits) of each column, the first one most significant."""
+    """Return one number for each row. ``parts``: (numbers, bits) of each column, the most significant first."""
     packed, _ = parts[0]
     for numbers, bits in parts[1:]:
         packed = packed << np.uint64(bits) | numbers
@@ -109,20 +110,20 @@ def _numpy(column: pa.ChunkedArray) -> Encoded:
 
 
 def _column(columns: Sequence[pa.ChunkedArray], kind: DataType) -> _Column:
-    """Return one key column of every table."""
+    """Return one key column of every table, encoded."""
     if _integer_like(kind):
         return _from_integers([_integers(column, kind) for column in columns])
     if kind.root == "DECIMAL":
         return _from_bytes([_decimals(column) for column in columns])
-    assert kind.root in STRINGS, f"{kind.root} is no key type"
-    arrays = [_one_array(column).cast(pa.binary()) for column in columns]
+    assert kind.root in BYTE_STRINGS, f"{kind.root} is no key type"
+    arrays = [one_array(column).cast(pa.binary()) for column in columns]
     if max((pc.max(pc.binary_length(array)).as_py() or 0 for array in arrays), default=0) > WIDEST_STRING:
         return _from_integers(_ranks(arrays))
     return _from_bytes(_padded(arrays))
 
 
 def _from_integers(columns: Sequence[Encoded]) -> _Column:
-    """Return integers as their distances from the least of them."""
+    """Encode integers as their distances from the smallest of them."""
     filled = [column for column in columns if len(column)]
     low = min((int(column.min()) for column in filled), default=0)
     high = max((int(column.max()) for column in filled), default=0)
@@ -131,7 +132,7 @@ def _from_integers(columns: Sequence[Encoded]) -> _Column:
 
 
 def _from_bytes(matrices: Sequence[Matrix]) -> _Column:
-    """Return rows of bytes, all of one width, without the bits that all of them share."""
+    """Encode rows of bytes, all of the same width, without the bits that are the same in all rows."""
     varying = _varying([matrix for matrix in matrices if matrix.size])
     width, places = len(varying), np.flatnonzero(varying).tolist()
     if not places:
@@ -162,7 +163,7 @@ def _window(matrix: Matrix, first: int, last: int) -> Words:
 
 
 def _varying(matrices: Sequence[Matrix]) -> npt.NDArray[np.uint8]:
-    """Return per byte the bits in which any two rows differ; nothing where there is no row."""
+    """Return for each byte the bits in which any two rows differ; an empty array if there are no rows."""
     if not matrices:
         return np.empty(0, np.uint8)
     some, every = (
@@ -176,20 +177,20 @@ def _varying(matrices: Sequence[Matrix]) -> npt.NDArray[np.uint8]:
 def _folded(reduce: np.ufunc, matrix: Matrix) -> npt.NDArray[np.uint8]:
     """Return ``reduce`` over the rows of a matrix."""
     width = matrix.shape[1]
-    # Many rows side by side, because numpy is slow to reduce short ones.
-    beside = max(1, 4096 // width)
-    whole = len(matrix) // beside * beside
+    # Many rows are reduced as one, because numpy is slow with short rows.
+    grouped = max(1, 4096 // width)
+    whole = len(matrix) // grouped * grouped
     rest = matrix[whole:]
     if whole:
-        folded = reduce.reduce(matrix[:whole].reshape(-1, beside * width), axis=0)
-        rest = np.concatenate([folded.reshape(beside, width), rest])
+        folded = reduce.reduce(matrix[:whole].reshape(-1, grouped * width), axis=0)
+        rest = np.concatenate([folded.reshape(grouped, width), rest])
     found: npt.NDArray[np.uint8] = reduce.reduce(rest, axis=0)
     return found
 
 
 @lru_cache(maxsize=256)
 def _bits_of(mask: int) -> Words:
-    """Return for every byte its bits at ``mask``, moved together, their order kept."""
+    """Return for every possible byte its bits at ``mask``, moved together in the same order."""
     places = [bit for bit in range(8) if mask >> bit & 1]
     return np.array(
         [sum((byte >> bit & 1) << to for to, bit in enumerate(places)) for byte in range(256)], np.uint64
@@ -197,8 +198,8 @@ def _bits_of(mask: int) -> Words:
 
 
 def _decimals(column: pa.ChunkedArray) -> Matrix:
-    """128-bit two's complement, turned big-endian with the sign flipped."""
-    array = _one_array(column.cast(pa.decimal128(38, column.type.scale)))
+    """Return decimals as 128-bit two's complement, big-endian, with the sign bit flipped."""
+    array = one_array(column.cast(pa.decimal128(38, column.type.scale)))
     data = np.frombuffer(array.buffers()[1], dtype=np.uint8) if len(array) else np.empty(0, np.uint8)
     rows = data[array.offset * 16 : (array.offset + len(array)) * 16].reshape(len(array), 16)
     matrix: Matrix = rows[:, ::-1].copy()
@@ -207,17 +208,17 @@ def _decimals(column: pa.ChunkedArray) -> Matrix:
 
 
 def _padded(arrays: Sequence[Any]) -> list[Matrix]:
-    """Bytes padded to one width, then the length, so that a prefix sorts before what it begins."""
+    """Return byte strings padded to one width, then their length, so that a prefix sorts before a longer string."""
     lengths = [pc.binary_length(array).to_numpy() for array in arrays]
     distinct = {int(end) for length in lengths if len(length) for end in (length.min(), length.max())}
     width = max(distinct, default=0)
-    if len(distinct) == 1 and width:  # nothing to pad or to tell
+    if len(distinct) == 1 and width:  # all have the same length
         return [_values(array, width) for array in arrays]
     matrices = []
     for array, length in zip(arrays, lengths, strict=True):
         matrix = np.empty((len(array), width + 1), dtype=np.uint8)
         matrix[:, width] = length
-        # To Arrow's kernel a character is a byte.
+        # This kernel of Arrow counts a byte as a character.
         matrix[:, :width] = _values(pc.ascii_rpad(array.view(pa.string()), width, padding="\0"), width)
         matrices.append(matrix)
     return matrices
@@ -233,7 +234,7 @@ def _values(array: Any, width: int) -> Matrix:
 
 
 def _ranks(arrays: Sequence[Any]) -> list[Words]:
-    """Dense ranks over all columns together."""
+    """Return the dense ranks of strings among those of all arrays."""
     together = pa.chunked_array(arrays, pa.binary())
     distinct = together.unique()
     order = pc.sort_indices(distinct)
@@ -241,10 +242,3 @@ def _ranks(arrays: Sequence[Any]) -> list[Words]:
     places[order.to_numpy()] = np.arange(len(distinct), dtype=np.uint64)
     ranks = places[pc.index_in(together, value_set=distinct).to_numpy()]
     return np.split(ranks, np.cumsum([len(array) for array in arrays])[:-1])
-
-
-def _one_array(column: pa.ChunkedArray) -> Any:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

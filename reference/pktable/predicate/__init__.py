@@ -1,13 +1,15 @@
-"""Conditions on rows, as SQL has them: parsed once, then evaluated in Arrow, by Spark, and over metadata.
+"""Conditions on rows in SQL: parsed once, then evaluated in Arrow, by Spark, and over metadata.
 
-`parse` turns text of Spark's dialect into a small typed tree in which every coercion is written out, so
-that the three evaluations cannot differ in what they take the text to mean. A condition that is NULL drops
-the row. Understood are comparisons, AND OR NOT, IN, BETWEEN, IS [NOT] NULL | TRUE | FALSE, IS [NOT] DISTINCT
-FROM, LIKE, <=>, arithmetic, ||, casts, upper, lower, length, substring, abs and coalesce; dates and
-timestamps may be given as plain text, which is UTC where it names no zone.
+1. `parse` turns text in Spark's dialect into a small typed tree (`tree`), in which every coercion is written out.
+2. Three translators evaluate the tree, so that they cannot differ in what the text means: `arrow_eval` filters
+   tables, `spark_sql` makes text for Spark, `pruning` skips files and buckets by their statistics.
 
-The subtle case is what Arrow and Spark do differently: it is either brought in line (NaN, the zeros, LIKE,
-doubles of decimals) or refused (quotients of decimals, casts of text, instants against wall-clock time).
+The dialect has comparisons, AND OR NOT, IN, BETWEEN, IS [NOT] NULL | TRUE | FALSE, IS [NOT] DISTINCT FROM, LIKE, <=>,
+arithmetic, ||, casts, upper, lower, length, substring, abs and coalesce. Dates and timestamps may be given as plain
+text, which is in UTC if it names no zone. A condition that is NULL drops the row.
+
+Where Arrow and Spark differ, the translators either give the same result (NaN, the two zeros, LIKE, doubles made of
+decimals) or `parse` refuses the expression (quotients of decimals, casts of text, instants against wall-clock time).
 
 Clauses: RD-6, RD-8, RD-16.
 """
@@ -35,32 +37,33 @@ __all__ = ["ColumnRange", "Predicate", "key_equalities", "may_match", "parse", "
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on rows. ``source``: the text it was given as."""
+    """A condition on rows. ``source``: the text that it was parsed from."""
 
     source: str
     root: Expression
 
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns it looks at, each once."""
+        """Return the names of the columns that the condition reads, each once."""
         return tuple(dict.fromkeys(part.name for part in walk(self.root) if isinstance(part, Column)))
 
     @property
     def never_fails(self) -> bool:
-        """Whether it has an answer for every row there may be, so that deleted rows may be asked too."""
+        """Whether no row can make it raise, so that it may be evaluated on deleted rows too."""
         from pktable.predicate.arrow_eval import may_fail  # late, here and below: it brings Arrow's kernels
 
         return not may_fail(self.root)
 
     @cached_property
     def text(self) -> str:
-        """The condition as Spark SQL that leaves nothing to interpret. Raises InvalidRequestError."""
+        """The condition as SQL for Spark, with all types written out. Raises InvalidRequestError."""
         return spark_text(self.root)
 
     def filter(self, table: pa.Table, live: npt.NDArray[np.bool_] | None = None) -> pa.Table:
-        """Return the rows of ``table`` that satisfy the condition, in order; only ``live`` ones are asked.
+        """Return the rows of ``table`` that satisfy the condition, in order.
 
-        Raises InvalidRequestError where a row that the conditions before it leave divides by zero, overflows
-        or does not convert, as Spark does. Clauses: RD-6.
+        ``live``: one bool per row; the condition is evaluated only on rows where it is True. None: on all rows.
+        Raises InvalidRequestError, as Spark does, if a part of the condition divides by zero, overflows or cannot
+        convert a value, in a row that the parts before it keep. Clauses: RD-6.
         """
         from pktable.predicate.arrow_eval import filtered
 
@@ -68,17 +71,17 @@ class Predicate:
 
 
 def parse(where: str, fields: Sequence[Field]) -> Predicate:
-    """Return the condition that ``where`` spells over columns ``fields``.
+    """Return the condition that the text ``where`` states over the columns ``fields``.
 
-    Raises InvalidRequestError naming what it does not understand, or the column that there is not.
+    Raises InvalidRequestError that names the unsupported part or the unknown column.
     """
-    from pktable.predicate.resolve import resolve  # sqlglot takes longer to import than a small read does
+    from pktable.predicate.resolve import resolve  # importing sqlglot takes longer than a small read
 
     return Predicate(where, resolve(where, fields))
 
 
 def to_arrow(predicate: Predicate, arrow_schema: pa.Schema) -> pc.Expression:
-    """Return the condition over a table of ``arrow_schema``: true, false or null. Clauses: RD-6."""
+    """Return the condition as an Arrow expression over ``arrow_schema``: true, false or null. Clauses: RD-6."""
     from pktable.predicate.arrow_eval import expression_of
 
     return expression_of(predicate.root, arrow_schema)
@@ -93,8 +96,9 @@ def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> bool:
 
 
 def key_equalities(predicate: Predicate, names: Sequence[str]) -> list[tuple[Value, ...]] | None:
-    """Return the values that columns ``names`` can have in a row that satisfies the condition, None if any.
+    """Return the values that the columns ``names`` can have in a row that satisfies the condition.
 
-    Internal values, one tuple per combination; there may be more combinations than the condition allows.
+    One tuple of internal values for each combination, in the order of ``names``; some of the combinations may not
+    satisfy the condition. None if the condition does not restrict the columns to few combinations.
     """
     return pinned(predicate.root, names)

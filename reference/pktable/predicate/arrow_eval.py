@@ -1,7 +1,8 @@
-"""The condition over Arrow, with SQL's three values: what is NULL stays NULL until the filter drops it.
+"""Evaluate a condition in Arrow, with SQL's three values: a NULL stays NULL until the filter drops the row.
 
-Floats compare as in Spark: NaN equals NaN and is greater than every number, and the zeros are equal. What
-overflows, divides by zero or does not convert raises, in the rows that the conditions before it left.
+Floats compare as in Spark: NaN equals NaN and is greater than every number, and the zeros are equal. A part
+that can fail (by overflow, division by zero or a failed conversion) is evaluated only for the rows that the
+conditions before it have kept; there a failure raises.
 
 Clauses: RD-6.
 """
@@ -34,13 +35,16 @@ from pktable.predicate.tree import (
     Like,
     Literal,
     Not,
+    Operator,
     Or,
+    Ordering,
     Wildcard,
+    assert_never,
     conjuncts,
     walk,
 )
 
-COMPARISONS: Final[dict[str, Callable[..., Any]]] = {
+COMPARISONS: Final[dict[Ordering, Callable[..., Any]]] = {
     "=": pc.equal,
     "<>": pc.not_equal,
     "<": pc.less,
@@ -48,7 +52,6 @@ COMPARISONS: Final[dict[str, Callable[..., Any]]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-MIRRORED: Final = {">": "<", ">=": "<="}
 LIVE: Final = "__pktable_live"
 
 
@@ -57,8 +60,8 @@ def filtered(
 ) -> pa.Table:
     """Return the rows of ``table``, in order, that are ``live`` and for which ``root`` is true.
 
-    What may fail is evaluated only over rows for which the conditions before it may hold, of which being live
-    is the first. Raises InvalidRequestError where it does fail.
+    A condition that may fail is evaluated only for the live rows that the conditions before it keep. Raises
+    InvalidRequestError, with ``where`` as the text of the condition, if it fails for one of them.
     """
     from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
 
@@ -74,7 +77,7 @@ def filtered(
                 Declaration("project", ProjectNodeOptions([reduce(pc.and_kleene, group)])),
             ]
             holds = Declaration.from_sequence(plan).to_table(use_threads=False).column(0)
-            # Taking rows by number is faster than any filter, and what is tested need not be what is taken.
+            # Taking rows by number is faster than any filter, and the condition need not read the taken columns.
             table = table.take(pc.indices_nonzero(holds))
     except pa.ArrowInvalid as error:
         raise InvalidRequestError(f"where {where!r}: {str(error).partition(chr(10))[0]}") from None
@@ -82,12 +85,23 @@ def filtered(
 
 
 def may_fail(root: Expression) -> bool:
-    """Return whether there may be a row for which ``root`` has no answer."""
-    return any(isinstance(part, (Call, Cast)) for part in walk(root))
+    """Return whether evaluating ``root`` may raise for some row."""
+    return any(map(_may_raise, walk(root)))
+
+
+def _may_raise(part: Expression) -> bool:
+    """Return whether ``part`` itself may raise, whatever its own parts do."""
+    match part:
+        case Call() | Cast():
+            return True
+        case Column() | Literal() | Compare() | In() | IsNull() | Like() | Not() | And() | Or():
+            return False
+        case _:
+            assert_never(part)
 
 
 def _guarded(tests: Iterable[tuple[pc.Expression, bool]]) -> Iterator[list[pc.Expression]]:
-    """Yield conditions, of which is known whether they may fail, in groups of which only the first may."""
+    """Yield the conditions of ``tests`` (condition, may fail) in groups in which only the first may fail."""
     group: list[pc.Expression] = []
     for condition, fails in tests:
         if group and fails:
@@ -99,43 +113,48 @@ def _guarded(tests: Iterable[tuple[pc.Expression, bool]]) -> Iterator[list[pc.Ex
 
 def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
     """Return ``root`` as an expression over columns of ``schema``: true, false or null."""
-    if isinstance(root, Column):
-        field = pc.field(root.name)
-        wanted = arrow_type(root.type)
-        return field if schema.field(root.name).type == wanted else field.cast(wanted)
-    if isinstance(root, Literal):
-        return pc.scalar(array_of([root.value], root.type)[0])
-    if isinstance(root, In):
-        return _membership(root, schema)
-    if isinstance(root, Compare):
-        if _beyond(root.left) or _beyond(root.right):
-            return _from_afar(root, schema)
-        return _comparison(root, expression_of(root.left, schema), expression_of(root.right, schema))
-    if isinstance(root, (And, Or)):
-        combine = pc.and_kleene if isinstance(root, And) else pc.or_kleene
-        return reduce(combine, [expression_of(part, schema) for part in root.operands])
-    if isinstance(root, Call):
-        return _call(root, [expression_of(argument, schema) for argument in root.arguments])
-    operand = expression_of(root.operand, schema)
-    if isinstance(root, Not):
-        return pc.invert(operand)
-    if isinstance(root, IsNull):
-        return pc.is_null(operand)
-    if isinstance(root, Like):
-        return pc.match_substring_regex(operand, _regex(root))
-    return _cast(operand, root.operand.type, root.type)
+    match root:
+        case Column():
+            return _column(root, schema)
+        case Literal():
+            return pc.scalar(array_of([root.value], root.type)[0])
+        case Cast():
+            return _cast(expression_of(root.operand, schema), root.operand.type, root.type)
+        case Call():
+            return _call(root, [expression_of(argument, schema) for argument in root.arguments])
+        case Compare():
+            return _comparison(root, schema)
+        case In():
+            return _membership(root, schema)
+        case IsNull():
+            return pc.is_null(expression_of(root.operand, schema))
+        case Like():
+            return pc.match_substring_regex(expression_of(root.operand, schema), _regex(root))
+        case Not():
+            return pc.invert(expression_of(root.operand, schema))
+        case And():
+            return reduce(pc.and_kleene, [expression_of(part, schema) for part in root.operands])
+        case Or():
+            return reduce(pc.or_kleene, [expression_of(part, schema) for part in root.operands])
+        case _:
+            assert_never(root)
 
 
-def _comparison(root: Compare, left: Any, right: Any) -> Any:
-    if root.operator == "<=>":
-        both_null = pc.and_kleene(pc.is_null(left), pc.is_null(right))
-        equal = pc.coalesce(_ordered("=", left, right, root.left.type), pc.scalar(False))
-        return pc.or_kleene(both_null, equal)
-    return _ordered(root.operator, left, right, root.left.type)
+def _column(column: Column, schema: pa.Schema) -> pc.Expression:
+    field, wanted = pc.field(column.name), arrow_type(column.type)
+    return field if schema.field(column.name).type == wanted else field.cast(wanted)
+
+
+def _comparison(root: Compare, schema: pa.Schema) -> Any:
+    if _beyond(root.left) or _beyond(root.right):
+        left, right = (_place(side, schema) for side in (root.left, root.right))
+    else:
+        left, right = (expression_of(side, schema) for side in (root.left, root.right))
+    return _compared(root.operator, left, right, root.left.type)
 
 
 def _beyond(side: Expression) -> int:
-    """Return 1 for a time after all that a column of nanoseconds can hold, -1 for one before, else 0."""
+    """Return 1 for a literal after every time that a column of nanoseconds can hold, -1 for one before, else 0."""
     if not (isinstance(side, Literal) and isinstance(side.value, int) and side.type.root in TIMESTAMPS):
         return 0
     if (side.type.precision or 0) <= 6 or -(1 << 63) <= side.value < 1 << 63:
@@ -143,42 +162,54 @@ def _beyond(side: Expression) -> int:
     return 1 if side.value > 0 else -1
 
 
-def _from_afar(root: Compare, schema: pa.Schema) -> Any:
-    """Return a comparison with a time that is before or after all that there can be."""
-
-    def place(side: Expression) -> Any:
-        if at := _beyond(side):
-            return pc.scalar(at)
-        return pc.if_else(pc.is_null(expression_of(side, schema)), pa.scalar(None, pa.int64()), 0)
-
-    return _comparison(root, place(root.left), place(root.right))
+def _place(side: Expression, schema: pa.Schema) -> Any:
+    """Return an integer to compare in place of a time: a literal out of range is -1 or 1, a present time 0."""
+    if at := _beyond(side):
+        return pc.scalar(at)
+    return pc.if_else(pc.is_null(expression_of(side, schema)), pa.scalar(None, pa.int64()), 0)
 
 
-def _ordered(operator: str, left: Any, right: Any, t: DataType) -> Any:
+def _compared(operator: Operator, left: Any, right: Any, t: DataType) -> Any:
+    if operator == "<=>":
+        both_null = pc.and_kleene(pc.is_null(left), pc.is_null(right))
+        equal = pc.coalesce(_ordered("=", left, right, t), pc.scalar(False))
+        return pc.or_kleene(both_null, equal)
+    return _ordered(operator, left, right, t)
+
+
+def _ordered(operator: Ordering, left: Any, right: Any, t: DataType) -> Any:
     """Return a comparison of values of type ``t``, null where one of them is."""
     if t.root not in FLOATS:
         return COMPARISONS[operator](left, right)
-    if operator == "<>":
-        return pc.invert(_ordered("=", left, right, t))
-    if operator in MIRRORED:
-        operator, left, right = MIRRORED[operator], right, left
-    plain = COMPARISONS[operator](left, right)
-    if operator == "<":
-        return pc.or_kleene(plain, pc.and_kleene(pc.invert(pc.is_nan(left)), pc.is_nan(right)))
-    other = pc.is_valid(left) if operator == "<=" else pc.is_nan(left)
-    return pc.or_kleene(plain, pc.and_kleene(other, pc.is_nan(right)))
+    match operator:
+        case "=":
+            with_nan = pc.is_nan(left)
+        case "<":
+            with_nan = pc.invert(pc.is_nan(left))
+        case "<=":
+            with_nan = pc.is_valid(left)
+        case "<>":
+            return pc.invert(_ordered("=", left, right, t))
+        case ">":
+            return _ordered("<", right, left, t)
+        case ">=":
+            return _ordered("<=", right, left, t)
+        case _:
+            assert_never(operator)
+    # Arrow's comparison is false if a side is NaN; `with_nan` is the answer where the right side is NaN.
+    return pc.or_kleene(COMPARISONS[operator](left, right), pc.and_kleene(with_nan, pc.is_nan(right)))
 
 
 def _membership(root: In, schema: pa.Schema) -> Any:
     operand, t = root.operand, root.operand.type
-    if not root.values or t.root in FLOATS:  # a hash of floats would tell the zeros apart
+    if not root.values or t.root in FLOATS:  # is_in hashes, and the two zeros have different hashes
         options = [*root.values, *([None] if root.has_null else [])]
         return reduce(
             pc.or_kleene, [expression_of(Compare("=", operand, Literal(v, t)), schema) for v in options]
         )
     value = expression_of(operand, schema)
-    near = [one for one in root.values if not _beyond(Literal(one, t))]
-    found = pc.is_in(value, value_set=array_of(near, t))
+    possible = [one for one in root.values if not _beyond(Literal(one, t))]
+    found = pc.is_in(value, value_set=array_of(possible, t))
     null = pa.scalar(None, pa.bool_())
     return pc.if_else(pc.is_null(value), null, pc.if_else(found, True, null if root.has_null else False))
 
@@ -190,40 +221,49 @@ def _regex(like: Like) -> str:
 
 
 def _call(call: Call, arguments: list[Any]) -> Any:
-    if call.function in ("upper", "lower"):
-        return arguments[0]._call(f"pktable_{call.function}", arguments)
-    if call.function == "length":
-        kind = call.arguments[0].type
-        return (pc.binary_length if kind == BYTES else pc.utf8_length)(arguments[0]).cast(pa.int32())
-    if call.function == "substring":
-        bounds = [part.value for part in call.arguments[1:] if isinstance(part, Literal)]
-        return _substring(arguments[0], *bounds)
-    if call.function == "concat":
-        return pc.binary_join_element_wise(*arguments, "", null_handling="emit_null")
-    if call.function == "remainder":
-        return _remainder(*arguments)
-    return FUNCTIONS[call.function](*arguments)
-
-
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "add": pc.add_checked,
-    "subtract": pc.subtract_checked,
-    "multiply": pc.multiply_checked,
-    "divide": pc.divide_checked,
-    "negate": pc.negate_checked,
-    "abs": pc.abs_checked,
-    "coalesce": pc.coalesce,
-}
+    match call.function:
+        case "add":
+            return pc.add_checked(*arguments)
+        case "subtract":
+            return pc.subtract_checked(*arguments)
+        case "multiply":
+            return pc.multiply_checked(*arguments)
+        case "divide":
+            return pc.divide_checked(*arguments)
+        case "remainder":
+            return _remainder(*arguments)
+        case "negate":
+            return pc.negate_checked(*arguments)
+        case "abs":
+            return pc.abs_checked(*arguments)
+        case "coalesce":
+            return pc.coalesce(*arguments)
+        case "concat":
+            return pc.binary_join_element_wise(*arguments, "", null_handling="emit_null")
+        case "upper" | "lower":
+            return arguments[0]._call(f"pktable_{call.function}", arguments)
+        case "length":
+            is_binary = call.arguments[0].type == BYTES
+            return (pc.binary_length if is_binary else pc.utf8_length)(*arguments).cast(pa.int32())
+        case "substring":
+            bounds = [part.value for part in call.arguments[1:] if isinstance(part, Literal)]
+            return _substring(arguments[0], *bounds)
+        case _:
+            assert_never(call.function)
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    """Return the remainder with the sign of the dividend; -1 would overflow on the smallest integer."""
+    """Return the remainder with the sign of the dividend.
+
+    A divisor of -1 is replaced by 1, which gives the same remainder: the quotient of the smallest integer and -1
+    would overflow.
+    """
     divisor = pc.if_else(pc.equal(right, -1), 1, right)
     return pc.subtract(left, pc.multiply(pc.divide_checked(left, divisor), divisor))
 
 
 def _substring(text: Any, start: Any, length: Any = None) -> Any:
-    """Return characters from ``start``, counted from 1, or from the end if negative; 0 is 1."""
+    """Return characters from ``start`` on, counted from 1, or from the end if negative; 0 means 1."""
     first = start - 1 if start > 0 else start
     stop = None if length is None or first + max(length, 0) >= 0 > first else first + max(length, 0)
     return pc.utf8_slice_codeunits(text, first, stop)
@@ -232,7 +272,7 @@ def _substring(text: Any, start: Any, length: Any = None) -> Any:
 def _cast(operand: Any, found: DataType, t: DataType) -> Any:
     wanted: Any = arrow_type(t)
     if found.root == "DECIMAL" and t.root == "DOUBLE":
-        return operand.cast(pa.string()).cast(wanted)  # by way of text it is the nearest double
+        return operand.cast(pa.string()).cast(wanted)  # a direct cast need not give the nearest double
     if found.root == "DECIMAL" and t.root == "DECIMAL":
         return pc.round(operand, t.scale, "half_towards_infinity").cast(wanted)
     if t.root == "DECIMAL":
@@ -245,7 +285,7 @@ def _cast(operand: Any, found: DataType, t: DataType) -> Any:
 
 
 def _register(name: str, function: Callable[[str], str]) -> None:
-    """Make a function of strings known to Arrow, whose own knows no mapping of one letter to several."""
+    """Register a function of strings with Arrow, whose own cannot map one letter to several."""
 
     def over(_: object, text: Any) -> Any:
         if isinstance(text, pa.Scalar):

@@ -1,8 +1,8 @@
-"""How values of different types come together, and which casts there are.
+"""Find the common type of two values, the type of an arithmetic result, and the casts that are supported.
 
-As in Spark's ANSI mode, with one difference that changes no answer: a literal takes the type of what it is
-compared with whenever it has the same value there, so that ``id = 5.0`` compares integers and still prunes.
-What could mean two things, or depends on the time zone of a session, does not come together at all.
+The rules are those of Spark's ANSI mode, with one difference that changes no result: a literal takes the type of the
+other operand if it has the same value in that type, so that ``id = 5.0`` compares integers and can still prune.
+Types have no common type if the comparison would be ambiguous or would depend on the time zone of a session.
 
 Clauses: RD-6.
 """
@@ -12,14 +12,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pktable.format.types import FLOATS, TIMESTAMPS, DataType
+from pktable.format.types import FLOATS, INTEGER_BITS, NUMBERS, TIMESTAMPS, DataType
 from pktable.predicate.literals import MOST_DIGITS, as_spelled, decimal_type, literal_as
-from pktable.predicate.tree import BOOLEAN, DOUBLE, FLOAT, INTEGER_BITS, NULL, Cast, Expression, Literal
+from pktable.predicate.tree import (
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    NULL,
+    Arithmetic,
+    Cast,
+    Expression,
+    Literal,
+    assert_never,
+)
 
-DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}  # as Spark counts them
-NUMBERS: Final = frozenset({*INTEGER_BITS, "DECIMAL", "FLOAT", "DOUBLE"})
+SPARK_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
+"""Digits of the decimal that Spark converts an integer to."""
 
-# What a cast gives that is the same in Arrow and in Spark, and depends on nothing else.
 CASTS: Final = {
     **{root: {*INTEGER_BITS, "DECIMAL", "FLOAT", "DOUBLE", "STRING", "BOOLEAN"} for root in INTEGER_BITS},
     "DECIMAL": {*INTEGER_BITS, "DECIMAL", "DOUBLE"},
@@ -30,15 +39,16 @@ CASTS: Final = {
     "TIMESTAMP": {"TIMESTAMP", "DATE"},
     "TIMESTAMP_LTZ": {"TIMESTAMP_LTZ"},
 }
+"""The casts whose result is the same in Arrow and in Spark, whatever the settings of the session."""
 
 
 def as_decimal(t: DataType) -> DataType:
     """Return the decimal type that holds every value of an exact number type."""
-    return t if t.root == "DECIMAL" else decimal_type(DIGITS[t.root], 0)
+    return t if t.root == "DECIMAL" else decimal_type(SPARK_DIGITS[t.root], 0)
 
 
 def common(a: DataType, b: DataType) -> DataType | None:
-    """Return the type in which values of both compare, None if they do not."""
+    """Return the type in which values of both types are compared, None if they cannot be compared."""
     if a == b or b == NULL:
         return a
     if a == NULL:
@@ -72,7 +82,7 @@ def digits(t: DataType) -> tuple[int, int]:
 
 
 def unify(expressions: Sequence[Expression]) -> list[Expression] | None:
-    """Return ``expressions`` in one type, or None if there is none for them all."""
+    """Return ``expressions`` converted to one type, None if they have no common type."""
     others = [one for one in expressions if not isinstance(one, Literal)]
     target = _common_of([one.type for one in others or expressions])
     if target is None:
@@ -95,7 +105,7 @@ def _common_of(types: Sequence[DataType]) -> DataType | None:
 
 
 def converted(expression: Expression, t: DataType) -> Expression | None:
-    """Return ``expression`` in type ``t``, None if it cannot be."""
+    """Return ``expression`` converted to type ``t``, None if that is not supported."""
     if expression.type == t:
         return expression
     literal = literal_as(expression, t) if isinstance(expression, Literal) else None
@@ -104,23 +114,33 @@ def converted(expression: Expression, t: DataType) -> Expression | None:
     return Cast(expression, t) if t.root in CASTS.get(expression.type.root, ()) else None
 
 
-def arithmetic_type(function: str, a: DataType, b: DataType) -> DataType | None:
-    """Return the type of a sum, difference, product, quotient or remainder; None if there is none here.
+def arithmetic_type(function: Arithmetic, a: DataType, b: DataType) -> DataType | None:
+    """Return the type of a sum, difference, product, quotient or remainder, None if it is not supported.
 
-    Quotients of decimals and remainders of what is no integer are not: Spark rounds them by rules of its own.
+    Quotients of decimals, and remainders of anything but integers, are not supported: Spark rounds them by rules
+    of its own.
     """
     if not {a.root, b.root} <= NUMBERS:
         return None
     integers = a.root in INTEGER_BITS and b.root in INTEGER_BITS
     floating = a.root in FLOATS or b.root in FLOATS
-    if function == "remainder":
-        return common(a, b) if integers else None
-    if function == "divide":
-        return DOUBLE if integers or floating else None
-    if integers:
-        return common(a, b)
-    if floating:
-        return FLOAT if a == b == FLOAT else DOUBLE
+    match function:
+        case "remainder":
+            return common(a, b) if integers else None
+        case "divide":
+            return DOUBLE if integers or floating else None
+        case "add" | "subtract" | "multiply":
+            if integers:
+                return common(a, b)
+            if floating:
+                return FLOAT if a == b == FLOAT else DOUBLE
+            return _decimal_result(function, a, b)
+        case _:
+            assert_never(function)
+
+
+def _decimal_result(function: Arithmetic, a: DataType, b: DataType) -> DataType | None:
+    """Return the type of a sum, difference or product of decimals, None if it would have too many digits."""
     (p1, s1), (p2, s2) = digits(a), digits(b)
     if function == "multiply":
         precision, scale = p1 + p2 + 1, s1 + s2

@@ -1,6 +1,7 @@
-"""Literals: what text means as a value, and what a value is in another type.
+"""Parse the text of literals, convert literals between types, and write times as text.
 
-A conversion is exact or there is none. A timestamp without a zone is UTC where an instant is wanted.
+A conversion is exact, or the literal has no value in the other type. A timestamp without a zone is in UTC where an
+instant is expected.
 
 Clauses: RD-6.
 """
@@ -17,17 +18,26 @@ from typing import Final
 
 import numpy as np
 
-from pktable.format.types import BINARIES, FLOATS, STRINGS, TIMESTAMPS, DataType, Value
-from pktable.predicate.tree import BIGINT, BYTES, DOUBLE, INT, INTEGER_BITS, NULL, STRING, Literal
+from pktable.format.types import (
+    BINARIES,
+    FLOATS,
+    INTEGER_BITS,
+    NANOS_PER,
+    STRINGS,
+    TIMESTAMPS,
+    DataType,
+    Value,
+)
+from pktable.predicate.tree import BIGINT, BYTES, DOUBLE, INT, NULL, STRING, Literal
 
 MOST_DIGITS: Final = 38
-MOST_TEXT: Final = 400  # characters of a number, which is more than any double needs
+MOST_TEXT: Final = 400  # characters of a number; no double needs more
 EXACT: Final = Context(prec=100, traps=[InvalidOperation])
 UNTRAPPED: Final = Context(traps=[])
 EPOCH: Final = date(1970, 1, 1)
-SECOND: Final = 1_000_000_000  # nanoseconds, as in the two below
+SECOND: Final = NANOS_PER["s"]  # nanoseconds, as the two below
 DAY: Final = 86_400 * SECOND
-MICRO: Final = 1_000
+MICRO: Final = NANOS_PER["us"]
 NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.I | re.ASCII)
 EXACT_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
 DATE_TEXT: Final = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
@@ -44,7 +54,7 @@ BOOLEAN_TEXTS: Final = {
 
 
 def general(t: DataType) -> DataType:
-    """Return ``t`` without nullability and lengths, the precision of timestamps being that of their unit."""
+    """Return ``t`` without nullability and lengths; a timestamp gets the precision of its unit (3, 6 or 9)."""
     if t.root in STRINGS:
         return STRING
     if t.root in BINARIES:
@@ -59,7 +69,7 @@ def decimal_type(precision: int, scale: int) -> DataType:
 
 
 def number_literal(text: str) -> Literal | None:
-    """Return an unsigned number as SQL reads it, None if it has too many digits or no place among doubles."""
+    """Return an unsigned number as SQL reads it, None if it has too many digits or is too large for a double."""
     if len(text) > MOST_TEXT:
         return None
     if "e" in text.lower():
@@ -68,7 +78,7 @@ def number_literal(text: str) -> Literal | None:
 
 
 def integer_literal(value: int) -> Literal | None:
-    """Return an integer as the type that SQL gives it, None if it has too many digits."""
+    """Return an integer with the type that SQL gives it, None if it has too many digits."""
     for t in (INT, BIGINT):
         if fits(value, t):
             return Literal(value, t)
@@ -76,7 +86,7 @@ def integer_literal(value: int) -> Literal | None:
 
 
 def decimal_literal(value: Decimal) -> Literal | None:
-    """Return an exact number with as many digits as it is written with, None if they are too many."""
+    """Return an exact number with all the digits it is written with, None if they are more than 38."""
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     scale = max(-exponent, 0)
@@ -95,11 +105,11 @@ def _scaled(value: Decimal, scale: int) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-scale), context=EXACT)
 
 
-# What a literal is in another type
+# Conversion to another type
 
 
 def literal_as(literal: Literal, t: DataType) -> Literal | None:
-    """Return the same value in type ``t``; None if there is none, or text does not spell one."""
+    """Return the same value in type ``t``, None if that type does not have it; text is parsed."""
     value, found = literal.value, literal.type
     if value is None:
         return Literal(None, t)
@@ -144,7 +154,7 @@ def _as_float(value: float) -> float | None:
 
 
 def nearest_float(value: float) -> float:
-    """Return the nearest number that FLOAT has."""
+    """Return the nearest value of type FLOAT."""
     try:
         narrow: float = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -159,11 +169,11 @@ def _as_decimal(value: Decimal, t: DataType) -> Decimal | None:
     return scaled if scaled == value and len(scaled.as_tuple().digits) <= t.precision else None
 
 
-# What text is as a value
+# Parsing
 
 
 def parsed(text: str, t: DataType) -> Literal | None:
-    """Return the value of type ``t`` that ``text`` spells, None if it spells none."""
+    """Return ``text`` parsed as a value of type ``t``, None if it is not one."""
     text = text.strip()
     if t.root in TIMESTAMPS:
         found = timestamp(text)
@@ -200,7 +210,10 @@ def _days(text: str) -> int | None:
 
 
 def timestamp(text: str) -> Literal | None:
-    """Return the timestamp that ``text`` spells: an instant if it names a zone, wall-clock time if not."""
+    """Return ``text`` parsed as a timestamp, None if it is not one.
+
+    The timestamp is an instant if the text names a zone, else wall-clock time.
+    """
     found = TIMESTAMP_TEXT.fullmatch(text.strip())
     days = _days(found[1]) if found else None
     if not found or days is None:
@@ -216,12 +229,15 @@ def timestamp(text: str) -> Literal | None:
 
 
 def _precision(nanos: int) -> int:
-    """Return 6, or 9 where microseconds do not do."""
+    """Return 6, or 9 for a time that is finer than microseconds."""
     return 9 if nanos % MICRO else 6
 
 
 def as_spelled(literal: Literal, t: DataType) -> Literal:
-    """Return text that meets a number or a timestamp as what it spells, which may be finer than ``t``."""
+    """Return text that is compared with type ``t``, a number or timestamp, as its value, which may be finer than ``t``.
+
+    Any other literal is returned as it is.
+    """
     if isinstance(literal.value, str):
         if t.root in TIMESTAMPS:
             found = timestamp(literal.value)

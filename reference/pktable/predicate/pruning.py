@@ -1,8 +1,8 @@
-"""The condition over metadata: what cannot match any row of a file, bucket or partition is skipped.
+"""Evaluate a condition over column ranges, so that files, buckets and partitions without a matching row are skipped.
 
-Conservative: every answer but "cannot match" may be wrong by being too wide. Of a column its range is
-known, of an expression the set of the three values it may take. NaN lies in no range, so floats have no
-upper bound here.
+The answer is conservative: "cannot match" is always right, "may match" may be wrong. A value is described by its
+range, a condition by the set of the three truth values it may take. NaN lies outside every range and is greater
+than every number, so floats have no upper bound here.
 
 Clauses: RD-8, RD-16.
 """
@@ -16,11 +16,11 @@ from functools import reduce
 from itertools import product
 from typing import Any, Final
 
-from pktable.format.types import FLOATS, TIMESTAMPS, DataType, Value
+from pktable.format.types import FLOATS, INTEGER_BITS, TIMESTAMPS, DataType, Value
 from pktable.predicate.literals import DAY
 from pktable.predicate.tree import (
-    INTEGER_BITS,
     And,
+    Call,
     Cast,
     Column,
     Compare,
@@ -30,8 +30,10 @@ from pktable.predicate.tree import (
     Like,
     Literal,
     Not,
+    Operator,
     Or,
     Wildcard,
+    assert_never,
 )
 
 TRUE, FALSE, UNKNOWN = True, False, None
@@ -42,7 +44,7 @@ MOST_TUPLES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnRange:
-    """What is known of a column: bounds of its present values and its counts, None where unknown."""
+    """Known facts of a column: bounds of its values that are not null, and counts of rows; None where unknown."""
 
     min: Value
     max: Value
@@ -52,7 +54,7 @@ class ColumnRange:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bounds of a value where it is present, None for none; whether it may be null, and whether present."""
+    """Bounds of a value that is not null (None: no bound), whether it may be null, and whether it may be present."""
 
     low: Any = None
     high: Any = None
@@ -69,38 +71,48 @@ class Range:
 
 
 def may_hold(root: Expression, ranges: Mapping[str, ColumnRange]) -> bool:
-    """Whether a row within ``ranges`` may satisfy ``root``; columns without a range may hold anything."""
+    """Return whether a row within ``ranges`` may satisfy ``root``; a column without a range may hold anything."""
     return TRUE in _outcomes(root, ranges)
 
 
 def _outcomes(root: Expression, ranges: Mapping[str, ColumnRange]) -> Outcomes:
-    if isinstance(root, (And, Or)):
-        decisive = isinstance(root, Or)
-        outcomes: Outcomes = frozenset({not decisive})
-        for operand in root.operands:
-            pairs = product(outcomes, _outcomes(operand, ranges))
-            outcomes = frozenset(_combined(a, b, decisive) for a, b in pairs)
-        return outcomes
-    if isinstance(root, Not):
-        return frozenset(UNKNOWN if one is None else not one for one in _outcomes(root.operand, ranges))
-    if isinstance(root, IsNull):
-        value = _range(root.operand, ranges)
-        return _possible(value.nullable, value.present, False)
-    if isinstance(root, Compare):
-        return _compared(root.operator, _range(root.left, ranges), _range(root.right, ranges))
-    if isinstance(root, In):
-        value = _range(root.operand, ranges)
-        options = [_range(Literal(option, root.operand.type), ranges) for option in root.values]
-        found = any(value.may_equal(option) for option in options)
-        return _possible(found, value.present and not root.has_null, value.nullable or root.has_null)
-    if isinstance(root, Like):
-        value = _range(root.operand, ranges)
-        return _possible(_may_start(value, root), value.present, value.nullable)
-    if isinstance(root, (Column, Literal)):
-        value = _range(root, ranges)
-        may = value.high is not False, value.low is not True
-        return _possible(value.present and may[0], value.present and may[1], value.nullable)
-    return ANYTHING
+    """Return the truth values that ``root`` may have for a row within ``ranges``."""
+    match root:
+        case And() | Or():
+            return _joined(root, ranges)
+        case Not():
+            return frozenset(UNKNOWN if one is None else not one for one in _outcomes(root.operand, ranges))
+        case IsNull():
+            value = _range(root.operand, ranges)
+            return _possible(value.nullable, value.present, False)
+        case Compare():
+            return _compared(root.operator, _range(root.left, ranges), _range(root.right, ranges))
+        case In():
+            value = _range(root.operand, ranges)
+            options = [_range(Literal(option, root.operand.type), ranges) for option in root.values]
+            found = any(value.may_equal(option) for option in options)
+            return _possible(found, value.present and not root.has_null, value.nullable or root.has_null)
+        case Like():
+            value = _range(root.operand, ranges)
+            return _possible(_may_start(value, root), value.present, value.nullable)
+        case Column() | Literal():
+            value = _range(root, ranges)
+            may = value.high is not False, value.low is not True
+            return _possible(value.present and may[0], value.present and may[1], value.nullable)
+        case Cast() | Call():
+            return ANYTHING
+        case _:
+            assert_never(root)
+
+
+def _joined(root: And | Or, ranges: Mapping[str, ColumnRange]) -> Outcomes:
+    """Return the truth values that a conjunction or disjunction may have, whatever its operands have in common."""
+    decisive = isinstance(root, Or)
+    outcomes: Outcomes = frozenset({not decisive})
+    for operand in root.operands:
+        pairs = product(outcomes, _outcomes(operand, ranges))
+        outcomes = frozenset(_combined(a, b, decisive) for a, b in pairs)
+    return outcomes
 
 
 def _combined(a: bool | None, b: bool | None, decisive: bool) -> bool | None:
@@ -114,31 +126,41 @@ def _possible(true: bool, false: bool, unknown: bool) -> Outcomes:
     return frozenset(value for value, may in ((TRUE, true), (FALSE, false), (UNKNOWN, unknown)) if may)
 
 
-def _compared(operator: str, left: Range, right: Range) -> Outcomes:
-    if operator in (">", ">="):
-        return _compared("<" if operator == ">" else "<=", right, left)
+def _compared(operator: Operator, left: Range, right: Range) -> Outcomes:
     both = left.present and right.present
     same = both and left.single and right.single and left.low == right.low
     null = left.nullable or right.nullable
     equal = left.may_equal(right)
-    if operator == "=":
-        return _possible(equal, both and not same, null)
-    if operator == "<>":
-        return _possible(both and not same, equal, null)
-    if operator == "<=>":
-        return _possible(equal or (left.nullable and right.nullable), null or (both and not same), False)
-    strict = operator == "<"
-    may = _reaches(left.low, right.high, strict), _reaches(right.low, left.high, not strict)
-    return _possible(both and may[0], both and may[1], null)
+    match operator:
+        case "=":
+            return _possible(equal, both and not same, null)
+        case "<>":
+            return _possible(both and not same, equal, null)
+        case "<=>":
+            both_null = left.nullable and right.nullable
+            return _possible(equal or both_null, null or (both and not same), False)
+        case "<" | "<=":
+            strict = operator == "<"
+            may = _reaches(left.low, right.high, strict), _reaches(right.low, left.high, not strict)
+            return _possible(both and may[0], both and may[1], null)
+        case ">":
+            return _compared("<", right, left)
+        case ">=":
+            return _compared("<=", right, left)
+        case _:
+            assert_never(operator)
 
 
 def _reaches(low: Any, high: Any, strict: bool) -> bool:
-    """Whether a value from ``low`` up may be less than one up to ``high``, or, unless ``strict``, equal."""
+    """Return whether a value of at least ``low`` may be less than one of at most ``high``.
+
+    ``strict``: whether being equal does not suffice.
+    """
     return low is None or high is None or bool(low < high if strict else low <= high)
 
 
 def _may_start(operand: Range, like: Like) -> bool:
-    """Whether a string within bounds may begin as the pattern does."""
+    """Return whether a string within the bounds may begin as the pattern does."""
     first = like.pattern[0] if like.pattern else ""
     if isinstance(first, Wildcard):
         return operand.present
@@ -148,29 +170,37 @@ def _may_start(operand: Range, like: Like) -> bool:
 
 
 def _range(root: Expression, ranges: Mapping[str, ColumnRange]) -> Range:
-    if isinstance(root, Literal):
-        null = root.value is None
-        return _of(root.value, root.value, nullable=null, present=not null)
-    if isinstance(root, Column) and root.name in ranges:
-        known = ranges[root.name]
-        present = known.null_count is None or known.row_count is None or known.null_count < known.row_count
-        high = None if root.type.root in FLOATS else known.max
-        return _of(known.min, high, nullable=known.null_count != 0, present=present)
-    if isinstance(root, Cast):
-        operand = _range(root.operand, ranges)
-        low, high = (_cast(bound, root.operand.type, root.type) for bound in (operand.low, operand.high))
-        return Range(low, high, operand.nullable, operand.present)
-    return Range()
+    """Return the range of ``root`` for a row within ``ranges``."""
+    match root:
+        case Literal():
+            null = root.value is None
+            return _bounded(root.value, root.value, nullable=null, present=not null)
+        case Column():
+            return _of_column(root, ranges[root.name]) if root.name in ranges else Range()
+        case Cast():
+            operand = _range(root.operand, ranges)
+            low, high = (_cast(end, root.operand.type, root.type) for end in (operand.low, operand.high))
+            return Range(low, high, operand.nullable, operand.present)
+        case Call() | Compare() | In() | IsNull() | Like() | Not() | And() | Or():
+            return Range()
+        case _:
+            assert_never(root)
 
 
-def _of(low: Value, high: Value, *, nullable: bool, present: bool) -> Range:
+def _of_column(column: Column, known: ColumnRange) -> Range:
+    present = known.null_count is None or known.row_count is None or known.null_count < known.row_count
+    high = None if column.type.root in FLOATS else known.max
+    return _bounded(known.min, high, nullable=known.null_count != 0, present=present)
+
+
+def _bounded(low: Value, high: Value, *, nullable: bool, present: bool) -> Range:
     if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
         low = high = None
     return Range(low, high, nullable, present)
 
 
 def _cast(bound: Any, found: DataType, t: DataType) -> Any:
-    """Return what a cast that keeps order makes of a bound, None if it may not keep it."""
+    """Return a bound after a cast that keeps the order of values, None if the cast may not keep it."""
     if bound is None:
         return None
     if t.root == "DOUBLE":
@@ -184,11 +214,11 @@ def _cast(bound: Any, found: DataType, t: DataType) -> Any:
     return bound if t.root in TIMESTAMPS and (t.precision or 0) >= (found.precision or 0) else None
 
 
-# Which keys there can be
+# The keys that a condition allows
 
 
 def pinned(root: Expression, names: Sequence[str]) -> list[tuple[Value, ...]] | None:
-    """Return the values that columns ``names`` can have together where ``root`` holds, None if too many."""
+    """Return the combinations of values that columns ``names`` can have where ``root`` holds, None if too many."""
     values = _pinned(root)
     if any(name not in values for name in names):
         return None
@@ -198,21 +228,27 @@ def pinned(root: Expression, names: Sequence[str]) -> list[tuple[Value, ...]] | 
 
 
 def _pinned(root: Expression) -> dict[str, list[Value]]:
-    """Return the values that ``root`` allows, of the columns that it allows finitely many.
+    """Return, of each column for which ``root`` allows only finitely many values, these values.
 
-    Floats are left out: the two zeros are equal, and lie in different buckets.
+    Floats are left out: the two zeros are equal but lie in different buckets.
     """
-    if isinstance(root, Compare) and root.operator in ("=", "<=>"):
-        for column, literal in ((root.left, root.right), (root.right, root.left)):
-            if isinstance(column, Column) and isinstance(literal, Literal) and column.type.root not in FLOATS:
-                if literal.value is None and root.operator == "<=>":
-                    return {}
-                return {column.name: [] if literal.value is None else [literal.value]}
-    if isinstance(root, In) and isinstance(root.operand, Column) and root.operand.type.root not in FLOATS:
-        return {root.operand.name: list(root.values)}
-    if isinstance(root, (And, Or)):
-        return reduce(_both if isinstance(root, And) else _either, map(_pinned, root.operands))
-    return {}
+    match root:
+        case Compare("=" | "<=>", Column() as column, Literal() as literal) | Compare(
+            "=" | "<=>", Literal() as literal, Column() as column
+        ):
+            if column.type.root in FLOATS or (literal.value is None and root.operator == "<=>"):
+                return {}
+            return {column.name: [] if literal.value is None else [literal.value]}
+        case In(Column() as column):
+            return {} if column.type.root in FLOATS else {column.name: list(root.values)}
+        case And():
+            return reduce(_both, map(_pinned, root.operands))
+        case Or():
+            return reduce(_either, map(_pinned, root.operands))
+        case Column() | Literal() | Cast() | Call() | Compare() | In() | IsNull() | Like() | Not():
+            return {}
+        case _:
+            assert_never(root)
 
 
 def _both(a: dict[str, list[Value]], b: dict[str, list[Value]]) -> dict[str, list[Value]]:

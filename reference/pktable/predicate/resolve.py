@@ -1,8 +1,8 @@
-"""SQL text of Spark's dialect to the typed tree, by sqlglot.
+"""Parse SQL text in Spark's dialect with sqlglot, and resolve it to the typed tree.
 
-Every node of sqlglot that is understood has a handler here, with the arguments it understands: a node or
-an argument that is not listed is refused, never skipped, since skipping it would change the meaning. Names
-match as in Spark, whatever the case, unless two columns differ by nothing else.
+`HANDLERS` lists every supported node of sqlglot with the arguments its handler understands. Any other node or
+argument is refused, because ignoring it would change the meaning. Column names match regardless of case, as in
+Spark, unless two columns differ only in case.
 
 Clauses: RD-6.
 """
@@ -19,9 +19,9 @@ from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 from sqlglot.dialects.spark import Spark
 
-from pktable.format.types import NESTED, TIMESTAMPS, DataType, Field
+from pktable.format.types import INTEGER_BITS, NESTED, NUMBERS, TIMESTAMPS, DataType, Field
 from pktable.predicate import tree
-from pktable.predicate.coercion import CASTS, NUMBERS, arithmetic_type, converted, unify
+from pktable.predicate.coercion import CASTS, arithmetic_type, converted, unify
 from pktable.predicate.literals import (
     MOST_DIGITS,
     decimal_literal,
@@ -33,9 +33,20 @@ from pktable.predicate.literals import (
     parsed,
     timestamp,
 )
-from pktable.predicate.tree import BOOLEAN, BYTES, INT, INTEGER_BITS, NULL, STRING, Expression, Literal
+from pktable.predicate.tree import (
+    BOOLEAN,
+    BYTES,
+    INT,
+    NULL,
+    STRING,
+    Arithmetic,
+    Expression,
+    Literal,
+    Operator,
+    Ordering,
+)
 
-Node: TypeAlias = Any  # of sqlglot, whose base class has another name from version to version
+Node: TypeAlias = Any  # a node of sqlglot; the name of its base class differs between versions
 
 
 class Spark4(Spark):  # type: ignore[misc]
@@ -46,8 +57,15 @@ class Spark4(Spark):  # type: ignore[misc]
 
 
 SPARK: Final = Spark4()
-COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-OPERATORS: Final = {
+COMPARISONS: Final[dict[Any, Ordering]] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+OPERATORS: Final[dict[Any, Arithmetic]] = {
     exp.Add: "add",
     exp.Sub: "subtract",
     exp.Mul: "multiply",
@@ -59,14 +77,14 @@ TYPES: Final = {
     "TEXT": STRING,
     "BINARY": BYTES,
     "TIMESTAMPNTZ": DataType("TIMESTAMP", precision=6),
-    "TIMESTAMPTZ": DataType("TIMESTAMP_LTZ", precision=6),  # what Spark means by TIMESTAMP
+    "TIMESTAMPTZ": DataType("TIMESTAMP_LTZ", precision=6),  # the name that sqlglot gives to Spark's TIMESTAMP
     "TIMESTAMPLTZ": DataType("TIMESTAMP_LTZ", precision=6),
 }
 LONGEST_QUOTE: Final = 80
 
 
 def resolve(where: str, fields: Sequence[Field]) -> Expression:
-    """Return the condition that ``where`` spells. Raises InvalidRequestError."""
+    """Return ``where`` as a condition over ``fields``. Raises InvalidRequestError."""
     at = f"where {_quote(where)}"
     try:
         conditions = SPARK.parse_into(exp.Condition, where)
@@ -77,9 +95,9 @@ def resolve(where: str, fields: Sequence[Field]) -> Expression:
     except errors.ParseError as error:
         raise InvalidRequestError(f"{at}: {_parse_problem(error)}") from None
     except errors.TokenError:
-        raise InvalidRequestError(f"{at}: expected a condition, found an open quote") from None
+        raise InvalidRequestError(f"{at}: a quote is not closed") from None
     except RecursionError:
-        raise InvalidRequestError(f"{at}: expected fewer parts inside each other") from None
+        raise InvalidRequestError(f"{at}: expression is nested too deeply") from None
 
 
 def _parse_problem(error: errors.ParseError) -> str:
@@ -95,18 +113,25 @@ def _quote(text: str) -> str:
 
 @dataclass(frozen=True)
 class Resolver:
-    """Turns sqlglot's nodes into ours. ``columns``: name to type."""
+    """Translates nodes of sqlglot to the tree. ``where``: the text, for errors. ``columns``: type by name."""
 
     where: str
     columns: dict[str, DataType]
 
     def condition(self, node: Node) -> Expression:
-        """Return ``node`` as a condition."""
+        """Return ``node`` as a condition. Raises InvalidRequestError."""
+        return self.of_type(BOOLEAN, "a condition", node)
+
+    def text(self, node: Node) -> Expression:
+        """Return ``node`` as a string. Raises InvalidRequestError."""
+        return self.of_type(STRING, "a string", node)
+
+    def of_type(self, t: DataType, expected: str, node: Node) -> Expression:
         found = self.expression(node)
         if found == Literal(None, NULL):
-            return Literal(None, BOOLEAN)
-        if found.type != BOOLEAN:
-            raise self.error(f"expected a condition, found {found.type}", node)
+            return Literal(None, t)
+        if found.type != t:
+            raise self.error(f"expected {expected}, found {found.type}", node)
         return found
 
     def expression(self, node: Node) -> Expression:
@@ -183,7 +208,7 @@ class Resolver:
     def distinct(self, node: Node) -> Expression:
         return tree.Not(self.null_safe(node))
 
-    def compared(self, operator: str, left: Node, right: Node, node: Node) -> Expression:
+    def compared(self, operator: Operator, left: Node, right: Node, node: Node) -> Expression:
         left, right = self.in_one_type([self.expression(left), self.expression(right)], node)
         return tree.Compare(operator, left, right)
 
@@ -195,7 +220,7 @@ class Resolver:
             if times and texts:
                 raise self.error(f"expected a {times[0]}, found {texts[0]!r}", node)
             kinds = " and ".join(dict.fromkeys(str(one.type) for one in values))
-            raise self.error(f"{kinds} do not compare", node)
+            raise self.error(f"{kinds} cannot be compared", node)
         return found
 
     def membership(self, node: Node) -> Expression:
@@ -222,7 +247,7 @@ class Resolver:
     def like(self, node: Node, escape: str = "\\") -> Expression:
         operand, pattern = self.text(node.this), self.expression(node.expression)
         if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-            raise self.error("expected a pattern that is a string literal", node)
+            raise self.error("the pattern must be a string literal", node)
         found = tree.Like(operand, self.pattern(pattern.value, escape, node))
         return tree.Not(found) if node.args.get("negate") else found
 
@@ -233,7 +258,7 @@ class Resolver:
             or not isinstance(escape, exp.Literal)
             or len(escape.name) != 1
         ):
-            raise self.error("expected LIKE … ESCAPE and one character", node)
+            raise self.error("ESCAPE must follow LIKE and be one character", node)
         return self.like(node.this, escape.name)
 
     def pattern(self, text: str, escape: str, node: Node) -> tuple[str | tree.Wildcard, ...]:
@@ -258,7 +283,7 @@ class Resolver:
     def arithmetic(self, node: Node) -> Expression:
         function = OPERATORS[type(node)]
         left, right = self.expression(node.left), self.expression(node.right)
-        left, right = _beside(left, right), _beside(right, left)
+        left, right = _operand(left, right), _operand(right, left)
         t = arithmetic_type(function, left.type, right.type)
         if t is None:
             raise self.error(f"not supported for {left.type} and {right.type}", node)
@@ -285,14 +310,6 @@ class Resolver:
             raise self.error(f"expected a number, found {found.type}", node)
         return found
 
-    def text(self, node: Node) -> Expression:
-        found = self.expression(node)
-        if found == Literal(None, NULL):
-            return Literal(None, STRING)
-        if found.type != STRING:
-            raise self.error(f"expected a string, found {found.type}", node)
-        return found
-
     def concatenation(self, node: Node) -> Expression:
         return _joined([self.text(node.left), self.text(node.right)])
 
@@ -312,7 +329,7 @@ class Resolver:
     def substring(self, node: Node) -> Expression:
         bounds = [self.expression(node.args[name]) for name in ("start", "length") if node.args.get(name)]
         if not bounds or not all(isinstance(one, Literal) and one.type == INT for one in bounds):
-            raise self.error("expected start and length that are integer literals", node)
+            raise self.error("start and length must be integer literals", node)
         return tree.Call("substring", (self.text(node.this), *bounds), STRING)
 
     def coalesce(self, node: Node) -> Expression:
@@ -322,7 +339,7 @@ class Resolver:
     def cast(self, node: Node) -> Expression:
         target = self.cast_type(node)
         if isinstance(node, exp.TryCast) and node.args.get("safe"):
-            raise self.error("not supported, it hides what does not convert", node)
+            raise self.error("not supported: it hides values that cannot be converted", node)
         operand = self.expression(node.this)
         if isinstance(operand, Literal) and operand.type == STRING and target != STRING:
             return self.text_as(str(operand.value), target, node)
@@ -330,15 +347,16 @@ class Resolver:
         if literal is not None or operand.type == target:
             return literal or operand
         if target.root not in CASTS.get(operand.type.root, ()):
-            raise self.error(f"no cast from {operand.type} to {target} that is the same everywhere", node)
+            problem = f"CAST from {operand.type} to {target} is not supported: Arrow and Spark give different results"
+            raise self.error(problem, node)
         return tree.Cast(operand, target)
 
     def text_as(self, text: str, target: DataType, node: Node) -> Literal:
-        """Return a literal whose type stands before its text, such as DATE '2024-01-01'."""
+        """Return a text with its type, such as DATE '2024-01-01', as a literal."""
         # Spark's TIMESTAMP '…' without a zone is wall-clock time until it meets an instant.
         found = timestamp(text) if node.args["to"].this.name == "TIMESTAMPTZ" else parsed(text, target)
         if found is None:
-            raise self.error(f"expected the text of {target}", node)
+            raise self.error(f"the text is not a valid {target}", node)
         return found
 
     def cast_type(self, node: Node) -> DataType:
@@ -351,19 +369,22 @@ class Resolver:
                 return decimal_type(precision, scale)
         elif name in TYPES and not parameters:
             return TYPES[name]
-        raise self.error("not a type to cast to here", node)
+        raise self.error("CAST to this type is not supported", node)
 
 
 def _joined(parts: list[Expression]) -> Expression:
-    """Return strings one after the other; literals are joined here, as in 'it''s'."""
+    """Return strings concatenated; adjacent literals, as in 'it''s', become one literal."""
     texts = [part.value for part in parts if isinstance(part, Literal) and isinstance(part.value, str)]
     if len(texts) == len(parts):
         return Literal("".join(texts), STRING)
     return tree.Call("concat", tuple(parts), STRING)
 
 
-def _beside(value: Expression, other: Expression) -> Expression:
-    """Return an operand as its partner makes it: NULL takes its type, an integer has only its own digits."""
+def _operand(value: Expression, other: Expression) -> Expression:
+    """Return an operand of arithmetic with the type that the ``other`` operand gives it.
+
+    NULL takes the type of the other. An integer literal next to a decimal counts only its own digits.
+    """
     if isinstance(value, Literal):
         if value.value is None:
             return Literal(None, other.type)

@@ -1,4 +1,6 @@
-"""The condition as text for Spark: every coercion and parenthesis written out, nothing left to interpret.
+"""Translate a condition to SQL text for Spark, with every coercion and every parenthesis written out.
+
+The text does not depend on settings of the session, such as how a string literal escapes characters.
 
 Clauses: RD-6.
 """
@@ -14,9 +16,9 @@ from pktable.format.type_text import quoted
 from pktable.format.types import TIMESTAMPS, DataType, Value
 from pktable.predicate.literals import MICRO, date_text, time_text
 from pktable.predicate.tree import (
-    ARITHMETIC,
     STRING,
     And,
+    Arithmetic,
     Call,
     Cast,
     Column,
@@ -29,40 +31,49 @@ from pktable.predicate.tree import (
     Not,
     Or,
     Wildcard,
+    assert_never,
 )
 
+ARITHMETIC: Final[dict[Arithmetic, str]] = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "remainder": "%",
+}
 SUFFIXES: Final = {"TINYINT": "Y", "SMALLINT": "S", "INT": "", "BIGINT": "L"}
 SPARK_NAMES: Final = {"BYTES": "BINARY", "TIMESTAMP": "TIMESTAMP_NTZ", "NULL": "BOOLEAN"}
 
 
 def spark_text(expression: Expression) -> str:
     """Return SQL that Spark evaluates as `pktable.predicate.arrow_eval` does. Raises InvalidRequestError."""
-    if isinstance(expression, Column):
-        return quoted(expression.name)
-    if isinstance(expression, Literal):
-        return _literal(expression.value, expression.type)
-    if isinstance(expression, Compare):
-        return f"({spark_text(expression.left)} {expression.operator} {spark_text(expression.right)})"
-    if isinstance(expression, (And, Or)):
-        word = " AND " if isinstance(expression, And) else " OR "
-        return f"({word.join(map(spark_text, expression.operands))})"
-    if isinstance(expression, Call):
-        return _call(expression)
-    operand = spark_text(expression.operand)
-    if isinstance(expression, Not):
-        return f"(NOT {operand})"
-    if isinstance(expression, IsNull):
-        return f"({operand} IS NULL)"
-    if isinstance(expression, Like):
-        return f"({operand} LIKE {_literal(like_text(expression), STRING)})"
-    if isinstance(expression, In):
-        kind = expression.operand.type
-        values = [_literal(value, kind) for value in expression.values]
-        return f"({operand} IN ({', '.join([*values, 'NULL'] if expression.has_null else values)}))"
-    assert isinstance(expression, Cast)
-    if expression.type.root == expression.operand.type.root and expression.type.root in TIMESTAMPS:
-        return operand  # Spark has one unit
-    return f"CAST({operand} AS {_type(expression.type)})"
+    match expression:
+        case Column():
+            return quoted(expression.name)
+        case Literal():
+            return _literal(expression.value, expression.type)
+        case Cast():
+            return _cast(expression)
+        case Call():
+            return _call(expression)
+        case Compare():
+            return f"({spark_text(expression.left)} {expression.operator} {spark_text(expression.right)})"
+        case In():
+            values = [_literal(value, expression.operand.type) for value in expression.values]
+            options = [*values, "NULL"] if expression.has_null else values
+            return f"({spark_text(expression.operand)} IN ({', '.join(options)}))"
+        case IsNull():
+            return f"({spark_text(expression.operand)} IS NULL)"
+        case Like():
+            return f"({spark_text(expression.operand)} LIKE {_literal(like_text(expression), STRING)})"
+        case Not():
+            return f"(NOT {spark_text(expression.operand)})"
+        case And():
+            return f"({' AND '.join(map(spark_text, expression.operands))})"
+        case Or():
+            return f"({' OR '.join(map(spark_text, expression.operands))})"
+        case _:
+            assert_never(expression)
 
 
 def like_text(like: Like) -> str:
@@ -73,13 +84,24 @@ def like_text(like: Like) -> str:
     )
 
 
+def _cast(cast: Cast) -> str:
+    operand = spark_text(cast.operand)
+    if cast.type.root == cast.operand.type.root and cast.type.root in TIMESTAMPS:
+        return operand  # Spark's timestamps all have one unit
+    return f"CAST({operand} AS {_type(cast.type)})"
+
+
 def _call(call: Call) -> str:
     arguments = [spark_text(argument) for argument in call.arguments]
-    if call.function in ARITHMETIC:
-        return f"({arguments[0]} {ARITHMETIC[call.function]} {arguments[1]})"
-    if call.function == "negate":
-        return f"(- {arguments[0]})"
-    return f"{call.function}({', '.join(arguments)})"
+    match call.function:
+        case "add" | "subtract" | "multiply" | "divide" | "remainder":
+            return f"({arguments[0]} {ARITHMETIC[call.function]} {arguments[1]})"
+        case "negate":
+            return f"(- {arguments[0]})"
+        case "abs" | "coalesce" | "concat" | "length" | "lower" | "substring" | "upper":
+            return f"{call.function}({', '.join(arguments)})"
+        case _:
+            assert_never(call.function)
 
 
 def _type(t: DataType) -> str:
@@ -94,7 +116,7 @@ def _literal(value: Value, t: DataType) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # How Spark reads an escape in a string is for the session to say.
+        # A setting of the session decides how Spark reads escapes in a string literal.
         return f"CAST(X'{value.encode().hex()}' AS STRING)" if "\\" in value or "'" in value else f"'{value}'"
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
@@ -104,7 +126,9 @@ def _literal(value: Value, t: DataType) -> str:
         return f"DATE '{date_text(value)}'"
     if t.root in TIMESTAMPS:
         if value % MICRO:
-            raise InvalidRequestError(f"where: Spark holds microseconds, {time_text(value)} has more")
+            raise InvalidRequestError(
+                f"where: {time_text(value)} is finer than a microsecond, which Spark cannot represent"
+            )
         zone = "Z" if t.root == "TIMESTAMP_LTZ" else ""
         return f"{SPARK_NAMES.get(t.root, t.root)} '{time_text(value)}{zone}'"
     return f"{value}{SUFFIXES[t.root]}"

@@ -1,7 +1,10 @@
 """The typed tree of a condition.
 
-Both sides of a comparison have one type: where the text left a conversion to SQL, a `Cast` or a converted
-literal makes it. Literals are the internal values of `pktable.format.types`, None for NULL.
+Both sides of a comparison have one type: a conversion that the text leaves to SQL is a `Cast` or a converted
+literal here. Literals hold the internal values of `pktable.format.types`, None for NULL.
+
+`Expression`, `Function` and `Operator` are closed: whoever translates the tree matches on all of their members
+and ends with `assert_never`, so that mypy reports each translator that misses a new one.
 
 Clauses: RD-6.
 """
@@ -11,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
+from typing import Literal as OneOf
 
 from pktable.format.types import DataType, Value
 
@@ -22,15 +26,18 @@ FLOAT: Final = DataType("FLOAT")
 DOUBLE: Final = DataType("DOUBLE")
 STRING: Final = DataType("STRING")
 BYTES: Final = DataType("BYTES")
-DATE: Final = DataType("DATE")
-NULL: Final = DataType("NULL")  # of a NULL before anything gives it a type
+NULL: Final = DataType("NULL")  # the type of a NULL that nothing has given a type yet
 
-INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-ARITHMETIC: Final = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%"}
+Arithmetic: TypeAlias = OneOf["add", "subtract", "multiply", "divide", "remainder"]
+Function: TypeAlias = (
+    Arithmetic | OneOf["negate", "abs", "concat", "upper", "lower", "length", "substring", "coalesce"]
+)
+Ordering: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
+Operator: TypeAlias = Ordering | OneOf["<=>"]
 
 
 class Wildcard(Enum):
-    """What stands for other text in a LIKE pattern."""
+    """A character of a LIKE pattern that stands for other text: one character, or any number of them."""
 
     ONE = "_"
     ANY = "%"
@@ -56,18 +63,18 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of values: one of `ARITHMETIC`, negate, concat, or its SQL name in small letters."""
+    """A function of values."""
 
-    function: str
+    function: Function
     arguments: tuple[Expression, ...]
     type: DataType
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Two values of one type; ``operator``: one of = <> < <= > >= <=>."""
+    """Two values of one type, compared."""
 
-    operator: str
+    operator: Operator
     left: Expression
     right: Expression
     type: DataType = BOOLEAN
@@ -75,7 +82,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """Whether the value is one of ``values``, which have its type; if not and ``has_null``, NULL."""
+    """Whether the operand is one of ``values``, which have its type; if it is not and ``has_null``, NULL."""
 
     operand: Expression
     values: tuple[Value, ...]
@@ -91,7 +98,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """Whether the whole string is the parts of ``pattern`` one after the other."""
+    """Whether the whole string matches the parts of ``pattern``, one after the other."""
 
     operand: Expression
     pattern: tuple[str | Wildcard, ...]
@@ -119,17 +126,29 @@ class Or:
 Expression: TypeAlias = Column | Literal | Cast | Call | Compare | In | IsNull | Like | Not | And | Or
 
 
+def assert_never(case: NoReturn) -> NoReturn:
+    """Fail on a case that no match handles. mypy reports every call that can be reached.
+
+    `typing` has this function since Python 3.11.
+    """
+    raise AssertionError(f"no case for {case!r}")
+
+
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Return the parts of an expression, left to right."""
-    if isinstance(expression, (And, Or)):
-        return expression.operands
-    if isinstance(expression, Call):
-        return expression.arguments
-    if isinstance(expression, Compare):
-        return expression.left, expression.right
-    if isinstance(expression, (Column, Literal)):
-        return ()
-    return (expression.operand,)
+    match expression:
+        case Column() | Literal():
+            return ()
+        case Cast() | In() | IsNull() | Like() | Not():
+            return (expression.operand,)
+        case Call():
+            return expression.arguments
+        case Compare():
+            return expression.left, expression.right
+        case And() | Or():
+            return expression.operands
+        case _:
+            assert_never(expression)
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

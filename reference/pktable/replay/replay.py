@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.check.findings import Progress
 from pktable.replay.git_history import KINDS, Commit, Entry, PathChange
 from pktable.table import Table
 
@@ -41,9 +42,6 @@ ROWS: Final = pa.schema(
         (ROW_KIND, pa.string()),
     ]
 )
-
-Progress = Callable[[str, int, int], None]
-"""Called with the name of the work, how much of it is done, and how much there is."""
 
 
 class History(Protocol):

@@ -29,7 +29,7 @@ from pktable.run.runner import CompactionTask, Query
 from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
-ONE_THREAD_BYTES = 4 << 20  # of data files that one thread reads faster than other threads start
+TINY_BYTES = 4 << 20  # of data files that one thread has read before others have started
 
 Result = TypeVar("Result")
 
@@ -134,7 +134,7 @@ def _in_parts(
     def work_on(part: BucketRead) -> Result:
         return work(read_bucket(context, part, query.columns, query.predicate))
 
-    if query.input_bytes <= ONE_THREAD_BYTES:
+    if query.input_bytes <= TINY_BYTES:
         return map(work_on, query.parts)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(work_on, (piece for part in query.parts for piece in by_file(part))))

@@ -1,1 +1,1 @@
-"""Schemas, snapshots, manifests and statistics: bytes to values and back."""
+"""Encode and decode schemas, snapshots, manifests and statistics."""

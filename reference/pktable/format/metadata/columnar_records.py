@@ -1,7 +1,7 @@
-"""Records of metadata that was written as ORC or Parquet, which Paimon does where ``manifest.format`` says so.
+"""Decode the records of metadata files in ORC or Parquet, which Paimon writes if ``manifest.format`` says so.
 
-The records are those of the Avro files, times as milliseconds. Neither format checks every byte; what the
-libraries object to, and a number of records other than the footer's, is damage.
+The records are the same as in an Avro file, with times as milliseconds. Neither format has a checksum for every byte.
+Damage is whatever the libraries refuse, and a number of records that differs from that in the footer.
 
 Clauses: META-22, META-23, RD-11.
 """
@@ -51,7 +51,7 @@ def decode_columnar(data: bytes, at: str) -> list[dict[str, Any]] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return ``value`` with times as milliseconds since the epoch, in whatever it holds."""
+    """Return ``value`` with all times in it as milliseconds since the epoch."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):

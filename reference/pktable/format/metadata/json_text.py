@@ -1,8 +1,8 @@
-"""The JSON files of a table: read with every field checked, written so that damage shows.
+"""Read and write the JSON files of a table: every field is checked, and a checksum makes damage visible.
 
-What we write ends in a field with the CRC-32 of the bytes before it. Readers that do not know it ignore
-it; ours refuses a file whose CRC differs. A file without one, written by others, is checked as far as
-JSON can be: its syntax, and the presence and type of each field.
+The last field of a file that we write is the CRC-32 of the bytes before it. Other readers ignore that field; ours
+refuses a file whose CRC differs. In a file of another writer, which has no CRC, the syntax and the presence and type
+of each field are checked.
 
 Clauses: META-1, META-2, META-13, META-34, META-35, META-38, RD-11.
 """
@@ -33,7 +33,7 @@ def encode_json(fields: Mapping[str, object]) -> bytes:
 def _indented(value: object) -> str:
     if not isinstance(value, dict | list):
         return _compact(value)
-    # Indenting is done in Python, slowly; most files have little of it.
+    # The library indents in Python, slowly; most files have few values to indent.
     text = json.dumps(value, indent=2, ensure_ascii=False, separators=(",", " : "), allow_nan=False)
     return text.replace("\n", "\n  ")
 
@@ -50,7 +50,7 @@ def decode_json(data: bytes, *, at: str) -> JsonObject:
             raise CorruptFileError("checksum", at=at, expected=expected, found=found)
     try:
         value = json.loads(data.decode())
-        if b"\\u" in data:  # an escape may spell half a character, which no file can hold
+        if b"\\u" in data:  # an escape may stand for half a character, which UTF-8 cannot encode
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptFileError("JSON", at=at, expected="a JSON file", found=str(error)) from None
@@ -60,7 +60,7 @@ def decode_json(data: bytes, *, at: str) -> JsonObject:
 
 
 class JsonObject:
-    """A decoded object whose fields are taken by name and type. What is null counts as absent."""
+    """A decoded object that gives its fields by name and type. A null counts as absent."""
 
     def __init__(self, fields: Mapping[str, Any], at: str) -> None:
         self.at = at
@@ -91,7 +91,7 @@ class JsonObject:
         return value
 
     def file_name(self, name: str) -> str:
-        """Return a required name of a file."""
+        """Return a required text that is the name of a file."""
         return str(self._required(name, "the name of a file", self.optional_file_name(name)))
 
     def optional_file_name(self, name: str) -> str | None:

@@ -1,9 +1,9 @@
-"""Manifests: which data files were added and removed, which manifests there are, which indexes there are.
+"""Encode and decode manifests (added and removed data files), manifest lists, and index manifests (index files).
 
-They are written as Avro; what others wrote as ORC or Parquet is known by its first bytes. A field that a
-file does not have, because an older version wrote it, reads as null; a field that must be there and is
-not, or has another type, is damage. The one spelling to know: the ranges of vectors are called
-``_DELETIONS_VECTORS_RANGES``, and their fields f0, f1, f2.
+Each of the three has a dataclass for its records and a table of their fields (`MANIFEST`, `MANIFEST_LIST`,
+`INDEX_MANIFEST`). They are written as Avro; files that others wrote as ORC or Parquet are recognised by their first
+bytes. In an index manifest the byte ranges of the deletion vectors are called ``_DELETIONS_VECTORS_RANGES``, and
+their fields f0, f1 and f2.
 
 Clauses: CMT-4, META-3, META-12, META-22, META-23, META-27, META-28.
 """
@@ -15,13 +15,23 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from pktable_spec.errors import CorruptFileError
-
-from pktable.format.avro import decode_container, encode_container, encode_long, encode_record
 from pktable.format.binary_row import arity_of
-from pktable.format.bounds import is_file_name
-from pktable.format.metadata import manifest_schemas
-from pktable.format.metadata.columnar_records import decode_columnar
+from pktable.format.metadata.manifest_fields import (
+    BYTES,
+    FILE_NAME,
+    INT,
+    LONG,
+    MILLIS,
+    TEXT,
+    TEXTS,
+    RecordFile,
+    RecordTable,
+    as_stored,
+    list_of,
+    nested,
+    never_null,
+    optional,
+)
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.stats import SimpleStats
 from pktable.format.types import Field
@@ -30,13 +40,10 @@ from pktable.format.vectors.index_file import VectorRange
 ADD: Final = 0
 DELETE: Final = 1
 
-ENTRY_VERSION: Final = 2
-INDEX_VERSION: Final = 1
-
 
 @dataclass(frozen=True, slots=True)
 class DataFileMeta:
-    """What a manifest knows of a data file. Sizes in bytes, counts in records, time in milliseconds.
+    """A data file as a manifest describes it. Sizes in bytes, counts in records, time in milliseconds since 1970.
 
     Clauses: LSM-7, META-5, META-6.
     """
@@ -63,9 +70,9 @@ class DataFileMeta:
     write_cols: tuple[str, ...] | None = None
 
     def value_stats_fields(self, schema: TableSchema) -> Sequence[Field] | None:
-        """Return the fields of the file's ``schema`` that the value statistics are of, None where none can tell.
+        """Return the fields of the file's ``schema`` that its value statistics describe, None if that is unknown.
 
-        Paimon 0.9 copies statistics of a few columns without the list of these columns. Clauses: META-27, META-28.
+        Paimon 0.9 writes statistics of a few columns without the list of these columns. Clauses: META-27, META-28.
         """
         if self.value_stats_cols is not None:
             return [schema.field(name) for name in self.value_stats_cols]
@@ -78,7 +85,7 @@ class DataFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A data file that was added (kind 0) to a bucket or deleted (kind 1) from it. Clauses: CMT-4."""
+    """A data file that was added to a bucket (kind `ADD`) or removed from it (kind `DELETE`). Clauses: CMT-4."""
 
     kind: int
     partition: bytes
@@ -88,7 +95,7 @@ class ManifestEntry:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What a DELETE and its ADD have in common, and nothing else has. Clauses: CMT-4."""
+        """The values by which a DELETE finds its ADD; no other entries share them. Clauses: CMT-4."""
         file = self.file
         return (
             self.partition,
@@ -103,7 +110,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFileMeta:
-    """What a manifest list knows of a manifest. Clauses: META-12."""
+    """A manifest as a manifest list describes it. Clauses: META-12."""
 
     file_name: str
     file_size: int
@@ -121,7 +128,7 @@ class ManifestFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class IndexManifestEntry:
-    """An index file of a bucket; for one of deletion vectors, where each lies in it. Clauses: DVF-8, DVF-9, DV-16."""
+    """An index file of a bucket. ``ranges``: of a DV index file, where each vector is. Clauses: DVF-8, DVF-9, DV-16."""
 
     kind: int
     partition: bytes
@@ -135,23 +142,122 @@ class IndexManifestEntry:
     global_index: Mapping[str, Any] | None = None
 
 
+def _entry_kind(value: int, at: str) -> int:
+    if value not in (ADD, DELETE):
+        raise ValueError(f"{ADD} or {DELETE}")
+    return value
+
+
+_ENTRY_KIND: Final = replace(INT, decode=_entry_kind)
+
+_STATS: Final = RecordTable(
+    SimpleStats,
+    ("_MIN_VALUES", "min_values", BYTES),
+    ("_MAX_VALUES", "max_values", BYTES),
+    ("_NULL_COUNTS", "null_counts", optional(list_of(optional(LONG), "a list of integers and nulls"))),
+)
+
+_FILE: Final = RecordTable(
+    DataFileMeta,
+    ("_FILE_NAME", "file_name", FILE_NAME),
+    ("_FILE_SIZE", "file_size", LONG),
+    ("_ROW_COUNT", "row_count", LONG),
+    ("_MIN_KEY", "min_key", BYTES),
+    ("_MAX_KEY", "max_key", BYTES),
+    ("_KEY_STATS", "key_stats", nested(_STATS, "_FILE__KEY_STATS")),
+    ("_VALUE_STATS", "value_stats", nested(_STATS, "_FILE__VALUE_STATS")),
+    ("_MIN_SEQUENCE_NUMBER", "min_sequence_number", LONG),
+    ("_MAX_SEQUENCE_NUMBER", "max_sequence_number", LONG),
+    ("_SCHEMA_ID", "schema_id", LONG),
+    ("_LEVEL", "level", INT),
+    ("_EXTRA_FILES", "extra_files", replace(TEXTS, absent=())),
+    ("_CREATION_TIME", "creation_time", optional(MILLIS)),
+    ("_DELETE_ROW_COUNT", "delete_row_count", optional(LONG)),
+    ("_EMBEDDED_FILE_INDEX", "embedded_index", optional(BYTES)),
+    ("_FILE_SOURCE", "file_source", optional(INT)),
+    ("_VALUE_STATS_COLS", "value_stats_cols", optional(TEXTS)),
+    ("_EXTERNAL_PATH", "external_path", optional(TEXT)),
+    ("_FIRST_ROW_ID", "first_row_id", optional(LONG)),
+    ("_WRITE_COLS", "write_cols", optional(TEXTS)),
+)
+# A file is added, deleted, and listed again by merged manifests.
+_CACHED_FILE: Final = replace(nested(_FILE, "_FILE"), encode=lru_cache(4096)(_FILE.encode))
+
+MANIFEST: Final = RecordFile(
+    2,
+    RecordTable(
+        ManifestEntry,
+        ("_KIND", "kind", _ENTRY_KIND),
+        ("_PARTITION", "partition", BYTES),
+        ("_BUCKET", "bucket", INT),
+        ("_TOTAL_BUCKETS", "total_buckets", INT),
+        ("_FILE", "file", _CACHED_FILE),
+    ),
+)
+
+MANIFEST_LIST: Final = RecordFile(
+    2,
+    RecordTable(
+        ManifestFileMeta,
+        ("_FILE_NAME", "file_name", FILE_NAME),
+        ("_FILE_SIZE", "file_size", LONG),
+        ("_NUM_ADDED_FILES", "num_added_files", LONG),
+        ("_NUM_DELETED_FILES", "num_deleted_files", LONG),
+        ("_PARTITION_STATS", "partition_stats", nested(_STATS, "_PARTITION_STATS")),
+        ("_SCHEMA_ID", "schema_id", LONG),
+        ("_MIN_BUCKET", "min_bucket", optional(INT)),
+        ("_MAX_BUCKET", "max_bucket", optional(INT)),
+        ("_MIN_LEVEL", "min_level", optional(INT)),
+        ("_MAX_LEVEL", "max_level", optional(INT)),
+        ("_MIN_ROW_ID", "min_row_id", optional(LONG)),
+        ("_MAX_ROW_ID", "max_row_id", optional(LONG)),
+    ),
+    cached=4096,  # a manifest is in the lists of many snapshots
+)
+
+_RANGE: Final = RecordTable(
+    VectorRange,
+    ("f0", "data_file", TEXT),
+    ("f1", "offset_bytes", INT),
+    ("f2", "length_bytes", INT),
+    ("_CARDINALITY", "cardinality", optional(LONG)),
+)
+
+_RANGES: Final = optional(
+    list_of(never_null(nested(_RANGE, "_DELETIONS_VECTORS_RANGES")), "a list of records")
+)
+
+_GLOBAL_INDEX: Final = as_stored(
+    "_GLOBAL_INDEX",
+    ("_ROW_RANGE_START", LONG),
+    ("_ROW_RANGE_END", LONG),
+    ("_INDEX_FIELD_ID", INT),
+    ("_EXTRA_FIELD_IDS", optional(list_of(INT, "a list of integers"))),
+    ("_INDEX_META", optional(BYTES)),
+    ("_SOURCE_META", optional(BYTES)),
+)
+
+INDEX_MANIFEST: Final = RecordFile(
+    1,
+    RecordTable(
+        IndexManifestEntry,
+        ("_KIND", "kind", _ENTRY_KIND),
+        ("_PARTITION", "partition", BYTES),
+        ("_BUCKET", "bucket", INT),
+        ("_INDEX_TYPE", "index_type", TEXT),
+        ("_FILE_NAME", "file_name", FILE_NAME),
+        ("_FILE_SIZE", "file_size", LONG),
+        ("_ROW_COUNT", "row_count", LONG),
+        ("_DELETIONS_VECTORS_RANGES", "ranges", _RANGES),
+        ("_EXTERNAL_PATH", "external_path", optional(TEXT)),
+        ("_GLOBAL_INDEX", "global_index", optional(_GLOBAL_INDEX)),
+    ),
+)
+
+
 def encode_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """Return a manifest of ``entries``. Clauses: META-3."""
-    return encode_container(manifest_schemas.MANIFEST, map(_encoded_entry, entries))
-
-
-def _encoded_entry(entry: ManifestEntry) -> bytes:
-    """Return one record of a manifest: an Avro record is its fields, one after the other."""
-    numbers = encode_long(entry.bucket) + encode_long(entry.total_buckets)
-    partition = encode_long(len(entry.partition)) + entry.partition
-    head = encode_long(ENTRY_VERSION) + encode_long(entry.kind)
-    return head + partition + numbers + _encoded_file(entry.file)
-
-
-@lru_cache(maxsize=4096)
-def _encoded_file(file: DataFileMeta) -> bytes:
-    """Return a data file as it lies in an entry; it is added, deleted, and listed anew by merged manifests."""
-    return encode_record(manifest_schemas.DATA_FILE, _file_record(file))
+    return MANIFEST.encode(entries)
 
 
 def decode_manifest(data: bytes, at: str, *, size: int | None = None) -> list[ManifestEntry]:
@@ -159,44 +265,12 @@ def decode_manifest(data: bytes, at: str, *, size: int | None = None) -> list[Ma
 
     Raises CorruptFileError. Clauses: META-22, META-23, META-34.
     """
-    return [
-        ManifestEntry(
-            kind=record.kind(),
-            partition=record.get("_PARTITION", bytes),
-            bucket=record.get("_BUCKET", int),
-            total_buckets=record.get("_TOTAL_BUCKETS", int),
-            file=_file(record.record("_FILE")),
-        )
-        for record in _records(data, at, size, ENTRY_VERSION)
-    ]
+    return MANIFEST.decode(data, at, size)
 
 
 def encode_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     """Return a manifest list of ``metas``. Clauses: META-3, META-12."""
-    return encode_container(manifest_schemas.MANIFEST_LIST, map(_encoded_meta, metas))
-
-
-@lru_cache(maxsize=4096)
-def _encoded_meta(meta: ManifestFileMeta) -> bytes:
-    """Return one record of a manifest list; a manifest stands in the lists of many snapshots."""
-    return encode_record(
-        manifest_schemas.MANIFEST_LIST,
-        {
-            "_VERSION": ENTRY_VERSION,
-            "_FILE_NAME": meta.file_name,
-            "_FILE_SIZE": meta.file_size,
-            "_NUM_ADDED_FILES": meta.num_added_files,
-            "_NUM_DELETED_FILES": meta.num_deleted_files,
-            "_PARTITION_STATS": _stats_record(meta.partition_stats),
-            "_SCHEMA_ID": meta.schema_id,
-            "_MIN_BUCKET": meta.min_bucket,
-            "_MAX_BUCKET": meta.max_bucket,
-            "_MIN_LEVEL": meta.min_level,
-            "_MAX_LEVEL": meta.max_level,
-            "_MIN_ROW_ID": meta.min_row_id,
-            "_MAX_ROW_ID": meta.max_row_id,
-        },
-    )
+    return MANIFEST_LIST.encode(metas)
 
 
 def decode_manifest_list(data: bytes, at: str, *, size: int | None = None) -> list[ManifestFileMeta]:
@@ -204,59 +278,12 @@ def decode_manifest_list(data: bytes, at: str, *, size: int | None = None) -> li
 
     Raises CorruptFileError. Clauses: META-12, META-22, META-23, META-34.
     """
-    return [
-        ManifestFileMeta(
-            file_name=record.name("_FILE_NAME"),
-            file_size=record.get("_FILE_SIZE", int),
-            num_added_files=record.get("_NUM_ADDED_FILES", int),
-            num_deleted_files=record.get("_NUM_DELETED_FILES", int),
-            partition_stats=record.stats("_PARTITION_STATS"),
-            schema_id=record.get("_SCHEMA_ID", int),
-            min_bucket=record.optional("_MIN_BUCKET", int),
-            max_bucket=record.optional("_MAX_BUCKET", int),
-            min_level=record.optional("_MIN_LEVEL", int),
-            max_level=record.optional("_MAX_LEVEL", int),
-            min_row_id=record.optional("_MIN_ROW_ID", int),
-            max_row_id=record.optional("_MAX_ROW_ID", int),
-        )
-        for record in _records(data, at, size, ENTRY_VERSION)
-    ]
+    return MANIFEST_LIST.decode(data, at, size)
 
 
 def encode_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
     """Return an index manifest of ``entries``. Clauses: META-3, DVF-13."""
-    return encode_container(
-        manifest_schemas.INDEX_MANIFEST,
-        (
-            encode_record(
-                manifest_schemas.INDEX_MANIFEST,
-                {
-                    "_VERSION": INDEX_VERSION,
-                    "_KIND": entry.kind,
-                    "_PARTITION": entry.partition,
-                    "_BUCKET": entry.bucket,
-                    "_INDEX_TYPE": entry.index_type,
-                    "_FILE_NAME": entry.file_name,
-                    "_FILE_SIZE": entry.file_size,
-                    "_ROW_COUNT": entry.row_count,
-                    "_DELETIONS_VECTORS_RANGES": None
-                    if entry.ranges is None
-                    else [
-                        {
-                            "f0": r.data_file,
-                            "f1": r.offset_bytes,
-                            "f2": r.length_bytes,
-                            "_CARDINALITY": r.cardinality,
-                        }
-                        for r in entry.ranges
-                    ],
-                    "_EXTERNAL_PATH": entry.external_path,
-                    "_GLOBAL_INDEX": None if entry.global_index is None else dict(entry.global_index),
-                },
-            )
-            for entry in entries
-        ),
-    )
+    return INDEX_MANIFEST.encode(entries)
 
 
 def decode_index_manifest(data: bytes, at: str, *, size: int | None = None) -> list[IndexManifestEntry]:
@@ -264,168 +291,4 @@ def decode_index_manifest(data: bytes, at: str, *, size: int | None = None) -> l
 
     Raises CorruptFileError. Clauses: META-22, META-23, META-34.
     """
-    return [
-        IndexManifestEntry(
-            kind=record.kind(),
-            partition=record.get("_PARTITION", bytes),
-            bucket=record.get("_BUCKET", int),
-            index_type=record.get("_INDEX_TYPE", str),
-            file_name=record.name("_FILE_NAME"),
-            file_size=record.get("_FILE_SIZE", int),
-            row_count=record.get("_ROW_COUNT", int),
-            ranges=_ranges(record),
-            external_path=record.optional("_EXTERNAL_PATH", str),
-            global_index=record.optional("_GLOBAL_INDEX", dict),
-        )
-        for record in _records(data, at, size, INDEX_VERSION)
-    ]
-
-
-def _ranges(record: _Record) -> tuple[VectorRange, ...] | None:
-    found = record.optional("_DELETIONS_VECTORS_RANGES", list)
-    if found is None:
-        return None
-    ranges = [record.inside("_DELETIONS_VECTORS_RANGES", part) for part in found]
-    return tuple(
-        VectorRange(r.get("f0", str), r.get("f1", int), r.get("f2", int), r.optional("_CARDINALITY", int))
-        for r in ranges
-    )
-
-
-def _stats_record(stats: SimpleStats) -> dict[str, Any]:
-    return {
-        "_MIN_VALUES": stats.min_values,
-        "_MAX_VALUES": stats.max_values,
-        "_NULL_COUNTS": stats.null_counts,
-    }
-
-
-def _file_record(file: DataFileMeta) -> dict[str, Any]:
-    return {
-        "_FILE_NAME": file.file_name,
-        "_FILE_SIZE": file.file_size,
-        "_ROW_COUNT": file.row_count,
-        "_MIN_KEY": file.min_key,
-        "_MAX_KEY": file.max_key,
-        "_KEY_STATS": _stats_record(file.key_stats),
-        "_VALUE_STATS": _stats_record(file.value_stats),
-        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
-        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
-        "_SCHEMA_ID": file.schema_id,
-        "_LEVEL": file.level,
-        "_EXTRA_FILES": file.extra_files,
-        "_CREATION_TIME": file.creation_time,
-        "_DELETE_ROW_COUNT": file.delete_row_count,
-        "_EMBEDDED_FILE_INDEX": file.embedded_index,
-        "_FILE_SOURCE": file.file_source,
-        "_VALUE_STATS_COLS": file.value_stats_cols,
-        "_EXTERNAL_PATH": file.external_path,
-        "_FIRST_ROW_ID": file.first_row_id,
-        "_WRITE_COLS": file.write_cols,
-    }
-
-
-def _file(record: _Record) -> DataFileMeta:
-    return DataFileMeta(
-        file_name=record.name("_FILE_NAME"),
-        file_size=record.get("_FILE_SIZE", int),
-        row_count=record.get("_ROW_COUNT", int),
-        min_key=record.get("_MIN_KEY", bytes),
-        max_key=record.get("_MAX_KEY", bytes),
-        key_stats=record.stats("_KEY_STATS"),
-        value_stats=record.stats("_VALUE_STATS"),
-        min_sequence_number=record.get("_MIN_SEQUENCE_NUMBER", int),
-        max_sequence_number=record.get("_MAX_SEQUENCE_NUMBER", int),
-        schema_id=record.get("_SCHEMA_ID", int),
-        level=record.get("_LEVEL", int),
-        extra_files=record.texts("_EXTRA_FILES") or (),
-        creation_time=record.optional("_CREATION_TIME", int),
-        delete_row_count=record.optional("_DELETE_ROW_COUNT", int),
-        embedded_index=record.optional("_EMBEDDED_FILE_INDEX", bytes),
-        file_source=record.optional("_FILE_SOURCE", int),
-        value_stats_cols=record.texts("_VALUE_STATS_COLS"),
-        external_path=record.optional("_EXTERNAL_PATH", str),
-        first_row_id=record.optional("_FIRST_ROW_ID", int),
-        write_cols=record.texts("_WRITE_COLS"),
-    )
-
-
-def _records(data: bytes, at: str, size: int | None, version: int) -> list[_Record]:
-    if size is not None and len(data) != size:
-        raise CorruptFileError("file size", at=at, expected=size, found=len(data))
-    found_fields = decode_columnar(data, at)
-    if found_fields is None:
-        found_fields = decode_container(data, at)
-    records = [_Record(fields, at) for fields in found_fields]
-    for record in records:
-        found = record.get("_VERSION", int)
-        if found != version:
-            raise CorruptFileError("_VERSION", at=at, expected=version, found=found)
-    return records
-
-
-class _Record:
-    """A decoded record whose fields are taken by name and type."""
-
-    __slots__ = ("at", "fields")
-
-    def __init__(self, fields: Mapping[str, Any], at: str) -> None:
-        self.fields, self.at = fields, at
-
-    def get(self, name: str, kind: type) -> Any:
-        """Return a field that is never null."""
-        value = self.fields.get(name)
-        if type(value) is not kind:
-            raise self._wrong(name, kind.__name__, value)
-        return value
-
-    def name(self, name: str) -> str:
-        """Return the name of a file."""
-        value: str = self.get(name, str)
-        if not is_file_name(value):
-            raise self._wrong(name, "the name of a file", value)
-        return value
-
-    def optional(self, name: str, kind: type) -> Any:
-        value = self.fields.get(name)
-        if value is not None and type(value) is not kind:
-            raise self._wrong(name, f"{kind.__name__} or null", value)
-        return value
-
-    def texts(self, name: str) -> tuple[str, ...] | None:
-        values = self.optional(name, list)
-        if values is None:
-            return None
-        for value in values:
-            if type(value) is not str:
-                raise self._wrong(name, "texts", value)
-        return tuple(values)
-
-    def kind(self) -> int:
-        value: int = self.get("_KIND", int)
-        if value not in (ADD, DELETE):
-            raise self._wrong("_KIND", "0 or 1", value)
-        return value
-
-    def record(self, name: str) -> _Record:
-        return self.inside(name, self.fields.get(name))
-
-    def inside(self, name: str, value: Any) -> _Record:
-        if type(value) is not dict:
-            raise self._wrong(name, "a record", value)
-        return _Record(value, self.at)
-
-    def stats(self, name: str) -> SimpleStats:
-        record = self.record(name)
-        counts = record.optional("_NULL_COUNTS", list)
-        for count in counts or ():
-            if count is not None and type(count) is not int:
-                raise self._wrong("_NULL_COUNTS", "integers or nulls", count)
-        return SimpleStats(
-            record.get("_MIN_VALUES", bytes),
-            record.get("_MAX_VALUES", bytes),
-            None if counts is None else tuple(counts),
-        )
-
-    def _wrong(self, name: str, expected: str, found: object) -> CorruptFileError:
-        return CorruptFileError(name, at=self.at, expected=expected, found=repr(found)[:80])
+    return INDEX_MANIFEST.decode(data, at, size)

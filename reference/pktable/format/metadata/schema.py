@@ -1,8 +1,9 @@
-"""A version of a table's schema, and the file that holds it.
+"""Encode and decode schema files; a `TableSchema` is one version of a table's schema.
 
-Keys are names; what they select is derived here, once: the trimmed primary key (without partition keys),
-which is the order of rows inside a file, and the bucket key, which is the trimmed one unless an option
-says otherwise. Files of old versions leave defaults out that have changed since; they are put back in.
+The keys of a schema are names of columns. `TableSchema` derives two more: the trimmed primary key (without the
+partition keys), which is the order of rows in a data file, and the bucket key, which is the trimmed primary key unless
+an option names another. A file of an older version omits options whose default has changed since; decoding adds the
+former defaults.
 
 Clauses: TBL-1, TBL-15, TBL-16, META-1, META-20.
 """
@@ -43,9 +44,7 @@ class TableSchema:
             return self._by_name[name]
         except KeyError:
             names = ", ".join(self.value_names)
-            raise InvalidRequestError(
-                f"column {name!r}: expected one of {names}, found no such column"
-            ) from None
+            raise InvalidRequestError(f"column {name!r} does not exist; columns are {names}") from None
 
     @cached_property
     def _by_name(self) -> dict[str, Field]:
@@ -105,9 +104,10 @@ def encode_schema(schema: TableSchema) -> bytes:
 
 
 def decode_schema(data: bytes, *, at: str) -> TableSchema:
-    """Return the schema that a schema file holds. Raises CorruptFileError; ``at`` is the file's path.
+    """Return the schema that a schema file holds. ``at``: the path of the file, for errors.
 
-    Raises InvalidRequestError for a column type, or nullable keys, that exist and are not implemented.
+    Raises CorruptFileError, and InvalidRequestError for features of Paimon that are not supported: some column types,
+    and primary keys that may be null.
     Clauses: META-1.
     """
     json = decode_json(data, at=at)
@@ -138,7 +138,9 @@ def _fields(json: JsonObject) -> tuple[Field, ...]:
         try:
             fields.append(parse_field(found))
         except RecursionError:
-            raise CorruptFileError("fields", at=json.at, expected="types", found="endless nesting") from None
+            raise CorruptFileError(
+                "fields", at=json.at, expected="types", found="types nested too deeply"
+            ) from None
         except InvalidRequestError as error:
             if _names_unsupported(found):
                 raise InvalidRequestError(f"{json.at}: {error}") from None
@@ -149,7 +151,7 @@ def _fields(json: JsonObject) -> tuple[Field, ...]:
 
 
 def _names_unsupported(json: object) -> bool:
-    """Return whether a type that is known and not implemented occurs anywhere inside ``json``."""
+    """Return whether ``json`` has, at any depth, a type that Paimon has and that is not supported."""
     if isinstance(json, str):
         return json.upper().replace("(", " ").replace("<", " ").partition(" ")[0] in UNSUPPORTED
     parts = json.values() if isinstance(json, dict) else json if isinstance(json, list) else ()
@@ -157,18 +159,18 @@ def _names_unsupported(json: object) -> bool:
 
 
 def _former_defaults(version: int) -> dict[str, str]:
-    """Return what a schema file of an old version means where it says nothing."""
+    """Return the options that a schema file of an older version leaves out, with the defaults of that version."""
     return ({"bucket": "1"} if version < 2 else {}) | ({"file.format": "orc"} if version < 3 else {})
 
 
 def _defects(schema: TableSchema) -> list[tuple[str, object, object]]:
-    """Return (what, expected, found) of whatever a schema must not be. Clauses: TBL-1, TBL-16, META-1, META-20."""
+    """Return (what, expected, found) for each rule that a schema breaks. Clauses: TBL-1, TBL-16, META-1, META-20."""
     names = set(schema.value_names)
     ids = {field.id for field in schema.fields}
     wrong: list[tuple[str, object, object]] = []
     if not schema.fields or len(names) < len(schema.fields):
         wrong.append(("fields", "at least one, names unique", list(schema.value_names)))
-    # Inside ROW some writers give ids anew, so that only those of columns are compared.
+    # Some writers restart ids inside a ROW, so only the ids of columns are compared.
     if len(ids) < len(schema.fields) or max(ids, default=0) > schema.highest_field_id:
         wrong.append(("highestFieldId", "unique ids, none greater", schema.highest_field_id))
     for what, keys in (("primaryKeys", schema.primary_keys), ("partitionKeys", schema.partition_keys)):

@@ -1,20 +1,19 @@
-"""A snapshot and the file that holds it.
+"""Encode and decode snapshot files.
 
-What a reader does not know it ignores, what it knows it checks. Fields that are absent when they have
-nothing to say are None here.
+A reader checks the fields it knows and ignores any other. An optional field that is absent is None here.
 
 Clauses: META-2, META-13, META-21.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.format.metadata.json_text import decode_json, encode_json
+from pktable.format.metadata.json_text import JsonObject, decode_json, encode_json
 
 VERSION: Final = 3
 COMMIT_KINDS: Final = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
@@ -22,7 +21,7 @@ COMMIT_KINDS: Final = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a table was after one commit. Sizes in bytes, counts in records. Clauses: META-2."""
+    """The state of a table after one commit. Sizes in bytes, counts in records. Clauses: META-2."""
 
     id: int
     schema_id: int
@@ -42,72 +41,63 @@ class Snapshot:
     changelog_record_count: int | None = None
     watermark: int | None = None
     statistics: str | None = None
-    properties: Mapping[str, str] | None = None
+    properties: dict[str, str] | None = None
     next_row_id: int | None = None
     version: int = VERSION
+
+
+def _version(json: JsonObject, name: str) -> int:
+    version = json.long(name)
+    if version != VERSION:
+        raise CorruptFileError(name, at=json.at, expected=VERSION, found=version)
+    return version
+
+
+def _commit_kind(json: JsonObject, name: str) -> str:
+    kind = json.text(name)
+    if kind not in COMMIT_KINDS:
+        raise CorruptFileError(name, at=json.at, expected=" or ".join(COMMIT_KINDS), found=kind)
+    return kind
+
+
+FIELDS: Final[tuple[tuple[str, str, Callable[[JsonObject, str], object]], ...]] = (
+    ("version", "version", _version),
+    ("uuid", "uuid", JsonObject.optional_text),
+    ("id", "id", JsonObject.long),
+    ("schemaId", "schema_id", JsonObject.long),
+    ("baseManifestList", "base_manifest_list", JsonObject.file_name),
+    ("baseManifestListSize", "base_manifest_list_size", JsonObject.optional_long),
+    ("deltaManifestList", "delta_manifest_list", JsonObject.file_name),
+    ("deltaManifestListSize", "delta_manifest_list_size", JsonObject.optional_long),
+    ("changelogManifestList", "changelog_manifest_list", JsonObject.optional_file_name),
+    ("indexManifest", "index_manifest", JsonObject.optional_file_name),
+    ("commitUser", "commit_user", JsonObject.text),
+    ("commitIdentifier", "commit_identifier", JsonObject.long),
+    ("commitKind", "commit_kind", _commit_kind),
+    ("timeMillis", "time_millis", JsonObject.long),
+    ("totalRecordCount", "total_record_count", JsonObject.long),
+    ("deltaRecordCount", "delta_record_count", JsonObject.long),
+    ("changelogRecordCount", "changelog_record_count", JsonObject.optional_long),
+    ("watermark", "watermark", JsonObject.optional_long),
+    ("statistics", "statistics", JsonObject.optional_file_name),
+    ("properties", "properties", JsonObject.optional_text_map),
+    ("nextRowId", "next_row_id", JsonObject.optional_long),
+)
+"""For each field, in the order of the file: its name in the file, the attribute that holds it, and how it is read."""
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Return the snapshot file of ``snapshot``. Clauses: META-2, META-13."""
     assert snapshot.commit_kind in COMMIT_KINDS
-    fields: dict[str, object] = {
-        "version": snapshot.version,
-        "uuid": snapshot.uuid,
-        "id": snapshot.id,
-        "schemaId": snapshot.schema_id,
-        "baseManifestList": snapshot.base_manifest_list,
-        "baseManifestListSize": snapshot.base_manifest_list_size,
-        "deltaManifestList": snapshot.delta_manifest_list,
-        "deltaManifestListSize": snapshot.delta_manifest_list_size,
-        "changelogManifestList": snapshot.changelog_manifest_list,
-        "indexManifest": snapshot.index_manifest,
-        "commitUser": snapshot.commit_user,
-        "commitIdentifier": snapshot.commit_identifier,
-        "commitKind": snapshot.commit_kind,
-        "timeMillis": snapshot.time_millis,
-        "totalRecordCount": snapshot.total_record_count,
-        "deltaRecordCount": snapshot.delta_record_count,
-        "changelogRecordCount": snapshot.changelog_record_count,
-        "watermark": snapshot.watermark,
-        "statistics": snapshot.statistics,
-        "properties": None if snapshot.properties is None else dict(snapshot.properties),
-        "nextRowId": snapshot.next_row_id,
-    }
+    fields = {name: getattr(snapshot, attribute) for name, attribute, _ in FIELDS}
     return encode_json({name: value for name, value in fields.items() if value is not None})
 
 
 def decode_snapshot(data: bytes, *, at: str) -> Snapshot:
-    """Return the snapshot that a snapshot file holds. Raises CorruptFileError; ``at`` is the file's path.
+    """Return the snapshot that a snapshot file holds. ``at``: the path of the file, for errors.
 
-    Clauses: META-2, META-21.
+    Raises CorruptFileError. Clauses: META-2, META-21.
     """
     json = decode_json(data, at=at)
-    version = json.long("version")
-    if version != VERSION:
-        raise CorruptFileError("version", at=at, expected=VERSION, found=version)
-    kind = json.text("commitKind")
-    if kind not in COMMIT_KINDS:
-        raise CorruptFileError("commitKind", at=at, expected=" or ".join(COMMIT_KINDS), found=kind)
-    return Snapshot(
-        id=json.long("id"),
-        schema_id=json.long("schemaId"),
-        base_manifest_list=json.file_name("baseManifestList"),
-        delta_manifest_list=json.file_name("deltaManifestList"),
-        commit_user=json.text("commitUser"),
-        commit_identifier=json.long("commitIdentifier"),
-        commit_kind=kind,
-        time_millis=json.long("timeMillis"),
-        total_record_count=json.long("totalRecordCount"),
-        delta_record_count=json.long("deltaRecordCount"),
-        changelog_manifest_list=json.optional_file_name("changelogManifestList"),
-        index_manifest=json.optional_file_name("indexManifest"),
-        base_manifest_list_size=json.optional_long("baseManifestListSize"),
-        delta_manifest_list_size=json.optional_long("deltaManifestListSize"),
-        uuid=json.optional_text("uuid"),
-        changelog_record_count=json.optional_long("changelogRecordCount"),
-        watermark=json.optional_long("watermark"),
-        statistics=json.optional_file_name("statistics"),
-        properties=json.optional_text_map("properties"),
-        next_row_id=json.optional_long("nextRowId"),
-        version=version,
-    )
+    found: dict[str, Any] = {attribute: read(json, name) for name, attribute, read in FIELDS}
+    return Snapshot(**found)

@@ -1,9 +1,9 @@
-"""Statistics of columns: minimum, maximum and null count, as a manifest stores them.
+"""Collect, merge and decode statistics of columns: minimum, maximum and null count, as a manifest stores them.
 
-A present value always lies between minimum and maximum, or there is neither. Strings are cut to a number
-of code points, the maximum then raised to the next string of that length. Floats have no statistics where
-a NaN is present, which has no place between the others, and zero is widened to both its signs. Binary and
-nested columns have a null count only.
+Either every value that is not null lies between minimum and maximum, or the column has neither:
+* Strings are cut to a number of code points; the maximum is then raised to the next string of that length.
+* A float column with a NaN has no bounds, because NaN has no place in their order; a zero is widened to both signs.
+* Binary and nested columns have a null count only.
 
 Clauses: META-6, META-25, META-26.
 """
@@ -21,9 +21,9 @@ from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.types import BINARIES, FLOATS, STRINGS, DataType, Field, Value, is_atomic, values_of
 
 KEY_CODE_POINTS: Final = 128
-"""The limit of strings in key statistics, where that of value statistics is an option of the table."""
+"""The limit of strings in key statistics; that of value statistics is an option of the table."""
 
-SMALL_ROWS: Final = 256  # up to here Python is faster than starting an Arrow kernel
+SMALL_ROWS: Final = 256  # up to which Python is faster than an Arrow kernel
 GREATEST_CODE_POINT: Final = 0x10FFFF
 BEFORE_SURROGATES: Final = 0xD7FF
 AFTER_SURROGATES: Final = 0xE000
@@ -57,10 +57,10 @@ def collect_stats(table: pa.Table, fields: Sequence[Field], *, truncate: int | N
 
 
 def merge_stats(parts: Sequence[SimpleStats], fields: Sequence[Field]) -> SimpleStats:
-    """Return the statistics of the rows of all ``parts`` together, at least one, each over ``fields``.
+    """Return the statistics over ``fields`` of the rows of all ``parts``, at least one, together.
 
-    Where a part of a float or string column has no bounds, the whole has none: the part may hold values
-    that no bound could be given for. Clauses: META-6, META-26.
+    If a part has no bounds for a float or string column, the result has none: the part may have values that have
+    no bounds. Clauses: META-6, META-26.
     """
     if len(parts) == 1:
         return parts[0]
@@ -84,11 +84,11 @@ def merge_stats(parts: Sequence[SimpleStats], fields: Sequence[Field]) -> Simple
 
 
 UNBOUNDABLE: Final = FLOATS | STRINGS
-"""Types of which a value can be present that has no bounds: NaN, or the greatest string."""
+"""Types with values that have no bounds: NaN, and strings that no string of the limited length exceeds."""
 
 
 def _order(t: DataType) -> Any:
-    """Return what to compare bounds by: of the two zeros the negative one is smaller."""
+    """Return the sort key of bounds: of the two zeros the negative one is smaller."""
     return (lambda value: (value, str(value)[0] != "-")) if t.root in FLOATS else None
 
 
@@ -146,9 +146,9 @@ def _bounds(column: Any, t: DataType, truncate: int | None) -> tuple[Value, Valu
 
 
 def cut(low: str, high: str, length: int) -> tuple[str | None, str | None]:
-    """Return bounds of at most ``length`` code points around ``low`` and ``high``; none without a maximum.
+    """Return bounds of at most ``length`` code points for the values from ``low`` to ``high``.
 
-    Clauses: META-25.
+    Both are None if no string of that length is above all strings that begin as ``high`` does. Clauses: META-25.
     """
     if len(high) > length:
         raised = _next(high[:length])

@@ -1,1 +1,1 @@
-"""Deletion vectors and the files that hold them: bytes to values and back."""
+"""Encode and decode deletion vectors and DV index files."""

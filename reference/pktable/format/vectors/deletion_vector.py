@@ -1,9 +1,11 @@
-"""Deletion vectors: which positions of one data file are deleted, and the bytes they are stored as.
+"""Encode, decode, query and extend deletion vectors, the sets of deleted positions of data files.
 
-A vector is a set of positions, kept as roaring bitmaps of 32 bits under the high half of the position; a
-vector of the 32-bit kind has the one under 0. Both kinds store a length, a magic that tells them apart,
-the bitmaps and a CRC-32. A vector in memory is its stored bitmaps, checked, so that nothing is paid for
-positions nobody asks for; a vector that grows is a VectorBuilder until it is done.
+A vector is a set of positions. It consists of Roaring bitmaps of 32 bits, one for each high half of a position; a
+vector of the 32-bit kind has only the one for high half 0. The stored form of both kinds has a length, a magic that
+identifies the kind, the bitmaps and a CRC-32.
+
+In memory a `DeletionVector` keeps its stored bitmaps, checked, so that positions which nobody reads cost nothing. A
+`VectorBuilder` adds positions to a vector and returns a new one.
 
 Clauses: DV-1, DVF-2, DVF-3, DVF-4, DVF-5, DVF-6.
 """
@@ -27,9 +29,9 @@ Positions = npt.NDArray[np.int64]
 
 MAGIC_32: Final = struct.pack(">i", 1581511376)
 MAGIC_64: Final = struct.pack("<i", 1681511377)
-FRAME_BYTES: Final = 8  # of a stored vector that its length does not count: length and CRC
+FRAME_BYTES: Final = 8  # the length field and the CRC of a stored vector, which its length does not count
 GREATEST_POSITION: Final = {32: (1 << 31) - 1, 64: (1 << 48) - 1}
-"""The format's limit for 32 bits; for 64 bits ours, beyond any file, so that bitmaps stay countable."""
+"""The limit of the format for 32 bits. For 64 bits it is ours, larger than any file, to bound the number of bitmaps."""
 
 _LENGTH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
@@ -44,7 +46,7 @@ class DeletionVector:
     """
 
     def __init__(self, bitmaps: dict[int, Bitmap], bits: int) -> None:
-        """Take ``bitmaps`` by high half of the position, ascending, none of them empty."""
+        """``bitmaps``: by the high half of the position, ascending, none of them empty."""
         self.bitmaps = bitmaps
         self.bits = bits
 
@@ -59,7 +61,7 @@ class DeletionVector:
 
     @cached_property
     def cardinality(self) -> int:
-        """How many positions are deleted."""
+        """The number of deleted positions."""
         return sum(bitmap.cardinality for bitmap in self.bitmaps.values())
 
     @cached_property
@@ -76,14 +78,14 @@ class DeletionVector:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def mask(self, row_count: int, start: int = 0) -> npt.NDArray[np.bool_]:
-        """Return for ``row_count`` rows from ``start`` on whether each is deleted. Clauses: DV-1, RD-7."""
+        """Return, for ``row_count`` rows from position ``start`` on, whether each is deleted. Clauses: DV-1, RD-7."""
         mask = np.zeros(row_count, np.bool_)
         for high, bitmap in self.bitmaps.items():
             bitmap.fill(mask, start - (high << 32))
         return mask
 
     def words(self) -> npt.NDArray[np.int64]:
-        """Return the mask up to the greatest position as bits of words: of word ``i >> 6`` bit ``i & 63``."""
+        """Return a bitset up to the greatest deleted position: position ``i`` is bit ``i & 63`` of word ``i >> 6``."""
         words = np.zeros((self.max_position + 64) // 64, np.int64)
         for high, bitmap in self.bitmaps.items():
             bitmap.fill_bits(words.view(np.uint8)[high << 29 :])
@@ -99,7 +101,7 @@ class DeletionVector:
         return builder.vector()
 
     def difference(self, other: DeletionVector) -> Positions:
-        """Return the positions, ascending, that this one deletes and ``other`` does not. Clauses: DV-11."""
+        """Return the positions, ascending, that this vector deletes and ``other`` does not. Clauses: DV-11."""
         return np.setdiff1d(self.positions(), other.positions(), assume_unique=True)
 
     def __contains__(self, position: object) -> bool:
@@ -108,7 +110,7 @@ class DeletionVector:
         return bool(self.mask(1, int(position))[0])
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both delete the same positions, whatever kind they are stored as."""
+        """Return whether both delete the same positions; their kinds may differ."""
         return isinstance(other, DeletionVector) and np.array_equal(self.positions(), other.positions())
 
     __hash__ = None  # type: ignore[assignment]
@@ -116,12 +118,15 @@ class DeletionVector:
     def __repr__(self) -> str:
         return f"DeletionVector.from_positions({self.positions()[:8].tolist()}, bits={self.bits})"
 
-    def __reduce__(self) -> tuple[Any, ...]:  # vectors travel to executors
+    def __reduce__(self) -> tuple[Any, ...]:  # vectors are sent to Spark executors
         return _unpickled, (encode_vector(self),)
 
 
 class VectorBuilder:
-    """A deletion vector that grows, from ``base`` on, whose kind it keeps. Clauses: DV-1, DV-11, DVF-4."""
+    """A deletion vector under construction, of the kind of ``base``, whose positions it begins with.
+
+    Clauses: DV-1, DV-11, DVF-4.
+    """
 
     def __init__(self, base: DeletionVector) -> None:
         self._bits = base.bits
@@ -171,7 +176,7 @@ class VectorBuilder:
         return self._builders.setdefault(high, BitmapBuilder())
 
     def vector(self) -> DeletionVector:
-        """Return the vector of what is deleted so far."""
+        """Return the vector of all positions deleted so far."""
         return DeletionVector(
             {high: self._builders[high].build() for high in sorted(self._builders)}, self._bits
         )
@@ -196,7 +201,7 @@ def encode_vector(vector: DeletionVector) -> bytes:
 
 
 def stored_parts(vector: DeletionVector) -> list[Any]:
-    """Return the stored form of ``vector`` in parts, the great ones not copied."""
+    """Return the stored form of ``vector`` in parts, without copying the bitmaps."""
     bitmaps = {high: bitmap.run_optimized().data for high, bitmap in vector.bitmaps.items()}
     if vector.bits == 32:
         body: list[Any] = [MAGIC_32, bitmaps.get(0, EMPTY_DATA)]
@@ -212,9 +217,10 @@ def stored_parts(vector: DeletionVector) -> list[Any]:
 
 
 def decode_vector(blob: bytes | memoryview, *, at: str, cardinality: int | None = None) -> DeletionVector:
-    """Return the vector that ``blob`` holds, which is all of it, from length to CRC. Raises CorruptFileError.
+    """Return the vector that ``blob`` stores, from its length to its CRC with nothing after it.
 
-    ``cardinality``: what the index manifest says, where it does. Clauses: DVF-2 to DVF-5, META-34.
+    ``cardinality``: that in the index manifest, if there is one. Raises CorruptFileError.
+    Clauses: DVF-2 to DVF-5, META-34.
     """
     if len(blob) < FRAME_BYTES + len(MAGIC_32):
         raise CorruptFileError("vector", at=at, expected="12 bytes or more", found=len(blob))

@@ -1,8 +1,7 @@
-"""Index files of deletion vectors: a version byte, then the vectors, each where its range says.
+"""Encode and decode DV index files: a version byte, then deletion vectors, whose byte ranges an index manifest lists.
 
-The range of a 32-bit vector counts neither its length nor its CRC, that of a 64-bit vector counts both.
-Which kind a vector is, its magic says; the range must agree with the kind, and the ranges together must
-cover the file.
+The range of a 32-bit vector counts neither its length field nor its CRC; that of a 64-bit vector counts both. The
+magic of a vector identifies its kind. A range must agree with the kind, and the ranges together must cover the file.
 
 Clauses: DVF-1 to DVF-7, DVF-9 to DVF-13.
 """
@@ -29,9 +28,10 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class VectorRange:
-    """Where the vector of a data file lies in an index file, and how many positions it holds.
+    """The place of a data file's vector in a DV index file, and the number of its positions.
 
-    ``offset_bytes``: of its length field, from the start of the file. ``length_bytes``: see above.
+    ``offset_bytes``: of its length field, from the start of the file. ``length_bytes``: without length field and CRC
+    for a 32-bit vector, with them for a 64-bit vector. ``cardinality``: None in files of older versions.
     Clauses: DVF-9, DVF-10, DVF-11, DVF-13.
     """
 
@@ -42,7 +42,7 @@ class VectorRange:
 
 
 def encode_index(vectors: Mapping[str, DeletionVector]) -> tuple[bytes, tuple[VectorRange, ...]]:
-    """Return an index file of ``vectors``, by data file, in their order, and where each lies.
+    """Return a DV index file of ``vectors``, in their order, and the range of each. ``vectors``: by data file.
 
     Clauses: DVF-1, DVF-7, DVF-9, DVF-10, DVF-11, DVF-13.
     """
@@ -60,9 +60,10 @@ def encode_index(vectors: Mapping[str, DeletionVector]) -> tuple[bytes, tuple[Ve
 
 
 def decode_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict[str, DeletionVector]:
-    """Return the vectors of an index file by data file. Raises CorruptFileError.
+    """Return the vectors of a DV index file by data file. Raises CorruptFileError.
 
-    ``ranges``: all of the file, in any order, as the index manifest has them. Clauses: DVF-1, DVF-5, DVF-9, DVF-12.
+    ``ranges``: all ranges of the file, in any order, as the index manifest lists them.
+    Clauses: DVF-1, DVF-5, DVF-9, DVF-12.
     """
     if data[:1] != bytes([VERSION]):
         raise CorruptFileError("index version", at=at, expected=VERSION, found=data[:1].hex() or "nothing")
@@ -94,6 +95,6 @@ def decode_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict
 
 
 def _stored_bytes(data: bytes, place: VectorRange) -> int:
-    """Return how many bytes the vector takes if its range is right; decoding it checks that."""
+    """Return the bytes that the vector takes if its range is right, which decoding the vector checks."""
     magic = data[place.offset_bytes + struct.calcsize(">i") :][: len(MAGIC_64)]
     return max(0, place.length_bytes) + (0 if magic == MAGIC_64 else FRAME_BYTES)

@@ -1,13 +1,14 @@
-"""Portable Roaring bitmaps of 32 bits, kept as their bytes.
+"""Read, check and query portable Roaring bitmaps of 32 bits, kept in memory as their bytes.
 
-A bitmap is a table of containers. Each holds the positions of one stretch of 65536 as a sorted array of
-16-bit numbers, as a bitset, or as runs of (first, length - 1). The Roaring library reads, checks and lists
-small bitmaps faster than anything else here could. In a large one, which it would copy several times, the
-containers are checked where they lie, many of a kind at once, and a mask touches only those it overlaps.
-Both ways refuse the same bytes.
+A bitmap is a table of containers. Each container has the positions of one range of 65536, as a sorted array of
+16-bit numbers, as a bitset, or as runs of (first, length - 1).
 
-The subtle case is the table of offsets: it is missing where there are runs and fewer than four containers,
-and it repeats what the containers say, so both must agree.
+* A small bitmap is read, checked and listed by the Roaring library, which is the fastest way.
+* A large one, which the library would copy several times, is checked in place, many containers of a kind at a time,
+  and a mask reads only the containers that it overlaps.
+
+Both ways refuse the same bytes. The subtle case is the table of offsets: it is absent from bitmaps that have runs and
+fewer than four containers. Where it is present it repeats what follows from the containers, and both must agree.
 
 Clauses: DVF-2.
 """
@@ -28,29 +29,31 @@ from pyroaring import BitMap
 
 COOKIE: Final = 12346
 COOKIE_WITH_RUNS: Final = 12347
-FEWEST_WITH_TABLE: Final = 4  # containers, in a bitmap that has runs
+FEWEST_WITH_TABLE: Final = 4  # containers of a bitmap with runs that has a table of offsets
 MOST_CONTAINERS: Final = 1 << 16
 CONTAINER_POSITIONS: Final = 1 << 16
 BITSET_BYTES: Final = CONTAINER_POSITIONS // 8
 LARGEST_ARRAY: Final = 4096  # positions; a container of more is a bitset
 ARRAY, BITSET, RUNS = range(3)
 
-SMALL: Final = 1 << 20  # bytes, up to which the library is faster than we are
-FEW: Final = 4096  # positions that are kept as an array too, because that is faster to search
-FEW_RUNS: Final = 64  # of a container are faster set one by one
-AT_ONCE: Final = 64  # containers; their bits (512 KiB) stay in the cache
+SMALL: Final = 1 << 20  # bytes of a bitmap up to which the library is faster
+FEW: Final = 4096  # positions up to which a bitmap also keeps them as an array, which is faster to search
+FEW_RUNS: Final = 64  # runs of a container up to which it is faster to set them one by one
+CHECKED_AT_ONCE: Final = 64  # containers; their bits (512 KiB) stay in the processor's cache
 
 Mask = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 Expect = Callable[[Any, str, object], None]
-"""Raises CorruptFileError unless its first argument holds: what was expected, what was found."""
+"""Called with a condition, what was expected, and what was found. Raises CorruptFileError if the condition is false."""
 
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """The containers of a bitmap. ``keys``: the high 16 bits of their positions, ascending. ``kinds``: ARRAY,
-    BITSET or RUNS. ``sizes``: positions in each. ``starts``, ``stops``: offsets of its bytes in the bitmap.
+    """The containers of a bitmap, one element of each array for each of them.
+
+    ``keys``: the high 16 bits of its positions, ascending. ``kinds``: ARRAY, BITSET or RUNS. ``sizes``: the number of
+    its positions. ``starts``, ``stops``: the offsets of its bytes in the bitmap.
     """
 
     keys: Integers
@@ -61,7 +64,7 @@ class Containers:
 
 
 class Container(NamedTuple):
-    """One container. ``kind``: ARRAY, BITSET or RUNS. ``size``: its positions. ``body``: its bytes."""
+    """One container. ``kind``: ARRAY, BITSET or RUNS. ``size``: the number of its positions. ``body``: its bytes."""
 
     kind: int
     size: int
@@ -71,14 +74,14 @@ class Container(NamedTuple):
 class Bitmap:
     """An immutable set of positions below 2^32.
 
-    ``data``: its portable bytes. ``is_optimized``: whether its containers are known to be run-optimised.
-    ``greatest``: its greatest position, -1 if it has none.
+    ``data``: its portable bytes. ``cardinality``: the number of its positions. ``greatest``: its greatest position,
+    -1 if it is empty. ``is_optimized``: whether its containers are known to be run-optimised.
     """
 
     def __init__(
         self, data: Any, cardinality: int, greatest: int | None = None, *, is_optimized: bool
     ) -> None:
-        """Take what is true of ``data``; ``greatest`` is found in it if need be."""
+        """Trust that the arguments describe ``data``. ``greatest`` is computed when it is needed and was not given."""
         self.data, self.cardinality = data, cardinality
         self.is_optimized = is_optimized
         if greatest is not None:
@@ -86,21 +89,21 @@ class Bitmap:
 
     @classmethod
     def optimized(cls, bitmap: Any) -> Bitmap:
-        """Return the bitmap of the library's, which is run-optimised in passing. Clauses: DVF-6."""
+        """Return a bitmap of the library as a `Bitmap`; this run-optimises the argument. Clauses: DVF-6."""
         bitmap.run_optimize()
         return cls(bitmap.serialize(), len(bitmap), bitmap.max() if bitmap else -1, is_optimized=True)
 
     def run_optimized(self) -> Bitmap:
-        """Return the bitmap of the same positions that is. Clauses: DVF-6."""
-        return self if self.is_optimized else Bitmap.optimized(self.thawed())
+        """Return a bitmap of the same positions that is run-optimised. Clauses: DVF-6."""
+        return self if self.is_optimized else Bitmap.optimized(self.library_copy())
 
-    def thawed(self) -> Any:
-        """Return a bitmap of the library's, which is the caller's."""
+    def library_copy(self) -> Any:
+        """Return a new bitmap of the library with the same positions, which the caller may change."""
         return BitMap.deserialize(self.data)
 
     def positions(self) -> npt.NDArray[np.uint32]:
         """Return the positions, ascending."""
-        found: npt.NDArray[np.uint32] = np.frombuffer(self.thawed().to_array(), np.uint32)
+        found: npt.NDArray[np.uint32] = np.frombuffer(self.library_copy().to_array(), np.uint32)
         return found
 
     @cached_property
@@ -122,7 +125,7 @@ class Bitmap:
         return _found(self.data, _trust)
 
     def fill(self, mask: Mask, start: int) -> None:
-        """Set ``mask[position - start]``, which is False, for each position of the bitmap inside ``mask``."""
+        """Set ``mask[position - start]`` for each position of the bitmap inside ``mask``, where all of it is False."""
         if self._few is not None:
             first, end = self._few.searchsorted((start, start + len(mask)))
             mask[self._few[first:end] - start] = True
@@ -133,7 +136,7 @@ class Bitmap:
             fill(mask, int(keys[i]) * CONTAINER_POSITIONS - start, self._container(i))
 
     def fill_bits(self, bits: Bits) -> None:
-        """Set bit ``position & 7`` of ``bits[position >> 3]``, all 0, for each position of the bitmap inside."""
+        """Set bit ``position & 7`` of ``bits[position >> 3]`` for each position inside ``bits``, which is all 0."""
         for i, key in enumerate(self._containers.keys.tolist()):
             part = bits[key * BITSET_BYTES : (key + 1) * BITSET_BYTES]
             part[:] = bits_of(self._container(i))[: len(part)]
@@ -149,7 +152,7 @@ EMPTY_DATA: Final = EMPTY.data
 
 
 def bits_of(container: Container) -> Bits:
-    """Return the bits of a container."""
+    """Return the positions of a container as a bitset."""
     if container.kind == BITSET:
         return container.body
     mask = np.zeros(CONTAINER_POSITIONS, np.bool_)
@@ -158,7 +161,7 @@ def bits_of(container: Container) -> Bits:
 
 
 def fill(mask: Mask, base: int, container: Container) -> None:
-    """Set ``mask[base + low half]``, which is False, for each position of a container that falls inside."""
+    """Set ``mask[base + low half]``, which is False, for each position of a container that is inside ``mask``."""
     if container.kind == BITSET:
         _copy_inside(mask, base, np.unpackbits(container.body, bitorder="little").view(np.bool_))
         return
@@ -179,15 +182,15 @@ def fill(mask: Mask, base: int, container: Container) -> None:
 
 
 def _copy_inside(mask: Mask, base: int, found: Mask) -> None:
-    """Copy ``found`` to ``mask[base:]``, as much of it as falls inside; ``base`` may be negative."""
+    """Copy the part of ``found`` that is inside to ``mask[base:]``; ``base`` may be negative."""
     inside = mask[max(base, 0) : max(base + len(found), 0)]
     inside[:] = found[max(-base, 0) :][: len(inside)]
 
 
 def read_bitmap(data: memoryview, at: str) -> Bitmap:
-    """Return the bitmap at the start of ``data``; how many bytes it takes is ``len(bitmap.data)``.
+    """Return the bitmap at the start of ``data``; it takes ``len(bitmap.data)`` bytes.
 
-    Raises CorruptFileError for whatever no writer of the format means. Clauses: DVF-2, DVF-5.
+    Raises CorruptFileError for bytes that no writer of the format makes. Clauses: DVF-2, DVF-5.
     """
 
     def expect(holds: Any, expected: str, found: object) -> None:
@@ -201,10 +204,10 @@ def _read_small(data: memoryview, expect: Expect) -> Bitmap:
     try:
         bitmap = BitMap.deserialize(data)
         written = bitmap.serialize()
-    except (ValueError, IndexError) as error:  # what the library raises on a damaged bitmap
+    except (ValueError, IndexError) as error:  # raised by the library for a damaged bitmap
         expect(False, "a portable Roaring bitmap", error)
     # A memoryview is compared item by item; bytes are compared many times faster.
-    expect(data[: len(written)].tobytes() == written, "the bytes of what they mean", "other bytes")
+    expect(data[: len(written)].tobytes() == written, "the bytes that its positions are written as", "others")
     return Bitmap(written, len(bitmap), bitmap.max() if bitmap else -1, is_optimized=False)
 
 
@@ -218,18 +221,20 @@ def _read_large(data: memoryview, expect: Expect) -> Bitmap:
     turns = (np.flatnonzero(np.diff(containers.kinds)) + 1).tolist()
     for first, stop in pairwise([0, *turns, len(containers.kinds)]):
         is_sound = _CHECKS[int(containers.kinds[first])](data, containers, slice(first, stop))
-        expect(is_sound, "containers in order, of as many positions as they say", "others")
+        expect(is_sound, "containers with ascending positions, as many as declared", "others")
     return Bitmap(data[:end], int(containers.sizes.sum()), is_optimized=False)
 
 
 def _found(data: Any, expect: Expect) -> Containers:
-    """Return the containers, one or more, of the bitmap at the start of ``data``, whatever is in them."""
+    """Return the containers (at least one) of the bitmap at the start of ``data``. Their contents are not checked."""
     cookie, count = struct.unpack_from("<II", data)
     flags = np.zeros(0, np.uint8)
     if cookie & 0xFFFF == COOKIE_WITH_RUNS:
         count = (cookie >> 16) + 1
         flags = np.unpackbits(np.frombuffer(data, np.uint8)[4 : 4 + (count + 7) // 8], bitorder="little")
-        expect(flags.any() and not flags[count:].any(), "runs in some of its containers", "other flags")
+        expect(
+            flags.any() and not flags[count:].any(), "runs in one or more of its containers", "other flags"
+        )
         head, has_table = 4 + (count + 7) // 8, count >= FEWEST_WITH_TABLE
     else:
         expect(cookie == COOKIE, f"cookie {COOKIE} or {COOKIE_WITH_RUNS}", cookie)
@@ -250,7 +255,7 @@ def _found(data: Any, expect: Expect) -> Containers:
         with_runs = starts[kinds == RUNS]
         lengths[kinds == RUNS] = 2 + 4 * (octets[with_runs] + (octets[with_runs + 1].astype(np.int64) << 8))
         stops = body + np.cumsum(lengths)
-        expect(np.array_equal(starts, stops - lengths), "offsets where its containers are", "other offsets")
+        expect(np.array_equal(starts, stops - lengths), "the offsets of its containers", "other offsets")
         return Containers(keys, kinds, sizes, starts, stops)
     offset = body
     for i in range(count):
@@ -263,7 +268,7 @@ def _found(data: Any, expect: Expect) -> Containers:
 
 
 def head_of(keys: Integers, sizes: Integers, are_runs: Mask, lengths: Integers) -> bytes:
-    """Return what stands before containers of these keys, sizes and lengths in bytes. Clauses: DVF-2."""
+    """Return the bytes before the containers. ``lengths``: bytes of each container. Clauses: DVF-2."""
     count = len(keys)
     if are_runs.any():
         head = struct.pack("<I", COOKIE_WITH_RUNS | count - 1 << 16)
@@ -278,7 +283,10 @@ def head_of(keys: Integers, sizes: Integers, are_runs: Mask, lengths: Integers) 
 
 
 def with_containers(others: Bitmap, made: Mapping[int, Container]) -> Bitmap:
-    """Return ``others`` and containers by key, none of which is theirs, and each stored as what is smallest."""
+    """Return ``others`` extended by the containers ``made``, which are given by key.
+
+    No key may be in both, and every container must already be stored in its smallest form.
+    """
     containers = dict(made)
     if others.cardinality:
         for i, key in enumerate(others._containers.keys.tolist()):
@@ -293,7 +301,7 @@ def with_containers(others: Bitmap, made: Mapping[int, Container]) -> Bitmap:
 
 
 def _trust(holds: Any, expected: str, found: object) -> None:
-    assert holds, f"the bitmap was checked, but instead of {expected} there is {found}"
+    assert holds, f"a checked bitmap: expected {expected}, found {found}"
 
 
 def _sound_arrays(data: memoryview, containers: Containers, some: slice) -> bool:
@@ -305,8 +313,8 @@ def _sound_arrays(data: memoryview, containers: Containers, some: slice) -> bool
 
 
 def _sound_bitsets(data: memoryview, containers: Containers, some: slice) -> bool:
-    for i in range(some.start, some.stop, AT_ONCE):
-        count = min(AT_ONCE, some.stop - i)
+    for i in range(some.start, some.stop, CHECKED_AT_ONCE):
+        count = min(CHECKED_AT_ONCE, some.stop - i)
         words = np.frombuffer(data, "<u8", count * BITSET_BYTES // 8, containers.starts[i])
         if not np.array_equal(count_bits(words.reshape(count, -1)), containers.sizes[i : i + count]):
             return False
@@ -333,6 +341,6 @@ _CHECKS = {ARRAY: _sound_arrays, BITSET: _sound_bitsets, RUNS: _sound_runs}
 
 
 def count_bits(words: npt.NDArray[np.uint64]) -> Integers:
-    """Return how many bits each row of ``words`` has."""
+    """Return the number of 1 bits in each row of ``words``."""
     counts: Integers = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
     return counts

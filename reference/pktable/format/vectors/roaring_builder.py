@@ -1,8 +1,9 @@
-"""Build bitmaps from sorted positions and masks, and grow those there are.
+"""Build bitmaps from sorted positions and masks, and extend existing ones.
 
-Deletions of many rows lie apart, as bits are best at, or in long runs. A container of either kind is made as it is
-stored and kept so: nothing is paid per position. What is neither, or grows again, is given to the Roaring library,
-which chooses for each container what is smallest; where runs of a base take no more than an array they stay runs.
+The positions of many deleted rows are either scattered, for which bitsets are best, or in long runs. A container of
+either kind is made directly in its stored form and kept (`_made`), without any work per position. All other
+positions, and those of a container that grows again, go to a bitmap of the Roaring library (`_others`), which stores
+each container in its smallest form; runs of the base stay runs if they take no more bytes than an array.
 
 Clauses: DVF-2, DVF-6.
 """
@@ -35,9 +36,9 @@ from pktable.format.vectors.roaring import (
     with_containers,
 )
 
-AT_ONCE: Final = 16  # containers; their mask (1 MiB) stays in the cache
-STRIDE: Final = 64  # positions, of which the first and the last tell whether they are a run
-MOST_RUNS: Final = (BITSET_BYTES - 3) // 4  # that take fewer bytes than the bits
+ADDED_AT_ONCE: Final = 16  # containers; their mask (1 MiB) stays in the processor's cache
+STRIDE: Final = 64  # positions between two samples; they are one run if the samples differ by as much
+MOST_RUNS: Final = (BITSET_BYTES - 3) // 4  # runs up to which a container takes fewer bytes than a bitset
 
 
 Words = npt.NDArray[np.uint64]
@@ -47,8 +48,8 @@ class BitmapBuilder:
     """A set of positions below 2^32 that grows, from ``base`` on."""
 
     def __init__(self, base: Bitmap | None = None) -> None:
-        self._made: dict[int, Container] = {}  # by key: bitsets and runs, as they are stored
-        self._others = base.thawed() if base else BitMap()  # no container is in both
+        self._made: dict[int, Container] = {}  # by key; bitsets and runs in their stored form
+        self._others = base.library_copy() if base else BitMap()  # has no container that is in _made
         self._count = len(self._others)
 
     def add(self, positions: Integers) -> int:
@@ -57,14 +58,14 @@ class BitmapBuilder:
         at = 0
         while at < len(positions):
             key = int(positions[at]) // CONTAINER_POSITIONS
-            bound = (key + AT_ONCE) * CONTAINER_POSITIONS
+            bound = (key + ADDED_AT_ONCE) * CONTAINER_POSITIONS
             end = len(positions) if positions[-1] < bound else int(np.searchsorted(positions, bound))
             self._add_near(key, positions[at:end])
             at = end
         return self._count - before
 
     def _add_near(self, key: int, positions: Integers) -> None:
-        """Add positions of AT_ONCE containers, from ``key`` on."""
+        """Add positions of at most ADDED_AT_ONCE containers, of which ``key`` is the first."""
         keys = range(key, int(positions[-1]) // CONTAINER_POSITIONS + 1)
         runs = _runs_of(positions)
         if runs:
@@ -82,13 +83,13 @@ class BitmapBuilder:
         at = 0
         while at < len(mask):
             key, inside = divmod(start + at, CONTAINER_POSITIONS)
-            part = mask[at : at + AT_ONCE * CONTAINER_POSITIONS - inside]
+            part = mask[at : at + ADDED_AT_ONCE * CONTAINER_POSITIONS - inside]
             self._add_bits(key, _packed(part, inside))
             at += len(part)
         return self._count - before
 
     def build(self) -> Bitmap:
-        """Return the bitmap of what was added so far."""
+        """Return the bitmap of all positions added so far."""
         others = Bitmap.optimized(self._others)
         return with_containers(others, self._made) if self._made else others
 
@@ -104,7 +105,7 @@ class BitmapBuilder:
         keys = of[firsts].tolist()
         are_new = self._are_new(keys)
         are_made = _are_best_as_runs(sizes, counts) & are_new
-        # What the library has already is added to run by run, without making bits of it.
+        # A container that the library already has gets the runs one by one, without a bitset of it.
         are_added = ~are_new & (counts <= FEW_RUNS)
         columns = [column.tolist() for column in (sizes, counts, firsts, stops, are_made, are_added)]
         for key, size, count, first, stop, is_made, is_added in zip(keys, *columns, strict=True):
@@ -117,7 +118,7 @@ class BitmapBuilder:
                 self._add_bits(key, bits_of(container))
 
     def _add_ranges(self, key: int, heads: Integers, ends: Integers) -> None:
-        """Add the positions ``heads[i]`` to ``ends[i] - 1``, few runs, to a container that the library has."""
+        """Add a few runs, ``heads[i]`` to ``ends[i] - 1``, to a container that the library has."""
         bounds = key * CONTAINER_POSITIONS, (key + 1) * CONTAINER_POSITIONS
         before = self._others.range_cardinality(*bounds)
         for head, end in zip(heads.tolist(), ends.tolist(), strict=True):
@@ -125,7 +126,7 @@ class BitmapBuilder:
         self._count += self._others.range_cardinality(*bounds) - before
 
     def _add_bits(self, first: int, bits: Bits) -> None:
-        """Add the bits of containers from the key ``first`` on. Keeps ``bits``."""
+        """Add the bits of consecutive containers, from the key ``first`` on. May keep ``bits``."""
         rows = bits.reshape(-1, BITSET_BYTES)
         keys = range(first, first + len(rows))
         for key in self._made.keys() & keys:
@@ -150,7 +151,7 @@ class BitmapBuilder:
             self._add_others(_of_positions(low + (first + i) * CONTAINER_POSITIONS))
 
     def _are_new(self, keys: Iterable[int]) -> Mask:
-        """Return of which of these containers nothing was added yet."""
+        """Return for each of these containers whether it is still empty."""
         count = self._others.range_cardinality
         return np.array(
             [
@@ -170,7 +171,7 @@ class BitmapBuilder:
 
 
 def _runs_of(positions: Integers) -> tuple[Integers, Integers] | None:
-    """Return the first position of each run and the one after its last, if most of ``positions`` are in long runs."""
+    """Return (first position, last position + 1) of all runs if most of ``positions`` are in long runs, else None."""
     is_run = np.diff(positions[::STRIDE]) == STRIDE
     if 2 * np.count_nonzero(is_run) <= len(is_run):
         return None
@@ -181,7 +182,7 @@ def _runs_of(positions: Integers) -> tuple[Integers, Integers] | None:
 
 
 def _cut(heads: Integers, ends: Integers) -> tuple[Integers, Integers]:
-    """Return the same runs, none of them in more than one container."""
+    """Return the runs cut at the borders of containers."""
     first, last = heads[0] // CONTAINER_POSITIONS, (ends[-1] - 1) // CONTAINER_POSITIONS
     borders = np.arange(first + 1, last + 1) * CONTAINER_POSITIONS
     inside = borders[ends[heads.searchsorted(borders) - 1] > borders]
@@ -202,7 +203,7 @@ def _of_bitsets(keys: Integers, sizes: Integers, rows: Bits) -> BitMap:
 
 
 def _packed(mask: Mask, start: int) -> Bits:
-    """Return the bits of whole containers, in the first of which ``mask`` begins at ``start``."""
+    """Return the bits of whole containers; ``mask`` begins at position ``start`` of the first of them."""
     containers = -(-(start + len(mask)) // CONTAINER_POSITIONS)
     lead = start % 8
     bits = np.packbits(np.pad(mask, (lead, 0)) if lead else mask, bitorder="little")
@@ -214,15 +215,15 @@ def _packed(mask: Mask, start: int) -> Bits:
 
 
 def _are_best_as_runs(sizes: Integers, runs: Integers) -> Mask:
-    """Return which containers of so many positions in so many runs take the fewest bytes as runs."""
+    """Return for each container, given its positions and runs, whether runs are its smallest form."""
     are_best: Mask = 2 + 4 * runs < np.minimum(2 * sizes, BITSET_BYTES)
     return are_best
 
 
 def _are_best_as_bits(words: Words) -> Mask:
-    """Return for each container, which has many positions, whether it has too many runs to be stored as them."""
+    """Return for each container, which has more than LARGEST_ARRAY positions, whether a bitset is its smallest form."""
     one = np.uint64(1)
-    at_most = count_bits(words & ~(words << one))  # a run counts again in each word that it goes on into
+    at_most = count_bits(words & ~(words << one))  # a run is counted again in each word that it continues in
     are_best: Mask = at_most > MOST_RUNS
     unsure = are_best & (at_most <= MOST_RUNS + words.shape[1])
     if unsure.any():

@@ -30,9 +30,10 @@ from pktable.bucket.read import BucketRead
 from pktable.context import TableContext
 from pktable.datafile.evolution import same_values
 from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.type_text import quoted
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
-from pktable.run.spark.types import is_finer, quoted, spark_schema
+from pktable.run.spark.types import is_finer, spark_schema
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
 FILES_BY_SIZE = 16  # are told apart by comparing a number with each

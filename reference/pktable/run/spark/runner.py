@@ -28,13 +28,14 @@ from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import Progress
 from pktable.context import TableContext
+from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.run.local import run_task
 from pktable.run.runner import CompactionTask, Query
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
-from pktable.run.spark.types import for_spark, quoted, spark_schema, with_times_of
+from pktable.run.spark.types import for_spark, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
 from pktable.store.new_files import NewFiles, remove_quietly

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
+from pktable.format.type_text import quoted
 from pktable.format.types import TIMESTAMPS, DataType, Field
 
 PLAIN: dict[str, st.DataType] = {
@@ -48,11 +49,6 @@ def spark_schema(fields: Sequence[Field]) -> st.StructType:
             f"columns {', '.join(twice)} differ only in case, which Spark does not distinguish"
         )
     return st.StructType([st.StructField(f.name, spark_type(f.type), f.type.nullable) for f in fields])
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as Spark takes it literally, dots and all."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def spark_type(kind: DataType) -> st.DataType:

@@ -1,0 +1,206 @@
+"""Records of manifests as tables of fields, from which the Avro schema, the encoder and the decoder follow.
+
+A `RecordTable` has a row for each field: its name in the file, the attribute of the value that holds it, and its
+`Kind`. The order of the rows is the order of the fields in the file and of the attributes in the dataclass.
+
+A field that a file does not have, because an older version wrote it, reads as null. A field that must be present and
+is not, or that has another type, is damage.
+
+Clauses: META-3, META-22, META-23.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
+
+from pktable_spec.errors import CorruptFileError
+
+from pktable.format.avro import (
+    RecordSchema,
+    decode_container,
+    encode_bytes,
+    encode_container,
+    encode_long,
+)
+from pktable.format.bounds import is_file_name
+from pktable.format.metadata.columnar_records import decode_columnar
+
+NAMESPACE: Final = "org.apache.paimon.avro.generated"
+
+Value = TypeVar("Value")
+
+REQUIRED: Final = object()
+"""In place of the value of an absent field: there must be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a field is stored.
+
+    ``avro``: its type in the Avro schema. ``encode``: from the attribute to the bytes of that type.
+    ``type``: the type of its value when it is decoded from Avro, which errors call ``expected``.
+    ``decode``: from that value and the path of the file to the attribute, None where they are the same; it raises
+    ValueError, whose text is what was expected. ``absent``: the attribute of a field that is null or absent.
+    """
+
+    avro: Any
+    encode: Callable[[Any], bytes]
+    type: type
+    expected: str
+    decode: Callable[[Any, str], Any] | None = None
+    absent: Any = REQUIRED
+
+
+def optional(kind: Kind) -> Kind:
+    """Return the kind of a field that may be null."""
+
+    def encode(value: Any) -> bytes:
+        return NULL if value is None else NOT_NULL + kind.encode(value)
+
+    expected = f"{kind.expected} or null"
+    return replace(kind, avro=["null", kind.avro], encode=encode, expected=expected, absent=None)
+
+
+def never_null(kind: Kind) -> Kind:
+    """Return the kind of a field that Paimon declares nullable and never leaves null."""
+    return replace(optional(kind), expected=kind.expected, absent=REQUIRED)
+
+
+def list_of(item: Kind, expected: str) -> Kind:
+    """Return the kind of a list of items; the attribute is a tuple."""
+    allowed = {item.type} if item.absent is REQUIRED else {item.type, type(None)}
+    assert item.absent is REQUIRED or item.decode is None
+
+    def encode(values: Collection[Any]) -> bytes:
+        count = encode_long(len(values)) if values else b""
+        return b"".join([count, *map(item.encode, values), encode_long(0)])
+
+    def decode(values: list[Any], at: str) -> tuple[Any, ...]:
+        if not allowed.issuperset(map(type, values)):
+            raise ValueError(expected)
+        return tuple(values if item.decode is None else [item.decode(value, at) for value in values])
+
+    return Kind({"type": "array", "items": item.avro}, encode, list, expected, decode)
+
+
+def _file_name(value: str, at: str) -> str:
+    if not is_file_name(value):
+        raise ValueError("the name of a file")
+    return value
+
+
+def _encode_text(text: str) -> bytes:
+    return encode_bytes(text.encode())
+
+
+NULL, NOT_NULL = encode_long(0), encode_long(1)
+INT: Final = Kind("int", encode_long, int, "an integer")
+LONG: Final = Kind("long", encode_long, int, "an integer")
+TEXT: Final = Kind("string", _encode_text, str, "text")
+BYTES: Final = Kind("bytes", encode_bytes, bytes, "bytes")
+FILE_NAME: Final = replace(TEXT, expected="the name of a file", decode=_file_name)
+TEXTS: Final = list_of(TEXT, "a list of texts")
+MILLIS: Final = replace(LONG, avro={"type": "long", "logicalType": "timestamp-millis"})
+
+
+class RecordTable(Generic[Value]):
+    """The fields of one kind of record: (name in the file, attribute of ``make``, kind) for each, in order."""
+
+    def __init__(self, make: Callable[..., Value], *fields: tuple[str, str, Kind]) -> None:
+        dataclass_of: Any = make
+        attributes = [attribute for _, attribute, _ in fields]
+        assert attributes == [field.name for field in dataclasses.fields(dataclass_of)]
+        self.fields = [(name, kind) for name, _, kind in fields]
+        self._make, self._attributes = make, attrgetter(*attributes)
+        self._encoders = [kind.encode for _, kind in self.fields]
+        self._decoders = [(name, kind.type, kind.decode, kind) for name, kind in self.fields]
+
+    def encode(self, value: Value) -> bytes:
+        """Return a value as a record of Avro, which is its fields, one after the other."""
+        return b"".join(
+            [encode(part) for encode, part in zip(self._encoders, self._attributes(value), strict=True)]
+        )
+
+    def value(self, record: Mapping[str, Any], at: str) -> Value:
+        """Return the value that a decoded record stands for. Raises CorruptFileError."""
+        values = []
+        for name, type_of_value, decode, kind in self._decoders:
+            found = record.get(name)
+            if type(found) is not type_of_value:
+                if found is not None or kind.absent is REQUIRED:
+                    raise _wrong(name, at, kind.expected, found)
+                found = kind.absent
+            elif decode is not None:
+                try:
+                    found = decode(found, at)
+                except ValueError as error:
+                    raise _wrong(name, at, str(error), found) from None
+            values.append(found)
+        return self._make(*values)
+
+
+class RecordFile(Generic[Value]):
+    """A kind of metadata file: records of one table, each with the version of the format in front.
+
+    ``cached``: how many encoded records to keep, for values that can be hashed. Clauses: META-3, META-23, META-34.
+    """
+
+    def __init__(self, version: int, table: RecordTable[Value], *, cached: int = 0) -> None:
+        self._version, self._table = version, table
+        fields = [_avro_field(name, kind) for name, kind in [("_VERSION", INT), *table.fields]]
+        self.schema = RecordSchema(
+            {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": fields}
+        )
+        self._encode = lru_cache(cached)(table.encode) if cached else table.encode
+
+    def encode(self, values: Iterable[Value]) -> bytes:
+        """Return a file of ``values``."""
+        version = encode_long(self._version)
+        return encode_container(self.schema, [version + self._encode(value) for value in values])
+
+    def decode(self, data: bytes, at: str, size: int | None) -> list[Value]:
+        """Return the values that a file holds, in order. ``size``: of the file, if it is known.
+
+        Raises CorruptFileError.
+        """
+        if size is not None and len(data) != size:
+            raise CorruptFileError("file size", at=at, expected=size, found=len(data))
+        records = decode_columnar(data, at)
+        if records is None:
+            records = decode_container(data, at)
+        for record in records:
+            if type(record.get("_VERSION")) is not int or record["_VERSION"] != self._version:
+                raise _wrong("_VERSION", at, str(self._version), record.get("_VERSION"))
+        return [self._table.value(record, at) for record in records]
+
+
+def nested(table: RecordTable[Any], name: str) -> Kind:
+    """Return the kind of a field that is a record; ``name`` is that of its Avro type."""
+    return Kind(_avro_record(name, table.fields), table.encode, dict, "a record", table.value)
+
+
+def as_stored(name: str, *fields: tuple[str, Kind]) -> Kind:
+    """Return the kind of a field that is a record and stays one; the attribute is a mapping."""
+
+    def encode(record: Mapping[str, Any]) -> bytes:
+        return b"".join([kind.encode(record.get(name)) for name, kind in fields])
+
+    return Kind(_avro_record(name, fields), encode, dict, "a record")
+
+
+def _avro_field(name: str, kind: Kind) -> dict[str, Any]:
+    return {"name": name, "type": kind.avro, **({"default": None} if kind.absent is None else {})}
+
+
+def _avro_record(name: str, fields: Iterable[tuple[str, Kind]]) -> dict[str, Any]:
+    return {"type": "record", "name": f"record_{name}", "fields": [_avro_field(*field) for field in fields]}
+
+
+def _wrong(name: str, at: str, expected: str, found: object) -> CorruptFileError:
+    """Return the error for a field that has not the expected value."""
+    return CorruptFileError(name, at=at, expected=expected, found=repr(found)[:80])
