@@ -47,14 +47,14 @@ def test_a_model_that_holds_is_no_failure_and_its_states_are_counted() -> None:
 
 @covers("MRG-4", "CMP-13")
 def test_an_engine_that_is_not_associative_breaks_the_refinement() -> None:
-    found = check(MODELS["max of a column, deletion forgotten"])
+    found = check(MODELS["max of a column, retraction forgotten"])
     assert found.problem is None
     assert found.trace[-1].action == "RunCompaction"
 
 
 def test_an_engine_that_is_assumed_lawful_and_is_not_is_refused() -> None:
-    model = MODELS["max of a column, deletion forgotten"]
-    found = check(replace(model, replaces={"Deduplicate": "ForgetsDeletions"}))
+    model = MODELS["max of a column, retraction forgotten"]
+    found = check(replace(model, replaces={"Deduplicate": "ForgetsRetractions"}))
     assert re.fullmatch(r"TLC failed: Assumption line .* of module Engines is false\.", found.violated)
 
 
@@ -125,16 +125,16 @@ CULPRITS: dict[str, type[Mechanism]] = {
     "C3 two compactors, Paimon's rule": faults.ChecksInputsOnly,
     "C3 dangling vector": faults.ChecksInputsOnly,
     "C4 index unchanged is not enough": faults.ChecksBaseVectorsOnly,
-    "C9 retraction dropped without a mark": faults.MarksNoDeletes,
+    "C9 retraction dropped, row kept": faults.MarksNoDeletes,
     "C10 vector of a rewritten file kept": faults.KeepsVectorsOfRewrittenFiles,
     "C10 vector for a row of the same compaction": faults.MarksInputs,
     "C11 inputs read without their vectors": faults.IgnoresVectorsOfInputs,
-    "C12 an upsert marks nothing": faults.ForgetsMarks,
+    "C12 an upsert deletes nothing": faults.ForgetsMarks,
     "C14 commit against a stale snapshot": faults.CommitsBlindly,
     "B44 index a snapshot before its data": faults.VectorsOneSnapshotEarly,
     "C17 gap in the numbers": faults.ComparesWhatIsLeft,
     "C17 level 0 alone": faults.LooksBehindAtLevelZero,
-    "marks of siblings dropped": faults.DropsSiblingVectors,
+    "vectors of siblings dropped": faults.DropsSiblingVectors,
 }
 
 
@@ -168,7 +168,7 @@ def test_every_model_that_must_fail_has_a_stored_history_and_no_other_is_stored(
 
 
 def test_a_stored_history_that_is_not_the_trace_of_tlc_is_a_problem(tmp_path: Path) -> None:
-    model = MODELS["C12 an upsert marks nothing"]
+    model = MODELS["C12 an upsert deletes nothing"]
     found = check(model)
     path = counterexamples.path_of(model, tmp_path)
     assert counterexamples.problems([found], tmp_path) == [
@@ -242,7 +242,7 @@ def test_what_tlc_cannot_read_is_no_result() -> None:
 
 
 def test_an_outcome_compares_the_name_and_the_number_of_states() -> None:
-    model = MODELS["C12 an upsert marks nothing"]
+    model = MODELS["C12 an upsert deletes nothing"]
     right = Outcome(model, model.expected.violated, model.expected.states, 0.0)
     assert right.problem is None
     assert "expected KeysAreLiveOnce, found passes" in str(replace(right, violated="passes").problem)

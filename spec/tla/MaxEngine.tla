@@ -1,13 +1,13 @@
 ----------------------------- MODULE MaxEngine -----------------------------
 (* A second merge engine, for models and tests only: the maximum of a column.
 
-   A row is its value of that column.  "+I" raises the row of its key to its own,
-   "+U" sets it, "-D" removes it.  So the row of a key that is only inserted is
-   the greatest one since its last deletion.
+   A row stands for its value of that column.  "+I" raises the row of its key to
+   its own row, "+U" sets it, "-D" removes it.  So a key that only "+I" writes
+   has the greatest row since its last retraction.
 
-   The subtle case: a deletion and a later insert are merged before what is older
-   is read.  The result must say that what is older no longer counts; "+U" says
-   that.                                                                    *)
+   The subtle case: a retraction and a later "+I" are merged before the older
+   records of the key are read.  The result must say that older records no longer
+   count; "+U" says that.                                                   *)
 EXTENDS Engines
 
 Greatest(S) == CHOOSE x \in S : \A y \in S : y <= x
@@ -24,13 +24,12 @@ MaxOfColumn(changes) ==
 ASSUME IsLawful(MaxOfColumn)
 
 ------------------------------- (* done wrong *) -----------------------------
-\* A deletion and a later insert become the insert alone: what is older counts
-\* again.
-ForgetsDeletions(changes) ==
+\* A retraction and a later "+I" become the "+I" alone: older records count again.
+ForgetsRetractions(changes) ==
   LET last == LastHiding(changes)
   IN IF last # 0 /\ ~IsAdd(changes[last]) /\ RowsThatCount(changes) # {}
      THEN [MaxOfColumn(changes) EXCEPT !.kind = "+I"]
      ELSE MaxOfColumn(changes)
 
-ASSUME ~IsLawful(ForgetsDeletions)
+ASSUME ~IsLawful(ForgetsRetractions)
 =============================================================================

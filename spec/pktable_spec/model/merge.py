@@ -40,7 +40,7 @@ class MergeEngine(Protocol):
 
     @property
     def lookup(self) -> Literal["position", "values"]:
-        """What a compaction with deletion vectors needs of an older row: its position, or its values to fold too."""
+        """The part of an older row that a compaction with deletion vectors needs: its position, or its values too."""
         ...
 
     def apply(self, row: Row | None, change: Change) -> Row | None:
