@@ -33,6 +33,7 @@ from pktable.format.evolution import same_values
 from pktable.format.manifest import DataFileMeta
 from pktable.predicate import Predicate
 from pktable.spark.types import is_finer, quoted, spark_schema
+from pktable.spark.wire import frame_of
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
 FILES_BY_SIZE = 16  # are told apart by comparing a number with each
@@ -209,7 +210,7 @@ def _looked_up(
     for one, start in zip(marked.values(), starts, strict=False):
         found = one.vector.words()
         words[start : start + len(found)] = found
-    array = session.createDataFrame(pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
+    array = frame_of(session, pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
     # A file without a vector has no start, and so no bit.
     start = " ".join(f"WHEN {size} THEN {at}" for size, at in zip(sizes, starts, strict=False))
     place = F.expr(f"CASE _metadata.file_size {start} END + {WORD.format('_metadata.row_index')}")
@@ -229,13 +230,14 @@ def _joined(
     # Both tell the file; a number is cheaper to join on than a name, as long as it tells.
     by_size = len(set(sizes)) == len(sizes)
     names = [path.rpartition("/")[2] for path in marked]
-    words = session.createDataFrame(
+    words = frame_of(
+        session,
         pa.table(
             {
                 FILE: pa.array(sizes, pa.int64()) if by_size else pa.array(names),
                 WORDS: pa.array([one.vector.words() for one in marked.values()], pa.list_(pa.int64())),
             }
-        )
+        ),
     )
     key = "_metadata.file_size" if by_size else "_metadata.file_name"
     rows = scan.selectExpr("*", f"{key} AS {FILE}", f"_metadata.row_index AS {POSITION}")

@@ -35,7 +35,7 @@ from pktable.rows import ChangeKind, as_changes
 from pktable.spark.errors import raised_here
 from pktable.spark.native import is_native, native_scan
 from pktable.spark.types import for_spark, quoted, spark_schema, with_times_of
-from pktable.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled
+from pktable.spark.wire import BLOBS, Batches, blob_table, collected, frame_of, result_batch, unpickled
 from pktable.spark.write import KIND_GIVEN, ORDER, write_frame
 
 DRIVER_BYTES = 4 << 20
@@ -82,7 +82,7 @@ class SparkRunner:
             rows, kinds = as_changes(rows, files.schema, change)
             rows = for_spark(rows).append_column(KIND_GIVEN, pa.array(kinds))
             schema = spark_schema(files.schema.fields).add(KIND_GIVEN, ByteType())
-            frame, change = self.session.createDataFrame(rows, schema), ChangeKind(column=KIND_GIVEN)
+            frame, change = frame_of(self.session, rows, schema), ChangeKind(column=KIND_GIVEN)
         else:
             frame = rows
             # What the schema alone tells is told before the job starts.
@@ -105,7 +105,7 @@ class SparkRunner:
         """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
         if sum(map(_input_bytes, tasks)) <= self.driver_bytes:
             return LocalRunner().compact(files, tasks)
-        bins = self.session.createDataFrame(blob_table(_bins(tasks, _input_bytes)))
+        bins = frame_of(self.session, blob_table(_bins(tasks, _input_bytes)))
         outcomes = collected(bins.mapInArrow(_compactor(files), BLOBS))
         changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
@@ -163,7 +163,7 @@ class SparkRunner:
         total, done = sum(task.file_count for task in tasks), 0
 
         def job(part: list[list[BucketTask]]) -> list[BucketReport]:
-            frame = self.session.createDataFrame(blob_table(list(part)))
+            frame = frame_of(self.session, blob_table(list(part)))
             return collected(frame.mapInArrow(_checker(files), BLOBS))
 
         # Every so many bins to one job: each job has large ones and small ones.
@@ -196,14 +196,14 @@ class SparkRunner:
         schema = spark_schema([files.schema.field(name) for name in columns])
         if self._is_tiny(parts):
             rows = for_spark(LocalRunner().read(files, Query(parts, columns)))
-            return self.session.createDataFrame(rows, schema)
+            return frame_of(self.session, rows, schema)
 
         def read(batches: Batches) -> Batches:
             for part in unpickled(batches):
                 for table in read_bucket(files, part, columns, None):
                     yield from for_spark(table).to_batches()
 
-        return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(read, schema)
+        return frame_of(self.session, blob_table(list(parts))).mapInArrow(read, schema)
 
 
 def _compactor(files: TableFiles) -> Callable[[Batches], Batches]:
