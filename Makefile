@@ -11,7 +11,7 @@ help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 verify: java $(STAMP)  ## check every promise: histories, the corpus and real input on Spark (PROFILE=quick|deep)
-	@$(BIN)/pktable verify --profile $(PROFILE)
+	@$(BIN)/python -m model_tests.verify $(PROFILE)
 
 test: java $(STAMP)  ## run the tests (those marked slow excepted)
 	$(BIN)/python -m pytest -q -n auto -m "not spark and not slow"

@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pktable.bucket.data_reader import BATCH_ROWS
-from pktable.format.deletion_vector import DeletionVector, VectorBuilder, decode_vector
-from pktable.format.dv_index import VectorRange, decode_index, encode_index
+from pktable.bucket.reader import BATCH_ROWS
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder, decode_vector
+from pktable.format.vectors.index_file import VectorRange, decode_index, encode_index
 
 from benchmarks.machine import describe, hardware
 

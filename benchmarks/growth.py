@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pktable import Table
-from pktable.bucket.compact import choose
-from pktable.bucket.table_files import BucketState
-from pktable.rows import ChangeKind
-from pktable.spark.session import local_session
+from pktable.ingest.changes import ChangeKind
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketState
+from pktable.run.spark.session import local_session
 
 from benchmarks.machine import describe, hardware
 
@@ -115,8 +115,10 @@ def planned(path: Path) -> None:
     table = Table.open(path)
     state = table._committer.latest()
     for identity, live in state.files.items():
-        place = table._files.place(*identity)
-        assert choose(table._files, BucketState(place, live, state.indexes.get(identity)), full=False)
+        place = table._context.place(*identity)
+        assert kind_of(table.schema, table.path).choose_compaction(
+            table._context, BucketState(place, live, state.indexes.get(identity)), full=False
+        )
 
 
 def buckets(path: Path, size: int) -> Measured:
@@ -135,7 +137,7 @@ def cores(folder: Path) -> dict[int, Measured]:
     everything = CORE_BUCKETS * CORE_ROWS
     table.upsert(rows(np.arange(everything)))
     fresh = rows(np.arange(0, everything, 3))
-    prepared = table.prepare_write(fresh, ChangeKind(), write_only=True)
+    prepared = table.stage_write(fresh, ChangeKind(), write_only=True)
     assert prepared is not None
     prepared.commit("benchmark")
     found = {}

@@ -33,7 +33,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Table:
     table = Table.create(path, "k BIGINT, a BIGINT, b DOUBLE, s STRING", primary_key=["k"], options=OPTIONS)
     table.upsert(rows(np.arange(ROWS), 1))
     table.upsert(rows(np.arange(0, ROWS, 5), 2))
-    assert sum(table.files().column("marked_count").to_pylist()) == ROWS // 5
+    assert sum(table.files().column("deleted_row_count").to_pylist()) == ROWS // 5
     return table
 
 

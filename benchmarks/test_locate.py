@@ -73,10 +73,10 @@ def test_locate(benchmark: Any, table: tuple[str, Table], count: int, where: str
     numbers = start + np.unique(np.linspace(0, width - 1, count).astype(np.int64))
     keys = rows(kind, numbers).drop_columns(["v"])
     keys = keys.rename_columns([f"_KEY_{name}" for name in keys.column_names])
-    place = made._files.place(*identity)
+    place = made._context.place(*identity)
 
     def locate() -> int:
-        found = Locator(made._files, place, [file]).locate(keys)
+        found = Locator(made._context, place, [file]).locate(keys)
         return sum(len(positions) for _, positions in itertools.chain(found))
 
     assert benchmark.pedantic(locate, rounds=5, warmup_rounds=1) == int((numbers % 2 == 0).sum())

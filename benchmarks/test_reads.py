@@ -45,7 +45,7 @@ of_query = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.nam
 
 @pytest.fixture(scope="module")
 def session() -> Any:
-    from pktable.spark.session import local_session
+    from pktable.run.spark.session import local_session
 
     return local_session(memory="4g")
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pktable import Table
 
-from model_tests.harness import run_histories
-from model_tests.profiles import PROFILES
+from model_tests.histories.profiles import PROFILES
+from model_tests.histories.run import run_histories
 
 STEPS = 100
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from pktable import Table
-from pktable.git_history import GitHistory
-from pktable.replay import COLUMNS, OPTIONS, StoredStream, write
+from pktable.replay.git_history import GitHistory
+from pktable.replay.replay import COLUMNS, OPTIONS, StoredStream, write
 
-from model_tests.shared import ROOT
+from model_tests.real_data import ROOT
 
 BATCHES = 300
 STREAM = ROOT / "data" / "paimon-git-history.parquet"

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable import Table
-from pktable.format.data_file import PARQUET_WRITE_OPTIONS
-from pktable.rows import ChangeKind
-from pktable.spark.session import local_session
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
+from pktable.ingest.changes import ChangeKind
+from pktable.run.spark.session import local_session
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -76,7 +76,7 @@ class Ground:
             made.compact(full=True)
         pending = Table.open(self.copy("on"))
         before = data_files(Path(pending.path))
-        prepared = pending.prepare_write(new, ChangeKind(), write_only=True)
+        prepared = pending.stage_write(new, ChangeKind(), write_only=True)
         assert prepared is not None
         prepared.commit("benchmark")
         shutil.move(pending.path, folder / "pending")
@@ -128,7 +128,7 @@ def _outcome(
     assert after.count(fresh=True) == ground.rows, contender
     anew = pc.sum(pc.equal(after.to_arrow(columns=["l_linestatus"], fresh=True)["l_linestatus"], "X")).as_py()
     assert anew == ground.upserts, f"{contender}: {anew} new rows of {ground.upserts}"
-    marked = sum(after.files().column("marked_count").to_pylist())
+    marked = sum(after.files().column("deleted_row_count").to_pylist())
     shutil.rmtree(path)
     return Outcome(contender, work, seconds, processor, written, marked)
 

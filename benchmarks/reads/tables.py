@@ -90,8 +90,8 @@ def _expect_marked(found: Tables) -> None:
     """Check that the tables are what they are measured as."""
     files = Table.open(found.vectors).files()
     top = files.filter(pc.equal(files["level"], pc.max(files["level"])))
-    share = 100 * pc.sum(files["marked_count"]).as_py() / pc.sum(top["row_count"]).as_py()
+    share = 100 * pc.sum(files["deleted_row_count"]).as_py() / pc.sum(top["row_count"]).as_py()
     assert abs(share - found.percent) < 0.5, f"expected {found.percent} % marked, found {share:.2f} %"
-    assert pc.sum(top["marked_count"]).equals(pc.sum(files["marked_count"]))
-    assert not pc.any(pc.greater(Table.open(found.compacted).files()["marked_count"], 0)).as_py()
+    assert pc.sum(top["deleted_row_count"]).equals(pc.sum(files["deleted_row_count"]))
+    assert not pc.any(pc.greater(Table.open(found.compacted).files()["deleted_row_count"], 0)).as_py()
     assert 0 in Table.open(found.twin).files()["level"].to_pylist()

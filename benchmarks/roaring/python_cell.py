@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pktable.bucket.data_reader import BATCH_ROWS
-from pktable.format.deletion_vector import DeletionVector, VectorBuilder, decode_vector, encode_vector
-from pktable.format.roaring import read_bitmap
+from pktable.bucket.reader import BATCH_ROWS
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder, decode_vector, encode_vector
+from pktable.format.vectors.roaring import read_bitmap
 from pyroaring import BitMap, BitMap64
 
 from benchmarks.roaring.positions import WINDOW, windows

@@ -15,23 +15,23 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 from pktable import NotATableError, SnapshotNotFoundError, Table
-from pktable.bucket.data_reader import DataReader
+from pktable.bucket.reader import DataReader
 from pktable.check import keys
 from pktable.cli import run
-from pktable.spark.runner import SparkRunner
+from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
 from pktable_spec.covers import covers
 
 from model_tests import corpus
-from model_tests.adapters import PaimonTable, local_backend
-from model_tests.check.surgeon import Surgeon
+from model_tests.backends.spark_session import spark_session
+from model_tests.backends.tables import PaimonTable, local_backend
 from model_tests.check.test_findings import levels, make_table, tag_of_an_expired_snapshot
-from model_tests.checked import Checked
-from model_tests.machine import TableMachine
-from model_tests.profiles import Profile
-from model_tests.shared import each_paimon_table
-from model_tests.sparks import spark_session
-from model_tests.watched import Stats
+from model_tests.damage.table_damage import Surgeon
+from model_tests.histories.expectations import Stats
+from model_tests.histories.machine import TableMachine
+from model_tests.histories.profiles import Profile
+from model_tests.histories.session import Checked
+from model_tests.real_data import each_paimon_table
 
 LEFT_BY_PAIMON = {
     "data-1599b187-f60c-439b-841c-b0fa0a78da4f-0.parquet",
@@ -196,7 +196,7 @@ def test_memory_holds_a_window_of_rows_and_few_files(
     expected = check(surgeon.root).findings
     assert [one.snapshots for one in expected] == [(4, 5, 6, 7)]
     monkeypatch.setattr(keys, "MOST_FILES", 1)
-    monkeypatch.setattr("pktable.bucket.merge.FEWEST_ROWS", 1)
+    monkeypatch.setattr("pktable.bucket.windows.FEWEST_ROWS", 1)
     monkeypatch.setattr(keys, "WINDOW_BYTES", 1)
     again = check(surgeon.root).findings
     assert [(one.clause, one.snapshots) for one in again] == [("DV-12", (4, 5, 6, 7))]

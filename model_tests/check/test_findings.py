@@ -17,15 +17,15 @@ import pytest
 from pktable import Table
 from pktable.check.findings import NOTE, Finding
 from pktable.format.binary_row import encode_row
-from pktable.format.manifest import ADD, DELETE
-from pktable.format.stats import SimpleStats
+from pktable.format.metadata.manifest import ADD, DELETE
+from pktable.format.metadata.stats import SimpleStats
 from pktable.format.types import DataType
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable.table import check
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
-from model_tests.check.surgeon import Surgeon
+from model_tests.damage.table_damage import Surgeon
 
 Damage = Callable[[Surgeon], Any]
 BIGINT = DataType("BIGINT")
@@ -55,7 +55,7 @@ def make_table(path: Path, options: dict[str, str] | None = None) -> Table:
     table.upsert(rows(list(range(10)), "x" * 30))
     table.upsert(rows([2, 12], "second "))
     table.delete(rows([5], "").select(["p", "k"]))
-    prepared = table.prepare_write(rows([7], "fresh "), ChangeKind(RowKind.INSERT), write_only=True)
+    prepared = table.stage_write(rows([7], "fresh "), ChangeKind(RowKind.INSERT), write_only=True)
     assert prepared is not None
     prepared.commit("test")
     return table
@@ -375,7 +375,7 @@ LAYOUT: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
     ),
     "the size of an index file is wrong": (
         lambda s: s.edit_index(LAST, lambda entry: replace(entry, file_size=9)),
-        {("DVF-8", "vector index size")},
+        {("DVF-8", "size of the DV index file")},
     ),
     "a vector begins inside another": (
         _ranges(lambda ranges: [replace(ranges[0], offset_bytes=5)]),
@@ -396,7 +396,7 @@ LAYOUT: dict[str, tuple[Damage, set[tuple[str, str]]]] = {
         _flip(lambda s: s.index_file(LAST), 0.8),
         {("DVF-5", "vector checksum")},
     ),
-    "an index file is missing": (lambda s: s.index_file(LAST).unlink(), {("CMT-15", "vector index")}),
+    "an index file is missing": (lambda s: s.index_file(LAST).unlink(), {("CMT-15", "DV index file")}),
     "a position is beyond the rows": (
         lambda s: s.put_vectors(LAST, {levels(s)[DEEPEST]: [2, 5, 10]}),
         {("DV-2", "vector of {5}")},

@@ -1,6 +1,6 @@
 """Minimal histories, each of which once broke something somewhere, to be replayed on any backend.
 
-A file holds a table and its operations (see `model_tests.history`); what reads must return is not
+A file holds a table and its operations (see `model_tests.histories.history`); what reads must return is not
 stored, the oracle says it. ``of`` cites the catalogue of historic bugs (M..) and of consistency
 counterexamples (C..).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from model_tests.history import History
+from model_tests.histories.history import History
 
 FOLDER = Path(__file__).parent
 

@@ -13,7 +13,7 @@ from pktable.format.types import parse_type
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
-from model_tests.format.damage import assert_no_flip_crashes, flips
+from model_tests.damage.decoders import assert_no_flip_crashes, flips
 from model_tests.format.strategies import atomic_types, same, values_of_type
 
 

@@ -23,8 +23,8 @@ from pktable.lsm.runs import KeyOrder
 from pktable.table import check
 from pktable_spec.covers import covers
 
-from model_tests import fuzz
-from model_tests.check.surgeon import Surgeon
+from model_tests.damage import fuzz
+from model_tests.damage.table_damage import Surgeon
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable.format import bucket
+from pktable.format import bucket_hash as bucket
 from pktable.format.binary_row import encode_row
-from pktable.format.bucket import bucket_of, hash_rows
+from pktable.format.bucket_hash import bucket_of, hash_rows
 from pktable.format.types import parse_type
 from pktable_spec.covers import covers
 
 from model_tests.format.strategies import array_of, atomic_types, values_of_type
-from model_tests.shared import PAIMON, needs_shared
+from model_tests.real_data import PAIMON, needs_shared
 
 
 def murmur(row: bytes) -> int:

@@ -11,14 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.data_file import (
-    PARQUET_WRITE_OPTIONS,
-    escaped,
-    file_schema,
-    key_column_names,
-    partition_path,
-)
-from pktable.format.schema import TableSchema
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, file_schema, key_column_names
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.partition_path import escaped, partition_path
 from pktable.format.types import Field, parse_columns, parse_type
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.deletion_vector import DeletionVector, decode_vector, encode_vector
+from pktable.format.vectors.deletion_vector import DeletionVector, decode_vector, encode_vector
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pyroaring import BitMap
 
-from model_tests.format.damage import assert_no_prefix_decodes, flips
-from model_tests.shared import PAIMON, needs_shared
+from model_tests.damage.decoders import assert_no_prefix_decodes, flips
+from model_tests.real_data import PAIMON, needs_shared
 
 BITS = st.sampled_from([32, 64])
 EDGES = [0, 1, 65535, 65536, 65537, 1 << 20, (1 << 31) - 1]

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable.format.deletion_vector import DeletionVector
-from pktable.format.dv_index import VectorRange, decode_index, encode_index
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.format.vectors.index_file import VectorRange, decode_index, encode_index
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
-from model_tests.format.damage import assert_no_flip_misleads, assert_no_prefix_decodes
-from model_tests.shared import PAIMON, needs_shared
+from model_tests.damage.decoders import assert_no_flip_misleads, assert_no_prefix_decodes
+from model_tests.real_data import PAIMON, needs_shared
 
 JAVA = {
     "dvindex-32": (VectorRange("a", 1, 24, 2), VectorRange("b", 33, 22, 1)),

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.evolution import conformed, converted_bounds, keeps_order, same_values
+from pktable.datafile.evolution import conformed, converted_bounds, keeps_order, same_values
 from pktable.format.types import array_of, parse_type, to_arrow, values_of
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError

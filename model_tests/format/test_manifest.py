@@ -16,11 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable.format import manifest_schemas
 from pktable.format.avro import RecordSchema, encode_container, encode_long, encode_record
 from pktable.format.binary_row import EMPTY_ROW
-from pktable.format.dv_index import VectorRange
-from pktable.format.manifest import (
+from pktable.format.metadata import manifest_schemas
+from pktable.format.metadata.manifest import (
     DataFileMeta,
     IndexManifestEntry,
     ManifestEntry,
@@ -32,16 +31,17 @@ from pktable.format.manifest import (
     encode_manifest,
     encode_manifest_list,
 )
-from pktable.format.stats import SimpleStats
+from pktable.format.metadata.stats import SimpleStats
+from pktable.format.vectors.index_file import VectorRange
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
-from model_tests.format.damage import (
+from model_tests.damage.decoders import (
     assert_no_flip_crashes,
     assert_no_flip_misleads,
     assert_no_prefix_decodes,
 )
-from model_tests.shared import PAIMON, needs_shared
+from model_tests.real_data import PAIMON, needs_shared
 
 LONGS = st.sampled_from([0, 1, 2000, (1 << 63) - 1]) | st.integers(0, 9)
 INTS = st.sampled_from([0, 1, -1, (1 << 31) - 1])

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
+from pktable.datafile.columns import file_schema, key_column_names
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.bucket import bucket_of
-from pktable.format.data_file import file_schema, key_column_names, partition_path
-from pktable.format.dv_index import decode_index, encode_index
-from pktable.format.manifest import (
+from pktable.format.bucket_hash import bucket_of
+from pktable.format.metadata.manifest import (
     ADD,
     DELETE,
     DataFileMeta,
@@ -29,14 +28,16 @@ from pktable.format.manifest import (
     encode_manifest,
     encode_manifest_list,
 )
-from pktable.format.schema import TableSchema, decode_schema, encode_schema
-from pktable.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, decode_stats
+from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, decode_stats
+from pktable.format.partition_path import partition_path
 from pktable.format.types import FLOATS, TIMESTAMPS, Field, values_of
+from pktable.format.vectors.index_file import decode_index, encode_index
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import DELETION_VECTORS, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from model_tests.shared import each_paimon_table
+from model_tests.real_data import each_paimon_table
 
 
 def schemas(table: Path) -> dict[int, TableSchema]:

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pktable.format import roaring, roaring_builder
-from pktable.format.deletion_vector import DeletionVector, VectorBuilder, decode_vector, encode_vector
-from pktable.format.roaring import Bitmap, read_bitmap
-from pktable.format.roaring_builder import BitmapBuilder
+from pktable.format.vectors import roaring, roaring_builder
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder, decode_vector, encode_vector
+from pktable.format.vectors.roaring import Bitmap, read_bitmap
+from pktable.format.vectors.roaring_builder import BitmapBuilder
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pyroaring import BitMap, BitMap64
 
-from model_tests.format.damage import flips
+from model_tests.damage.decoders import flips
 
 CONTAINER = 1 << 16
 Positions = np.ndarray

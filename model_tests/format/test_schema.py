@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.schema import TableSchema, decode_schema, encode_schema
+from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.types import Field, parse_columns
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
-from model_tests.format.damage import (
+from model_tests.damage.decoders import (
     assert_no_flip_crashes,
     assert_no_flip_misleads,
     assert_no_prefix_decodes,

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.snapshot import COMMIT_KINDS, Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import COMMIT_KINDS, Snapshot, decode_snapshot, encode_snapshot
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
-from model_tests.format.damage import (
+from model_tests.damage.decoders import (
     assert_no_flip_crashes,
     assert_no_flip_misleads,
     assert_no_prefix_decodes,

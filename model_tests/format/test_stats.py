@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable.format import stats as stats_module
-from pktable.format.stats import SimpleStats, collect_stats, cut, decode_stats, merge_stats
+from pktable.format.metadata import stats as stats_module
+from pktable.format.metadata.stats import SimpleStats, collect_stats, cut, decode_stats, merge_stats
 from pktable.format.types import DataType, Field, parse_columns, parse_type
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError

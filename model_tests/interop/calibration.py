@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from unittest import mock
 
-from pktable.format import bucket, deletion_vector
+from pktable.format import bucket_hash as bucket
+from pktable.format.vectors import deletion_vector
 
 from model_tests.interop.directions import DIRECTIONS, Bench, Direction, Result
 from model_tests.interop.environments import JVM, OLDER_PYPAIMON, PYPAIMON

@@ -1,6 +1,6 @@
 """Histories that several implementations take part in: a table, and who does what to it, in order.
 
-As in `model_tests.strategies`, universes are small so that steps meet: four keys of every type, one of them
+As in `model_tests.histories.strategies`, universes are small so that steps meet: four keys of every type, one of them
 at an edge of what its encoding does. Values are plain (see `plain`). The last column, ``w``, numbers the
 change a row comes from.
 """
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pktable_spec.interface import Row
 
-from model_tests.history import BULK, spelled_out
+from model_tests.histories.history import BULK, spelled_out
 
 PlainChange: TypeAlias = tuple[str, Row]
 """A row kind by symbol, and a row."""

@@ -17,7 +17,7 @@ import fastavro
 import pyarrow.parquet as pq
 from pktable import Table
 from pktable.format.binary_row import EMPTY_ROW
-from pktable.format.deletion_vector import MAGIC_64
+from pktable.format.vectors.deletion_vector import MAGIC_64
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from model_tests.interop.environments import JVM, NEWER_JVM, PYPAIMON

@@ -18,11 +18,11 @@ from typing import Any
 import pyarrow as pa
 from pktable import Table
 from pktable.bucket.write import split_by_bucket
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
 
-from model_tests.history import row_kind
+from model_tests.histories.history import row_kind
 from model_tests.interop.histories import Condition, Definition, History, PlainChange, Step, numbered
 from model_tests.interop.limits import Limit, Snapshot
 from model_tests.interop.peers import Outcome, Peer, PeerError, read_with_all
@@ -148,7 +148,7 @@ class Played:
         elif step.do == "compact":
             self.table.compact(full=step.full)
         else:
-            prepared = self.table.prepare_write(
+            prepared = self.table.stage_write(
                 self._arrow(changes), ChangeKind(column="op"), write_only=step.write_only
             )
             assert prepared is not None
@@ -177,7 +177,7 @@ class Played:
         table = self.table
         arrow = table_of(rows, table.schema.arrow_schema)
         numbers = pa.array(range(len(rows)), pa.int64())
-        for partition, bucket, part in split_by_bucket(table._files, arrow.append_column("#", numbers)):
+        for partition, bucket, part in split_by_bucket(table._context, arrow.append_column("#", numbers)):
             for number in part.column("#").to_pylist():
                 self._buckets[self._key_of(rows[number])] = (partition, bucket)
 

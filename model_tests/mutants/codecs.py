@@ -7,11 +7,13 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pktable.bucket import table_files
-from pktable.bucket.table_files import BucketState, TableFiles
-from pktable.format import deletion_vector, dv_index
-from pktable.format.deletion_vector import FRAME_BYTES, DeletionVector
-from pktable.format.dv_index import VectorRange
+from pktable import context as table_files
+from pktable.context import TableContext
+from pktable.format.vectors import deletion_vector
+from pktable.format.vectors import index_file as dv_index
+from pktable.format.vectors.deletion_vector import FRAME_BYTES, DeletionVector
+from pktable.format.vectors.index_file import VectorRange
+from pktable.lsm.bucket import BucketState
 from pktable_spec.errors import CorruptFileError
 
 from model_tests.mutants.registry import READ, Mutant, instead, patched
@@ -35,7 +37,7 @@ def _read_on(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict[str
 def _positions_unchecked(vectors: Any) -> Any:
     """Without the check that positions are those of rows, which would refuse some of the faults (DV-2)."""
 
-    def unchecked(self: TableFiles, state: BucketState) -> Vectors:
+    def unchecked(self: TableContext, state: BucketState) -> Vectors:
         found: Vectors = vectors(self, BucketState(state.place, (), state.index))
         return found
 
@@ -43,7 +45,7 @@ def _positions_unchecked(vectors: Any) -> Any:
 
 
 def _remembered_by_data_file(vectors: Any) -> Any:
-    def remembered(self: TableFiles, state: BucketState) -> Vectors:
+    def remembered(self: TableContext, state: BucketState) -> Vectors:
         known = self.__dict__.setdefault("vectors_by_data_file", {})
         return {name: known.setdefault(name, vector) for name, vector in vectors(self, state).items()}
 
@@ -51,7 +53,7 @@ def _remembered_by_data_file(vectors: Any) -> Any:
 
 
 def _remembered_by_index_file(vectors: Any) -> Any:
-    def remembered(self: TableFiles, state: BucketState) -> Vectors:
+    def remembered(self: TableContext, state: BucketState) -> Vectors:
         found = _positions_unchecked(vectors)(self, state)
         return {name: next(iter(found.values())) for name in found}
 
@@ -75,7 +77,7 @@ MUTANTS = (
         "M13",
         "an index is read on from vector to vector, not from where its ranges say",
         patched(
-            (table_files, "decode_index", instead(_read_on)), (TableFiles, "vectors", _positions_unchecked)
+            (table_files, "decode_index", instead(_read_on)), (TableContext, "vectors", _positions_unchecked)
         ),
         READ,
         ("DVF-1",),
@@ -84,7 +86,7 @@ MUTANTS = (
     Mutant(
         "M14a",
         "vectors are remembered by data file: an older one is served",
-        patched((TableFiles, "vectors", _remembered_by_data_file)),
+        patched((TableContext, "vectors", _remembered_by_data_file)),
         rf"{READ}|vectors_only_grow: .* lost marks",
         ("DV-9", "CMT-15"),
         bugs=("delta#1899", "paimon#4966"),
@@ -92,7 +94,7 @@ MUTANTS = (
     Mutant(
         "M14b",
         "vectors are remembered by index file: that of another data file is served",
-        patched((TableFiles, "vectors", _remembered_by_index_file)),
+        patched((TableContext, "vectors", _remembered_by_index_file)),
         rf"{READ}|vectors_only_grow: .* lost marks|vectors_are_well_formed: VectorInfo",
         ("DV-1", "DVF-1"),
         bugs=("iceberg#17497",),

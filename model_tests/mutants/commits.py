@@ -8,12 +8,12 @@ from threading import local
 from typing import Any
 from unittest import mock
 
-from pktable import changing
-from pktable.bucket.table_files import BucketChange
+from pktable import staging as changing
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit
 from pktable.catalog.manifests import ADD, DELETE, Manifests
 from pktable.catalog.state import TableState
+from pktable.lsm.bucket import BucketChange
 from pktable.lsm.vectors import VectorMaintainer
 
 from model_tests.mutants.registry import NOT_ABSORBED, READ, Mutant, instead, patched
@@ -24,7 +24,7 @@ _committing = local()
 def _vectors_with_the_append(append: Any) -> Any:
     """Commit a write while it says which compaction follows, and plan that on what the write commits."""
 
-    def appended(self: changing.PreparedWrite, user: str) -> TableState:
+    def appended(self: changing.StagedWrite, user: str) -> TableState:
         _committing.write = self
         try:
             state: TableState = append(self, user)
@@ -40,7 +40,7 @@ def _index_of_what_follows(next_snapshot: Any) -> Any:
     def snapshot(self: Any, state: TableState, delta: Any, writer: Any, user: str) -> Any:
         write = getattr(_committing, "write", None)
         if write is not None:
-            indexes = {change.place.identity: change.index for change in write.changes}
+            indexes = {change.place.id: change.index for change in write.changes}
             merged = {**delta.indexes, **indexes}
             delta = replace(delta, indexes={at: index for at, index in merged.items() if index is not None})
         return next_snapshot(self, state, delta, writer, user)
@@ -86,7 +86,7 @@ def _names_of_vectors_unchecked(conflict: Any) -> Any:
 
 def _vectors_unchecked(conflict: Any) -> Any:
     def checked(change: BucketChange, state: TableState, order: Any) -> Any:
-        return conflict(replace(change, base_index=state.indexes.get(change.place.identity)), state, order)
+        return conflict(replace(change, base_index=state.indexes.get(change.place.id)), state, order)
 
     return checked
 
@@ -142,7 +142,7 @@ MUTANTS = (
         "M03",
         "marks become visible with the write, a snapshot before the rows that replace what they hide",
         patched(
-            (changing.PreparedWrite, "_append", _vectors_with_the_append),
+            (changing.StagedWrite, "_append", _vectors_with_the_append),
             (commit.Committer, "_next", _index_of_what_follows),
         ),
         "appended: a write changes no vector",
@@ -188,7 +188,7 @@ MUTANTS = (
         "M18",
         "sequence numbers restart with a write-only writer",
         patched(
-            (changing.Changer, "write", _restarts_when_write_only),
+            (changing.Stager, "write", _restarts_when_write_only),
             (commit, "_newer", instead(lambda appended, live: True)),
         ),
         "appended: sequence numbers start above",

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pktable import changing
-from pktable.bucket import compact, merge, read
-from pktable.bucket.table_files import BucketState
-from pktable.format.manifest import DataFileMeta
+from pktable.bucket import compact, read
+from pktable.bucket import windows as merge
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.kinds import primary_key
+from pktable.kinds.primary_key import PrimaryKeyTables
 from pktable.lsm import universal
+from pktable.lsm.bucket import BucketState
 from pktable.lsm.vectors import VectorMaintainer
 
 from model_tests.mutants.registry import NOT_ABSORBED, NOT_PICKED, READ, Mutant, instead, patched
@@ -87,10 +89,10 @@ def _one_level_zero_run(extend: Any) -> Any:
 def _level_zero_unseen(choose: Any) -> Any:
     """Plan a compaction from the files that a plain read sees."""
 
-    def chosen(files: Any, state: BucketState, *, full: bool) -> Any:
-        if files.options.deletion_vectors_enabled:
+    def chosen(self: Any, context: Any, state: BucketState, *, full: bool) -> Any:
+        if context.options.deletion_vectors_enabled:
             state = replace(state, files=tuple(file for file in state.files if file.level > 0))
-        return choose(files, state, full=full)
+        return choose(self, context, state, full=full)
 
     return chosen
 
@@ -117,7 +119,9 @@ MUTANTS = (
         "M08",
         "level-0 files with the same greatest sequence number are one",
         patched(
-            (compact, "sorted_runs", _one_file_per_sequence), (read, "sorted_runs", _one_file_per_sequence)
+            (compact, "sorted_runs", _one_file_per_sequence),
+            (read, "sorted_runs", _one_file_per_sequence),
+            (primary_key, "sorted_runs", _one_file_per_sequence),
         ),
         rf"{READ}|{NOT_PICKED}|{NOT_ABSORBED}",
         ("LSM-4",),
@@ -134,7 +138,7 @@ MUTANTS = (
     Mutant(
         "M16",
         "compaction plans from what a plain read sees, without level 0",
-        patched((changing, "choose", _level_zero_unseen)),
+        patched((PrimaryKeyTables, "choose_compaction", _level_zero_unseen)),
         rf"{NOT_PICKED}|{NOT_ABSORBED}",
         ("CMP-3",),
         bugs=("paimon#5790", "paimon#8712", "paimon#6630"),
@@ -158,7 +162,7 @@ MUTANTS = (
     Mutant(
         "C9",
         "a deleted key is not looked up",
-        patched((compact._Compaction, "_mark_replaced", _adds_looked_up_only)),
+        patched((compact._Compaction, "_delete_replaced", _adds_looked_up_only)),
         READ,
         ("DV-6", "CMP-13"),
     ),

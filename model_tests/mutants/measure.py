@@ -19,14 +19,14 @@ from typing import Final
 
 from pktable_spec.interface import OpenTable
 
-from model_tests.adapters import local_backend, spark_backend
-from model_tests.checked import replay
-from model_tests.harness import run_histories
-from model_tests.history import History
+from model_tests.backends.tables import local_backend, spark_backend
+from model_tests.histories.history import History
+from model_tests.histories.profiles import Profile
+from model_tests.histories.run import run_histories
+from model_tests.histories.session import replay
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.registry import Kill, Mutant
 from model_tests.mutants.shrink import shrunk
-from model_tests.profiles import Profile
 
 SEEDS: Final = 20
 HISTORIES: Final = 40  # that a seed draws before it gives up

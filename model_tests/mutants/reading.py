@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from pktable.bucket import read
-from pktable.bucket.data_reader import DataReader, without_marked
+from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
-from pktable.bucket.table_files import TableFiles
-from pktable.catalog import scan
-from pktable.local import LocalRunner, Query
+from pktable.catalog import read_plan as scan
+from pktable.kinds import primary_key
+from pktable.run.local import LocalRunner, Query
 
 from model_tests.mutants.registry import IN_THE_PLAN, NOT_PICKED, READ, Mutant, instead, patched
 
@@ -37,7 +37,7 @@ def _counted_after_filter(unmerged: Any) -> Any:
             groups = row_groups_that_may_match(reader, files.schema, predicate) if predicate else None
             for _, table in reader.read(columns, row_groups=groups):
                 kept = predicate.filter(table) if predicate else table
-                yield without_marked(kept, position, vectors.get(file.file_name))
+                yield without_deleted(kept, position, vectors.get(file.file_name))
                 position += kept.num_rows
 
     return filtered
@@ -73,7 +73,8 @@ def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], An
     @contextmanager
     def context() -> Iterator[None]:
         try:
-            from pktable.spark import native, runner
+            from pktable.run.spark import native_scan as native
+            from pktable.run.spark import runner
         except ImportError:  # no pyspark, no Spark to put it in
             yield
             return
@@ -176,7 +177,7 @@ MUTANTS = (
     Mutant(
         "S4",
         "rows superseded before vectors were switched on are taken for live",
-        patched((TableFiles, "may_hide_unmarked", instead(lambda self, live: False))),
+        patched((primary_key, "may_shadow_rows_without_vector", instead(lambda context, live: False))),
         rf"{READ}|{NOT_PICKED}",
         ("DV-15", "DV-12"),
         bugs=("paimon#5874", "paimon#6666"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from unittest import mock
 
-from model_tests.harness import check_of
+from model_tests.histories.run import check_of
 
 SAME_CODE: Final = "the same code"
 IN_THE_PLAN: Final = "Spark's plan, changed alike"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pktable_spec.interface import EVERYTHING, Query
 
-from model_tests.history import BULK_BYTES, History, Operation
+from model_tests.histories.history import BULK_BYTES, History, Operation
 
 Kills = Callable[[History], bool]
 REPLAYS = 200

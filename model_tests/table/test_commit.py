@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
-from pktable.format.snapshot import encode_snapshot
-from pktable.rows import ChangeKind
+from pktable.format.metadata.snapshot import encode_snapshot
+from pktable.ingest.changes import ChangeKind
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
@@ -109,8 +109,8 @@ def test_a_write_that_lost_its_sequence_numbers_is_numbered_anew(table: Table) -
     table.upsert(rows((1, "a")))
     other = Table.open(table.path)
     mine, theirs = (
-        table.prepare_write(rows((1, "mine")), INSERT),
-        other.prepare_write(rows((1, "theirs")), INSERT),
+        table.stage_write(rows((1, "mine")), INSERT),
+        other.stage_write(rows((1, "theirs")), INSERT),
     )
     assert mine is not None
     assert theirs is not None
@@ -125,7 +125,7 @@ def test_a_compaction_that_lost_its_inputs_is_planned_anew(tmp_path: Path) -> No
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options={**DV, "write-only": "true"})
     table.upsert(rows((1, "a"), (2, "b")))
     table.upsert(rows((1, "c")))
-    slow = table.prepare_compaction()
+    slow = table.stage_compaction()
     Table.open(tmp_path).compact()
     table.upsert(rows((2, "d")))
     slow.commit("slow")
@@ -137,7 +137,7 @@ def test_a_compaction_that_lost_its_inputs_is_planned_anew(tmp_path: Path) -> No
 def test_a_compaction_of_one_commit_is_all_or_nothing(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options={**DV, "write-only": "true"})
     table.upsert(rows((1, "a")))
-    slow = table.prepare_compaction()
+    slow = table.stage_compaction()
     Table.open(tmp_path).compact()
     before = len(table.snapshots())
     assert not slow.commit_once("slow")
@@ -186,7 +186,7 @@ def test_a_write_that_fails_anywhere_changes_no_read_and_leaves_no_data_file(
         table.upsert(rows((1, "a"), (2, "b")))
         expected = {s.id: content(table, snapshot=s.id, fresh=True) for s in table.snapshots()}
         failing = FailingIO(countdown, after)
-        table._files.store = failing
+        table._context.store = failing
         table._snapshots._store = failing
         table._committer._manifests._store = failing
         # Not every failure stops the write: a hint that cannot be written is only a hint.
@@ -253,11 +253,11 @@ def test_a_timestamp_names_the_latest_snapshot_not_younger_than_it(table: Table)
 def test_a_change_that_would_overlap_in_a_level_is_refused(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options={**DV, "write-only": "true"})
     table.upsert(rows((1, "a"), (3, "b")))
-    one = table.prepare_compaction()
+    one = table.stage_compaction()
     (change,) = one.changes
     table.compact()
     table.upsert(rows((2, "c")))
-    (second,) = table.prepare_compaction().changes
+    (second,) = table.stage_compaction().changes
     wrong = replace(second, added=tuple(replace(f, level=5) for f in second.added), index=second.base_index)
     _, refused = table._committer.compact(
         [replace(wrong, removed=tuple(f for f in wrong.removed if f.level == 0))], "x"

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, NotATableError, Table, UnsupportedOptionError
-from pktable.format.schema import encode_schema
+from pktable.format.metadata.schema import encode_schema
 from pktable_spec.covers import covers
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
-from pktable.format.schema import TableSchema, encode_schema
-from pktable.spark.runner import SparkRunner
+from pktable.format.metadata.schema import TableSchema, encode_schema
+from pktable.run.spark.runner import SparkRunner
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
 
 DV = {"deletion-vectors.enabled": "true"}
 
@@ -182,11 +182,11 @@ def test_a_bucket_directory_that_went_away_is_made_again(tmp_path: Path) -> None
     for path in (tmp_path / "bucket-0").iterdir():
         path.unlink()
     (tmp_path / "bucket-0").rmdir()
-    assert table.prepare_write(pa.table({"k": [2]}), change=_insert(), write_only=True) is not None
+    assert table.stage_write(pa.table({"k": [2]}), change=_insert(), write_only=True) is not None
 
 
 def _insert() -> Any:
-    from pktable.rows import ChangeKind
+    from pktable.ingest.changes import ChangeKind
 
     return ChangeKind()
 

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
-from pktable.spark.runner import SparkRunner
+from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
 
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2", "write-buffer-size": "1 kb"}
 
@@ -61,7 +61,7 @@ def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table)
     table.delete(where="k < 10")
     expected = {key: value for key, value in expected.items() if key[1] >= 10}
     assert content(table) == content(table, fresh=True) == expected
-    assert sum(table.files().column("marked_count").to_pylist()) > 0
+    assert sum(table.files().column("deleted_row_count").to_pylist()) > 0
     table.compact(full=True)
     assert content(table, where="v LIKE '2-%'") == {k: v for k, v in expected.items() if v.startswith("2-")}
     assert table.count() == len(expected)
@@ -91,7 +91,7 @@ def test_what_fails_on_an_executor_is_raised_as_what_it_was(table: Table) -> Non
         table.upsert(rows.to_pylist())
     assert {str(path) for path in root.rglob("data-*")} == before
     table.upsert(rows.slice(0, 1))
-    marked = next(file["file_name"] for file in table.files().to_pylist() if file["marked_count"])
+    marked = next(file["file_name"] for file in table.files().to_pylist() if file["deleted_row_count"])
     (victim,) = root.rglob(marked)
     good = bytearray(victim.read_bytes())
     good[len(good) // 4] ^= 0xFF

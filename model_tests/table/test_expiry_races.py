@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
@@ -223,7 +223,7 @@ def test_a_commit_does_not_take_the_place_of_one_that_has_expired(
 
     def append(table: Table, key: int) -> None:
         rows = pa.table({"k": pa.array([key], pa.int32()), "v": ["new"]})
-        prepared = table.prepare_write(rows, ChangeKind(), write_only=True)
+        prepared = table.stage_write(rows, ChangeKind(), write_only=True)
         assert prepared is not None
         prepared.commit("someone")
 
@@ -239,14 +239,14 @@ def test_a_commit_does_not_take_the_place_of_one_that_has_expired(
 
 def overtaken_write(table: Table) -> None:
     rows = pa.table({"k": pa.array([9], pa.int32()), "v": ["new"]})
-    prepared = table.prepare_write(rows, ChangeKind())
+    prepared = table.stage_write(rows, ChangeKind())
     assert prepared is not None
     write(Table.open(table.path))
     prepared.commit("someone")
 
 
 def overtaken_compaction(table: Table) -> None:
-    prepared = table.prepare_compaction(full=True)
+    prepared = table.stage_compaction(full=True)
     write(Table.open(table.path))
     prepared.commit("someone")
 

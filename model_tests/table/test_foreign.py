@@ -15,18 +15,26 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 from pktable import Table
-from pktable.bucket.data_reader import DataReader
+from pktable.bucket.reader import DataReader
 from pktable.format.binary_row import EMPTY_ROW
-from pktable.format.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
-from pktable.format.schema import encode_schema
-from pktable.format.stats import collect_stats
-from pktable.spark.runner import SparkRunner
+from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
+from pktable.format.metadata.schema import encode_schema
+from pktable.format.metadata.stats import collect_stats
+from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
 
-from model_tests.foreign import Replacement, as_avro, as_orc, at, elsewhere, rewritten, without_keys
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import (
+    Replacement,
+    as_avro,
+    as_orc,
+    at,
+    elsewhere,
+    rewritten,
+    without_keys,
+)
 
 DV = {"deletion-vectors.enabled": "true"}
 COLUMNS = (
@@ -72,7 +80,7 @@ def path(tmp_path: Path) -> Path:
     table.upsert(arrow(table, [row(k, 0) for k in range(ROWS)]))
     table.upsert(arrow(table, [row(k, 1) for k in range(0, ROWS, 3)]))
     table.delete(pa.table({"k": pa.array(range(0, ROWS, 50), pa.int32())}))
-    assert table.files().column("marked_count").to_numpy().sum() > 0
+    assert table.files().column("deleted_row_count").to_numpy().sum() > 0
     assert len(set(table.files().column("level").to_pylist())) > 1
     return path
 
@@ -179,7 +187,7 @@ def test_a_compaction_takes_in_files_of_other_formats_and_writes_parquet(path: P
     table = Table.open(path)
     assert len(table.to_arrow()) == len(expected)
     assert {Path(name).suffix for name in table.files().column("file_name").to_pylist()} == {".parquet"}
-    assert not table.files().column("marked_count").to_numpy().any()
+    assert not table.files().column("deleted_row_count").to_numpy().any()
 
 
 def row_as_read(table: Table, k: int) -> dict[str, Any]:
@@ -222,16 +230,16 @@ def test_a_file_is_read_part_by_part(path: Path, kind: str) -> None:
     table = Table.open(path)
     state = table._committer.latest()
     for identity, files in state.files.items():
-        place = table._files.place(*identity)
+        place = table._context.place(*identity)
         for file in files:
-            reader = DataReader(table._files, place, file)
+            reader = DataReader(table._context, place, file)
             parts = list(reader.read(["k", "r"], batch_rows=70))
             assert all(part.num_rows <= 70 for _, part in parts)
             ends = [position + part.num_rows for position, part in parts]
             assert [position for position, _ in parts] == [0, *ends[:-1]]
             assert ends[-1] == file.row_count
             whole = pa.concat_tables(
-                [part for _, part in DataReader(table._files, place, file).read(["k", "r"])]
+                [part for _, part in DataReader(table._context, place, file).read(["k", "r"])]
             )
             assert pa.concat_tables([part for _, part in parts]).equals(whole)
     if kind == "orc":
@@ -250,7 +258,7 @@ def test_the_memory_of_reading_avro_does_not_depend_on_the_file(tmp_path: Path) 
         rewritten(path, as_avro)
         table = Table.open(path)
         ((identity, (file,)),) = table._committer.latest().files.items()
-        reader = DataReader(table._files, table._files.place(*identity), file)
+        reader = DataReader(table._context, table._context.place(*identity), file)
         tracemalloc.start()
         assert sum(part.num_rows for _, part in reader.read(["k", "s"], batch_rows=1000)) == rows
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -296,7 +304,7 @@ def test_vectors_beside_the_data_are_found_and_written_there(tmp_path: Path) -> 
     assert not (tmp_path / "index").exists()
     table = Table.open(tmp_path)
     assert table.to_arrow().num_rows == 200
-    assert sum(table.files().column("marked_count").to_pylist()) == 10
+    assert sum(table.files().column("deleted_row_count").to_pylist()) == 10
 
 
 @covers("DVF-3", "DVF-4", "RD-1")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
-from pktable.bucket.keys import encode_keys
 from pktable.format.types import parse_type, to_arrow
 from pktable.lsm.runs import total_order
+from pktable.merge.key_encoding import encode_keys
 from pktable_spec.covers import covers
 
 INTEGERS = {"BOOLEAN": (0, 1), "TINYINT": (-(2**7), 2**7 - 1), "INT": (-(2**31), 2**31 - 1)}

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, Table
-from pktable.spark import native
+from pktable.run.spark import native_scan as native
 from pktable_spec.covers import covers
 
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=OPTIONS)
     for keys, value in ((range(3000), "old"), (MARKED, "new")):
         table.upsert(pa.table({"k": pa.array(keys, pa.int32()), "v": [f"{value} {key}" for key in keys]}))
-    assert sum(table.files()["marked_count"].to_pylist()) == len(MARKED)
+    assert sum(table.files()["deleted_row_count"].to_pylist()) == len(MARKED)
     return path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, Table
-from pktable.rows import ChangeKind
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import APPEND, RowKind
 
@@ -29,7 +29,7 @@ def write(path: Path, writer: int) -> None:
     for number in range(WRITES):
         kinds, keys, values = zip(*batch(writer, number), strict=True)
         rows = pa.table({"k": pa.array(keys, pa.int32()), "v": values, "op": kinds})
-        prepared = table.prepare_write(
+        prepared = table.stage_write(
             rows, ChangeKind(RowKind.INSERT, column="op"), write_only=number % 3 == 0
         )
         assert prepared is not None
@@ -55,8 +55,8 @@ def test_a_write_that_came_between_is_not_older_than_the_compaction_of_a_newer_o
         tmp_path, "k INT, v STRING", primary_key=["k"], options={"deletion-vectors.enabled": "true"}
     )
     deletes = pa.table({"k": pa.array([0, 0], pa.int32()), "v": ["a", "a"], "op": ["-D", "-D"]})
-    prepared = table.prepare_write(deletes, ChangeKind(RowKind.INSERT, column="op"))
-    between = Table.open(tmp_path).prepare_write(
+    prepared = table.stage_write(deletes, ChangeKind(RowKind.INSERT, column="op"))
+    between = Table.open(tmp_path).stage_write(
         pa.table({"k": pa.array([0], pa.int32()), "v": ["b"]}), ChangeKind(), write_only=not compacted
     )
     assert prepared is not None

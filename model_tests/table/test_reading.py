@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable import InvalidRequestError, Table, local
-from pktable.bucket.table_files import BucketChange
-from pktable.catalog.scan import plan_read
-from pktable.format.schema import encode_schema
+from pktable import InvalidRequestError, Table
+from pktable.catalog.read_plan import plan_read
+from pktable.format.metadata.schema import encode_schema
+from pktable.ingest.changes import ChangeKind
+from pktable.lsm.bucket import BucketChange
 from pktable.predicate import parse
-from pktable.rows import ChangeKind
+from pktable.run import local
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
@@ -82,7 +83,7 @@ def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
             for f in files
             if identity[1] == bucket
         ]
-        assert all(table._files.order.smallest(f) <= table._files.order.greatest(f) for f in stored)
+        assert all(table._context.order.smallest(f) <= table._context.order.greatest(f) for f in stored)
 
 
 @covers("MRG-5")
@@ -173,7 +174,7 @@ def test_vectors_switched_on_later_hide_what_was_written_before(tmp_path: Path, 
     state = plain._committer.latest()
     (identity,) = state.files
     fresh = next(file for file in state.files[identity] if file.level == 0)
-    up = BucketChange(plain._files.place(*identity), (fresh,), (replace(fresh, level=2),), None, None)
+    up = BucketChange(plain._context.place(*identity), (fresh,), (replace(fresh, level=2),), None, None)
     assert plain._committer.compact([up], "test")[1] == {}
     options = {**plain.schema.options, "deletion-vectors.enabled": "true"}
     (tmp_path / "schema" / "schema-1").write_bytes(
@@ -227,7 +228,7 @@ def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) ->
         assert found == {k: r for k, r in everything.items() if holds(r)}, where
     predicate = parse("v > 125", table.schema.fields)
     parts = plan_read(
-        table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate
+        table._context, table._states, table._committer.latest(), fresh=False, predicate=predicate
     )
     assert sum(len(part.state.files) for part in parts) < table.files().num_rows
 
@@ -257,7 +258,7 @@ def test_value_statistics_skip_nothing_where_a_merge_follows(tmp_path: Path) -> 
 
 @covers("CMP-15", "CMP-16", "RD-12")
 def test_the_window_of_a_merge_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pktable.bucket import merge
+    from pktable.bucket import windows as merge
 
     def history(path: Path) -> list[dict[str, Any]]:
         options = {**DV, "target-file-size": "2 kb", "parquet.block.row.count.limit": "7", "num-levels": "3"}
@@ -331,7 +332,7 @@ def test_rows_are_deleted_by_condition_on_the_freshest_rows(tmp_path: Path) -> N
     table.delete(where="v >= 3")
     assert sorted(table.to_arrow(fresh=True).column("k").to_pylist()) == [0, 1, 2]
     assert (
-        table.prepare_write(
+        table.stage_write(
             pa.table({"k": pa.array([], pa.int32()), "v": pa.array([], pa.int32())}),
             ChangeKind(RowKind.INSERT),
         )
@@ -350,7 +351,7 @@ def test_a_condition_that_can_fail_is_asked_of_the_rows_left_by_those_before(
     table.upsert(pa.table({"k": [0, 1, 2, 3], "v": [0, 0, 0, 0]}))
     table.compact(full=True)
     table.upsert(pa.table({"k": [1, 2, 3], "v": [5, 5, 4]}))
-    assert sum(table.files()["marked_count"].to_pylist()) == 3
+    assert sum(table.files()["deleted_row_count"].to_pylist()) == 3
     with pytest.raises(InvalidRequestError, match="divide by zero"):
         table.to_arrow(where=where)
     table.delete(where="k = 0")

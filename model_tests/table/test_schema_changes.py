@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import Table
-from pktable.catalog.scan import plan_read
-from pktable.format.schema import TableSchema, encode_schema
+from pktable.catalog.read_plan import plan_read
+from pktable.format.metadata.schema import TableSchema, encode_schema
 from pktable.format.types import Field, parse_type, to_arrow
 from pktable.predicate import parse
-from pktable.spark.runner import SparkRunner
+from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
-from model_tests.foreign import as_avro, as_orc, rewritten
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import as_avro, as_orc, rewritten
 
 DV = {"deletion-vectors.enabled": "true"}
 Change = Callable[[TableSchema], TableSchema]
@@ -220,7 +220,7 @@ def test_statistics_of_a_widened_column_still_skip_files(tmp_path: Path) -> None
     def planned(where: str) -> int:
         predicate = parse(where, table.schema.fields)
         parts = plan_read(
-            table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate
+            table._context, table._states, table._committer.latest(), fresh=False, predicate=predicate
         )
         return sum(len(part.state.files) for part in parts)
 
@@ -266,7 +266,7 @@ def test_rows_are_not_sought_by_a_hash_that_did_not_place_them(tmp_path: Path) -
     # Our files lie by the default function: a reader that hashed as if it knew would miss them, or not.
     predicate = parse("k = 5", table.schema.fields)
     parts = plan_read(
-        table._files, table._states, table._committer.latest(), fresh=False, predicate=predicate
+        table._context, table._states, table._committer.latest(), fresh=False, predicate=predicate
     )
     buckets = {part.state.place.bucket for part in parts}
     assert len(buckets) > 1 or table.files().num_rows == len(parts)
@@ -318,4 +318,4 @@ def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_pat
     waiting = {(partition, -2): files for (partition, _), files in state.files.items()}
     table._states.at = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
     assert table.to_arrow().num_rows == 0
-    assert table._files.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")
+    assert table._context.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")

@@ -19,7 +19,7 @@ import pyspark
 import pytest
 from pktable_spec.covers import covers
 
-from model_tests.adapters import FOR_SMALL_QUERIES
+from model_tests.backends.tables import FOR_SMALL_QUERIES
 
 ROOT = Path(__file__).parents[2]
 HISTORIES = (
@@ -34,8 +34,11 @@ TESTS = (
     "model_tests/table/test_executors.py",
     "model_tests/table/test_times.py::test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none",
     "model_tests/check/test_check.py::test_spark_finds_the_same",
-    "model_tests/test_cli.py::test_spark_reads_what_this_process_reads",
-    *(f"model_tests/test_histories.py::test_a_stored_history_holds_on_spark[{name}]" for name in HISTORIES),
+    "model_tests/cli/test_cli.py::test_spark_reads_what_this_process_reads",
+    *(
+        f"model_tests/histories/test_histories.py::test_a_stored_history_holds_on_spark[{name}]"
+        for name in HISTORIES
+    ),
 )
 SETTINGS = {
     **FOR_SMALL_QUERIES,

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import CorruptFileError, Table
-from pktable.format.manifest import DataFileMeta
-from pktable.spark.runner import SparkRunner
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 
-from model_tests.foreign import at, rewritten
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import at, rewritten
 
 pytestmark = pytest.mark.spark
 

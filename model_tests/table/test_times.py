@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import Table
-from pktable.format.manifest import DataFileMeta
-from pktable.format.parquet_times import has_nanoseconds, meanings, stored_schema
-from pktable.rows import ChangeKind
-from pktable.spark.runner import SparkRunner
-from pktable.spark.types import for_spark, spark_schema
+from pktable.datafile.parquet_times import has_nanoseconds, meanings, stored_schema
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.ingest.changes import ChangeKind
+from pktable.run.spark.runner import SparkRunner
+from pktable.run.spark.types import for_spark, spark_schema
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 
-from model_tests.foreign import as_orc, at, read_parquet, rewritten
-from model_tests.sparks import spark_session
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import as_orc, at, read_parquet, rewritten
 
 DV = {"deletion-vectors.enabled": "true"}
 DAY, JULIAN_EPOCH = 86_400 * 10**9, 2_440_588
@@ -99,7 +99,7 @@ def test_times_of_nanoseconds_are_int96_and_the_others_are_what_they_would_be_al
 
 def test_a_table_without_times_of_nanoseconds_has_no_int96(tmp_path: Path) -> None:
     table = Table.create(tmp_path, COLUMNS.replace("(9)", "(6)"), primary_key=["k"], options=DV)
-    assert not has_nanoseconds(table._files.file_schema)
+    assert not has_nanoseconds(table._context.file_schema)
 
 
 @covers("META-17")
@@ -207,7 +207,7 @@ def test_the_time_zone_of_the_session_moves_no_time(tmp_path: Path) -> None:
                 on_spark._runner = on_spark._changer.runner = SparkRunner(spark, driver_bytes=0)
             # A run of level 0 is merged in by the kernel, the others are for Spark's own scan.
             for write_only in (False, True):
-                prepared = on_spark.prepare_write(written, ChangeKind(), write_only=write_only)
+                prepared = on_spark.stage_write(written, ChangeKind(), write_only=write_only)
                 assert prepared is not None
                 prepared.commit("test")
                 frame = on_spark.read(fresh=True)

@@ -21,23 +21,24 @@ from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
 from pktable.bucket.read import live_record_count
-from pktable.bucket.table_files import TableFiles
 from pktable.catalog.commit import Committer
-from pktable.catalog.expire import Expiry
-from pktable.catalog.listing import list_files
 from pktable.catalog.manifests import Manifests
-from pktable.catalog.scan import plan_read
+from pktable.catalog.read_plan import plan_read
+from pktable.catalog.retention import Expiry
 from pktable.catalog.schemas import create_schema, load_schemas
-from pktable.catalog.snapshots import Snapshots
-from pktable.catalog.state import States, TableState
-from pktable.changing import Changer, PreparedCompaction, PreparedWrite, Runner
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.catalog.state import StateLoader, TableState
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
-from pktable.format.schema import TableSchema
-from pktable.format.snapshot import Snapshot
-from pktable.local import LocalRunner, Query
+from pktable.context import TableContext
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.paths import TablePaths
+from pktable.ingest.changes import ChangeKind
+from pktable.inspect import list_files
 from pktable.predicate import parse
-from pktable.rows import ChangeKind
+from pktable.run.local import LocalRunner, Query
+from pktable.staging import Runner, StagedCompaction, StagedWrite, Stager
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
@@ -57,14 +58,14 @@ class Table:
         schema = schemas[max(schemas)]
         options = parse_options(schema.options)
         self.path = root
-        self._files = TableFiles(store, root, schema, options, schemas)
-        self._former: dict[int, TableFiles] = {}
-        self._snapshots = Snapshots(store, root)
-        manifests = Manifests(store, root, schema, options)
-        self._states = States(self._files, manifests)
-        self._committer = Committer(self._files, self._snapshots, manifests, self._states, now_millis)
-        self._expiry = Expiry(self._files, self._snapshots, manifests, self._states)
-        self._changer = Changer(self._files, self._states, self._committer, runner, now_millis)
+        self._context = TableContext(store, root, schema, options, schemas)
+        self._former: dict[int, TableContext] = {}
+        self._snapshots = SnapshotLog(store, self._context.paths)
+        manifests = Manifests(store, self._context.paths, schema, options)
+        self._states = StateLoader(self._context, manifests)
+        self._committer = Committer(self._context, self._snapshots, manifests, self._states, now_millis)
+        self._expiry = Expiry(self._context, self._snapshots, manifests, self._states)
+        self._changer = Stager(self._context, self._states, self._committer, runner, now_millis)
         self._runner = runner
 
     @classmethod
@@ -88,7 +89,14 @@ class Table:
         """
         store, root = open_store(path)
         create_schema(
-            store, root, columns, primary_key, partition_by, dict(options or {}), comment, now_millis()
+            store,
+            TablePaths(root),
+            columns,
+            primary_key,
+            partition_by,
+            dict(options or {}),
+            comment,
+            now_millis(),
         )
         return cls.open(path, spark=spark)
 
@@ -96,7 +104,7 @@ class Table:
     def open(cls, path: str | os.PathLike[str], *, spark: SparkSession | None = None) -> Table:
         """Open an existing table, ours or Paimon's. Raises NotATableError, CorruptFileError."""
         store, root = open_store(path)
-        schemas = load_schemas(store, root)
+        schemas = load_schemas(store, TablePaths(root))
         if not schemas:
             raise NotATableError(
                 os.fspath(path), "a directory without one" if store.exists(root) else "nothing"
@@ -106,7 +114,7 @@ class Table:
     @property
     def schema(self) -> TableSchema:
         """The latest schema of the table."""
-        return self._files.schema
+        return self._context.schema
 
     # Writing
 
@@ -141,7 +149,7 @@ class Table:
 
         Clauses: CMP-1 to CMP-8.
         """
-        state = self.prepare_compaction(full=full).commit(str(uuid.uuid4()))
+        state = self.stage_compaction(full=full).commit(str(uuid.uuid4()))
         return state.id if state else None
 
     # Keeping and letting go
@@ -166,7 +174,7 @@ class Table:
         found = {}
         for name in self._snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # dropped meanwhile
-                found[name] = self._snapshots.tagged(name)
+                found[name] = self._snapshots.by_tag(name)
         return found
 
     def expire_snapshots(
@@ -181,16 +189,16 @@ class Table:
         limit = None if older_than is None else _millis(older_than)
         return self._expiry.expire(retain_last=retain_last, older_than=limit)
 
-    def prepare_write(
+    def stage_write(
         self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
-    ) -> PreparedWrite | None:
+    ) -> StagedWrite | None:
         """Do the data work of a write without committing it. Clauses: CMT-12."""
         self._require_writable()
-        only = self._files.options.write_only if write_only is None else write_only
+        only = self._context.options.write_only if write_only is None else write_only
         # Its compaction reads the latest snapshot, so that is begun anew as a read is.
-        return self._snapshots.of_latest(lambda _: self._changer.write(rows, change, write_only=only))
+        return self._snapshots.retry_on_latest(lambda _: self._changer.write(rows, change, write_only=only))
 
-    def prepare_compaction(self, *, full: bool = False) -> PreparedCompaction:
+    def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
         """Do the data work of a compaction without committing it. Clauses: CMT-12."""
         self._require_writable()
         return self._reading(
@@ -199,15 +207,15 @@ class Table:
 
     def _require_writable(self) -> None:
         """Raise InvalidRequestError if an option stands against writing, or the schema has changed since opening."""
-        self._files.options.require_writable()
-        newer = f"{self.path}/schema/schema-{self.schema.id + 1}"
-        if self._files.store.exists(newer):
+        self._context.options.require_writable()
+        newer = self._context.paths.schema(self.schema.id + 1)
+        if self._context.store.exists(newer):
             raise InvalidRequestError(
                 f"{self.path}: expected schema {self.schema.id} to be the latest, found {newer}"
             )
 
     def _write(self, rows: Any, change: ChangeKind) -> int | None:
-        prepared = self.prepare_write(rows, change)
+        prepared = self.stage_write(rows, change)
         return prepared.commit(str(uuid.uuid4())).id if prepared else None
 
     # Reading
@@ -232,8 +240,8 @@ class Table:
         Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-14.
         """
 
-        def work(state: TableState, files: TableFiles) -> Any:
-            return self._runner.read(files, self._query(state, files, fresh, where, columns, limit))
+        def work(state: TableState, context: TableContext) -> Any:
+            return self._runner.read(context, self._query(state, context, fresh, where, columns, limit))
 
         return self._reading(work, snapshot, tag, timestamp)
 
@@ -250,9 +258,9 @@ class Table:
     ) -> pa.Table:
         """Return the rows of `read` with the same arguments as a pyarrow.Table."""
 
-        def work(state: TableState, files: TableFiles) -> pa.Table:
-            found = self._runner.to_arrow(files, self._query(state, files, fresh, where, columns, limit))
-            schema = files.schema.arrow_schema
+        def work(state: TableState, context: TableContext) -> pa.Table:
+            found = self._runner.to_arrow(context, self._query(state, context, fresh, where, columns, limit))
+            schema = context.schema.arrow_schema
             return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
 
         return self._reading(work, snapshot, tag, timestamp)
@@ -260,11 +268,11 @@ class Table:
     def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
         """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
 
-        def work(state: TableState, files: TableFiles) -> int:
-            query = self._query(state, files, fresh, None, files.schema.primary_keys[:1], None)
-            counted = sum(live_record_count(files, part.state) for part in query.parts if not part.merges)
+        def work(state: TableState, context: TableContext) -> int:
+            query = self._query(state, context, fresh, None, context.schema.primary_keys[:1], None)
+            counted = sum(live_record_count(context, part.state) for part in query.parts if not part.merges)
             merged = [part for part in query.parts if part.merges]
-            return counted + (self._runner.count(files, replace(query, parts=merged)) if merged else 0)
+            return counted + (self._runner.count(context, replace(query, parts=merged)) if merged else 0)
 
         return self._reading(work, snapshot)
 
@@ -289,7 +297,7 @@ class Table:
         ``reads_rows``: False opens no data file. Raises SnapshotNotFoundError. Clauses: RD-11.
         """
         return check_table(
-            self._files.store,
+            self._context.store,
             self.path,
             self._runner,
             snapshot=snapshot,
@@ -300,25 +308,25 @@ class Table:
     def _query(
         self,
         state: TableState,
-        files: TableFiles,
+        context: TableContext,
         fresh: bool,
         where: str | None,
         columns: Sequence[str] | None,
         limit: int | None,
     ) -> Query:
-        names = _columns(columns, files.schema)
+        names = _columns(columns, context.schema)
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
         if where is not None and not isinstance(where, str):
             raise InvalidRequestError(f"where: expected text, found {type(where).__name__}")
-        predicate = parse(where, files.schema.fields) if where is not None else None
-        fresh = fresh or files.options.read_merges_level_zero
-        parts = plan_read(files, self._states, state, fresh=fresh, predicate=predicate)
+        predicate = parse(where, context.schema.fields) if where is not None else None
+        fresh = fresh or context.options.read_merges_level_zero
+        parts = plan_read(context, self._states, state, fresh=fresh, predicate=predicate)
         return Query(parts, names, predicate, limit)
 
     def _reading(
         self,
-        work: Callable[[TableState, TableFiles], Result],
+        work: Callable[[TableState, TableContext], Result],
         snapshot: int | None,
         tag: str | None = None,
         timestamp: int | str | datetime | None = None,
@@ -330,11 +338,11 @@ class Table:
         """
         found = self._named(snapshot, tag, timestamp)
         if found is None:
-            return self._committer.on_latest(lambda state: work(state, self._files))
+            return self._committer.retry_on_latest_state(lambda state: work(state, self._context))
         try:
             return work(self._states.at(found), self._under(found.schema_id))
         except CorruptFileError:
-            lost = self._snapshots.lost(found, tag)
+            lost = self._snapshots.expired_error(found, tag)
             if lost is None:
                 raise
         raise lost
@@ -357,15 +365,15 @@ class Table:
                 raise InvalidRequestError(f"snapshot: expected an integer, found {snapshot!r}")
             return self._snapshots.read(snapshot)
         if tag is not None:
-            return self._snapshots.tagged(tag)
-        return None if timestamp is None else self._snapshots.at(_millis(timestamp))
+            return self._snapshots.by_tag(tag)
+        return None if timestamp is None else self._snapshots.as_of(_millis(timestamp))
 
-    def _under(self, schema_id: int) -> TableFiles:
+    def _under(self, schema_id: int) -> TableContext:
         """Return the table's files as they are read under a schema of some time. Clauses: RD-14."""
         if schema_id == self.schema.id:
-            return self._files
+            return self._context
         if schema_id not in self._former:
-            self._former[schema_id] = self._files.under(self._files.schema_of(schema_id))
+            self._former[schema_id] = self._context.under(self._context.schema_of(schema_id))
         return self._former[schema_id]
 
 
@@ -415,6 +423,6 @@ def _millis(timestamp: int | str | datetime) -> int:
 def _runner(spark: SparkSession | None) -> Runner:
     if spark is None:
         return LocalRunner()
-    from pktable.spark.runner import SparkRunner
+    from pktable.run.spark.runner import SparkRunner
 
     return SparkRunner(spark)

@@ -1,1 +1,1 @@
-"""The work on the files of one bucket, in Arrow: write a run, merge, locate, compact, read."""
+"""The work on the files of one bucket, in Arrow: write a run, merge, locate keys, compact, read."""

@@ -20,45 +20,35 @@ import pyarrow as pa
 from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.bucket.locate import Locator
-from pktable.bucket.merge import Window, merge
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
-from pktable.bucket.table_files import BucketChange, BucketState, NewFiles, TableFiles
-from pktable.format.dv_index import encode_index
-from pktable.format.manifest import DataFileMeta, IndexManifestEntry
+from pktable.bucket.windows import Window, merge
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
+from pktable.format.vectors.index_file import encode_index
+from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
-from pktable.lsm.universal import Pick, pick, pick_full
+from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
-
-
-def choose(files: TableFiles, state: BucketState, *, full: bool) -> Pick | None:
-    """Return what to compact in a bucket, or None. Reads no data. Clauses: CMP-3, CMP-7, DV-15."""
-    full = full or files.may_hide_unmarked(state.files)
-    runs = sorted_runs(state.files, files.order)
-    return pick_full(runs, files.options, vector_names(state)) if full else pick(runs, files.options)
-
-
-def vector_names(state: BucketState) -> set[str]:
-    """Return the names of the files that have a vector, from metadata alone."""
-    return {found.data_file for found in (state.index.ranges or ())} if state.index else set()
+from pktable.store.new_files import NewFiles
 
 
 def compact_bucket(
-    files: TableFiles,
+    context: TableContext,
     state: BucketState,
     chosen: Pick,
     new: NewFiles,
     *,
     now_millis: int,
-    at_hand: Mapping[str, pa.Table],
+    cached_rows: Mapping[str, pa.Table],
 ) -> BucketChange:
     """Carry out ``chosen`` on a bucket as it is in ``state`` and return the change to commit.
 
-    ``at_hand``: the rows of some inputs by file name, which then are not read.
+    ``cached_rows``: the rows of some inputs by file name, which then are not read.
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
-    steps = plan(chosen, state.files, files.options, files.order)
-    return _Compaction(files, state, steps, new, now_millis, at_hand).run()
+    steps = plan(chosen, state.files, context.options, context.order)
+    return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
 
 
 class _Compaction:
@@ -66,20 +56,20 @@ class _Compaction:
 
     def __init__(
         self,
-        files: TableFiles,
+        context: TableContext,
         state: BucketState,
         steps: CompactionPlan,
         new: NewFiles,
         now_millis: int,
-        at_hand: Mapping[str, pa.Table],
+        cached_rows: Mapping[str, pa.Table],
     ) -> None:
-        self._files, self._state, self._plan, self._new, self._now = files, state, steps, new, now_millis
-        self._at_hand = at_hand
-        self._base_vectors = files.vectors(state)
-        self._vectors = VectorMaintainer(self._base_vectors, bits=files.vector_bits)
+        self._context, self._state, self._plan, self._new, self._now = context, state, steps, new, now_millis
+        self._cached_rows = cached_rows
+        self._base_vectors = context.vectors(state)
+        self._vectors = VectorMaintainer(self._base_vectors, bits=context.vector_bits)
         older = [file for file in state.files if file.level > steps.output_level]
-        self._older = older if files.options.deletion_vectors_enabled else []
-        self._marked = 0
+        self._older = older if context.options.deletion_vectors_enabled else []
+        self._deleted = 0
 
     def run(self) -> BucketChange:
         removed: list[DataFileMeta] = []
@@ -89,7 +79,7 @@ class _Compaction:
             removed += group
         for file in self._plan.upgrades:
             if file.level == 0:
-                self._mark_replaced_by(file)
+                self._delete_replaced_by(file)
             added.append(replace(file, level=self._plan.output_level))
             removed.append(file)
         for group in self._plan.rewrites:
@@ -102,16 +92,16 @@ class _Compaction:
             added=tuple(added),
             base_index=self._state.index,
             index=index,
-            marked=self._marked,
+            deleted_count=self._deleted,
             created=tuple(self._new.paths),
         )
 
     def _rewrite(self, group: Sequence[DataFileMeta]) -> list[DataFileMeta]:
         """Merge ``group`` into one run of the output level. Clauses: CMP-12, CMP-13, DV-6, DV-7, DV-8."""
-        runs = sorted_runs(group, self._files.order)
-        columns = [field.name for field in self._files.schema.fields]
+        runs = sorted_runs(group, self._context.order)
+        columns = [field.name for field in self._context.schema.fields]
         writer = RunWriter(
-            self._files,
+            self._context,
             self._state.place,
             self._new,
             level=self._plan.output_level,
@@ -121,7 +111,7 @@ class _Compaction:
         locator = self._locator()
         try:
             for window in self._merged(runs, columns):
-                self._mark_replaced(window, locator)
+                self._delete_replaced(window, locator)
                 stays = window.adds()[window.winners] if self._plan.drop_deletes else None
                 writer.write(window.winning_rows(stays))
             return writer.close()
@@ -129,27 +119,29 @@ class _Compaction:
             writer.abort()
             raise
 
-    def _mark_replaced_by(self, file: DataFileMeta) -> None:
+    def _delete_replaced_by(self, file: DataFileMeta) -> None:
         """Mark what the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
         locator = self._locator()
-        for window in self._merged(sorted_runs([file], self._files.order), ()):
-            self._mark_replaced(window, locator)
+        for window in self._merged(sorted_runs([file], self._context.order), ()):
+            self._delete_replaced(window, locator)
 
     def _merged(self, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Window]:
-        return merge(self._files, self._state.place, runs, self._base_vectors, columns, at_hand=self._at_hand)
+        return merge(
+            self._context, self._state.place, runs, self._base_vectors, columns, cached_rows=self._cached_rows
+        )
 
-    def _mark_replaced(self, window: Window, locator: Locator | None) -> None:
+    def _delete_replaced(self, window: Window, locator: Locator | None) -> None:
         if locator is None:
             return
         needed = ~window.any_of_key(window.adds() & (window.levels > 0))
         if not needed.any():
             return
-        keys = window.winning_rows(needed).select(list(self._files.key_columns))
+        keys = window.winning_rows(needed).select(list(self._context.key_columns))
         for file, positions in locator.locate(keys):
-            self._marked += self._vectors.mark(file.file_name, positions)
+            self._deleted += self._vectors.mark(file.file_name, positions)
 
     def _locator(self) -> Locator | None:
-        return Locator(self._files, self._state.place, self._older) if self._older else None
+        return Locator(self._context, self._state.place, self._older) if self._older else None
 
     def _index(self) -> IndexManifestEntry | None:
         """Write the bucket's vectors if they changed, and return their index entry. Clauses: DV-5, DVF-1."""
@@ -159,8 +151,8 @@ class _Compaction:
         if not vectors:
             return None
         data, ranges = encode_index(vectors)
-        path = self._new.index_path(self._files.index_directory(self._state.place))
-        self._files.store.write(path, data)
+        path = self._new.index_path(self._context.index_directory(self._state.place))
+        self._context.store.write(path, data)
         place = self._state.place
         return IndexManifestEntry(
             kind=0,

@@ -18,13 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
-from pktable.bucket.data_reader import BATCH_ROWS, DataReader
-from pktable.bucket.keys import Encoded, encode_keys
+from pktable.bucket.reader import BATCH_ROWS, DataReader
 from pktable.bucket.row_groups import greatest_of_row_groups
-from pktable.bucket.table_files import Place, TableFiles
-from pktable.format.manifest import DataFileMeta
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, values_of
+from pktable.lsm.bucket import BucketPath
 from pktable.lsm.runs import Key, total_order
+from pktable.merge.key_encoding import Encoded, encode_keys
 
 Positions = npt.NDArray[np.int64]
 
@@ -32,8 +33,8 @@ Positions = npt.NDArray[np.int64]
 class Locator:
     """Finds keys in some files of a bucket. The files are those of one snapshot, above one level."""
 
-    def __init__(self, files: TableFiles, place: Place, candidates: Sequence[DataFileMeta]) -> None:
-        self._files, self._place = files, place
+    def __init__(self, context: TableContext, place: BucketPath, candidates: Sequence[DataFileMeta]) -> None:
+        self._context, self._place = context, place
         self._candidates = sorted(candidates, key=lambda file: file.level)
         self._cursors: dict[str, _Cursor] = {}
 
@@ -46,12 +47,12 @@ class Locator:
         """
         if not keys.num_rows or not self._candidates:
             return
-        names, types = self._files.key_columns, self._files.key_types
+        names, types = self._context.key_columns, self._context.key_types
         low, high = key_at(keys, names, types, 0), key_at(keys, names, types, keys.num_rows - 1)
-        order = self._files.order
+        order = self._context.order
         for file in self._candidates:
             if order.smallest(file) <= high and low <= order.greatest(file):
-                cursor = self._cursors.setdefault(file.file_name, _Cursor(self._files, self._place, file))
+                cursor = self._cursors.setdefault(file.file_name, _Cursor(self._context, self._place, file))
                 positions = cursor.find(keys)
                 if len(positions):
                     yield file, positions
@@ -70,10 +71,10 @@ def key_at(table: pa.Table, names: Sequence[str], types: Sequence[DataType], row
 class _Cursor:
     """One file's keys, read forward in batches as the searches advance."""
 
-    def __init__(self, files: TableFiles, place: Place, file: DataFileMeta) -> None:
-        self._names, self._types = files.key_columns, files.key_types
-        self._reader = DataReader(files, place, file)
-        self._greatest = greatest_of_row_groups(self._reader, files.schema, files.key_columns[0])
+    def __init__(self, context: TableContext, place: BucketPath, file: DataFileMeta) -> None:
+        self._names, self._types = context.key_columns, context.key_types
+        self._reader = DataReader(context, place, file)
+        self._greatest = greatest_of_row_groups(self._reader, context.schema, context.key_columns[0])
         self._low: Any = None
         self._batches = self._unread()
         self._held: tuple[int, pa.Table] | None = None

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pktable.bucket.data_reader import DataReader, without_marked
-from pktable.bucket.merge import merge
+from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
-from pktable.bucket.table_files import BucketState, TableFiles
-from pktable.format.deletion_vector import DeletionVector
+from pktable.bucket.windows import merge
+from pktable.context import TableContext
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.predicate import Predicate
 
@@ -39,7 +40,7 @@ def by_file(part: BucketRead) -> list[BucketRead]:
 
 
 def read_bucket(
-    files: TableFiles, part: BucketRead, columns: Sequence[str], predicate: Predicate | None
+    context: TableContext, part: BucketRead, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
     """Yield the rows of ``part`` that satisfy ``predicate``, as tables of exactly ``columns``.
 
@@ -49,19 +50,19 @@ def read_bucket(
         [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
     )
     read = _merged if part.merges else _unmerged
-    for found in read(files, part.state, needed, predicate):
+    for found in read(context, part.state, needed, predicate):
         if found.num_rows:
             yield found.select(list(columns))
 
 
 def _unmerged(
-    files: TableFiles, state: BucketState, columns: Sequence[str], predicate: Predicate | None
+    context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
     """Yield data plus filter by position and value. Clauses: RD-1, RD-7, RD-8."""
-    vectors = files.vectors(state)
+    vectors = context.vectors(state)
     for file in state.files:
-        reader = DataReader(files, state.place, file)
-        groups = row_groups_that_may_match(reader, files.schema, predicate) if predicate else None
+        reader = DataReader(context, state.place, file)
+        groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
         for position, table in reader.read(columns, row_groups=groups):
             yield _kept(table, position, vector, predicate)
@@ -72,21 +73,21 @@ def _kept(
 ) -> pa.Table:
     """Return the rows of ``table``, whose first is at ``position``, that are live and satisfy ``predicate``."""
     if predicate is None:
-        return without_marked(table, position, vector)
+        return without_deleted(table, position, vector)
     return predicate.filter(table, None if vector is None else ~vector.mask(table.num_rows, position))
 
 
 def _merged(
-    files: TableFiles, state: BucketState, columns: Sequence[str], predicate: Predicate | None
+    context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
     """Yield the winning rows of all runs, retractions dropped. Clauses: RD-3, RD-4, RD-5, MRG-3."""
-    runs = sorted_runs(state.files, files.order)
-    for window in merge(files, state.place, runs, files.vectors(state), columns):
+    runs = sorted_runs(state.files, context.order)
+    for window in merge(context, state.place, runs, context.vectors(state), columns):
         rows = window.winning_rows(window.adds()[window.winners]).select(list(columns))
         yield predicate.filter(rows) if predicate else rows
 
 
-def live_record_count(files: TableFiles, state: BucketState) -> int:
+def live_record_count(context: TableContext, state: BucketState) -> int:
     """Return the number of rows of a bucket that needs no merge, from metadata alone where it gives cardinalities.
 
     Clauses: RD-1, DV-2.
@@ -96,5 +97,5 @@ def live_record_count(files: TableFiles, state: BucketState) -> int:
     if all(found.cardinality is not None for found in ranges):
         marked = sum(found.cardinality or 0 for found in ranges if found.data_file in live)
     else:
-        marked = sum(vector.cardinality for name, vector in files.vectors(state).items() if name in live)
+        marked = sum(vector.cardinality for name, vector in context.vectors(state).items() if name in live)
     return sum(file.row_count for file in state.files) - marked

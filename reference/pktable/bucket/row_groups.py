@@ -9,9 +9,9 @@ from typing import Any
 
 from pktable_spec.vocabulary import KEY_PREFIX
 
-from pktable.bucket.data_reader import DataReader
-from pktable.format.schema import TableSchema
-from pktable.format.stored_rows import ParquetRows
+from pktable.bucket.reader import DataReader
+from pktable.datafile.readers import ParquetRows
+from pktable.format.metadata.schema import TableSchema
 from pktable.predicate import ColumnRange, Predicate, may_match
 
 PLAIN = {"TINYINT", "SMALLINT", "INT", "BIGINT"}  # types whose Parquet statistics are our internal values

@@ -17,14 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.bucket.table_files import NewFiles, Place, TableFiles
+from pktable.context import TableContext
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
+from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
+from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.binary_row import encode_row
-from pktable.format.data_file import PARQUET_WRITE_OPTIONS
-from pktable.format.manifest import DataFileMeta
-from pktable.format.parquet_footer import FooterSink, with_sealed_footer
-from pktable.format.parquet_times import has_nanoseconds, stored_schema, with_times
-from pktable.format.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
+from pktable.lsm.bucket import BucketPath
+from pktable.store.new_files import NewFiles
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
 SAMPLE = 4096  # rows, that tell whether a column has values worth a dictionary
@@ -37,12 +39,19 @@ class RunWriter:
     """Takes tables in key order (columns of `file_schema`) and writes them to as many files as needed."""
 
     def __init__(
-        self, files: TableFiles, place: Place, new: NewFiles, *, level: int, source: int, now_millis: int
+        self,
+        context: TableContext,
+        place: BucketPath,
+        new: NewFiles,
+        *,
+        level: int,
+        source: int,
+        now_millis: int,
     ) -> None:
-        self._files, self._place, self._new = files, place, new
+        self._context, self._place, self._new = context, place, new
         self._level, self._source, self._now = level, source, now_millis
-        self._schema = files.file_schema
-        self._enough = max(1, min(GATHERED_BYTES, files.options.row_group_bytes))
+        self._schema = context.file_schema
+        self._enough = max(1, min(GATHERED_BYTES, context.options.row_group_bytes))
         self._gathered: list[pa.Table] = []
         self._gathered_bytes = 0
         self._open: _OpenFile | None = None
@@ -74,12 +83,12 @@ class RunWriter:
         table = _as(pa.concat_tables(self._gathered), self._schema)
         groups = max(1, self._gathered_bytes // self._enough)  # what comes at once may be many
         self._gathered, self._gathered_bytes = [], 0
-        step = self._files.options.row_group_rows or -(-table.num_rows // groups)
+        step = self._context.options.row_group_rows or -(-table.num_rows // groups)
         for start in range(0, table.num_rows, step):
             if self._open is None:
-                self._open = _OpenFile(self._files, self._place, self._new, self._schema, table, tiny)
+                self._open = _OpenFile(self._context, self._place, self._new, self._schema, table, tiny)
             self._open.write(table.slice(start, step))
-            if self._open.size() >= self._files.options.target_file_bytes:
+            if self._open.size() >= self._context.options.target_file_bytes:
                 self._roll()
 
     def _roll(self) -> None:
@@ -92,13 +101,19 @@ class _OpenFile:
     """One file being written, with what its metadata must say so far. ``first``: its first rows."""
 
     def __init__(
-        self, files: TableFiles, place: Place, new: NewFiles, schema: pa.Schema, first: pa.Table, tiny: bool
+        self,
+        context: TableContext,
+        place: BucketPath,
+        new: NewFiles,
+        schema: pa.Schema,
+        first: pa.Table,
+        tiny: bool,
     ) -> None:
-        self._files = files
-        self.path = new.data_path(place)
+        self._context = context
+        self.path = new.data_path(place.directory)
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         if not tiny:
-            options |= {"compression": "zstd", "compression_level": files.options.zstd_level}
+            options |= {"compression": "zstd", "compression_level": context.options.zstd_level}
             # Parts of nested columns have names of their own.
             if not any(map(pa.types.is_nested, schema.types)):
                 options["use_dictionary"] = [n for n in schema.names if _repeats(first.column(n))]
@@ -112,7 +127,7 @@ class _OpenFile:
             self._schema, self._change = stored_schema(schema), with_times(schema)
             options["use_deprecated_int96_timestamps"] = True
         # Arrow writes a file in two dozen pieces, each a call of Python unless the sink is Arrow's own.
-        self._file = None if tiny else files.store.create(self.path)
+        self._file = None if tiny else context.store.create(self.path)
         self._sink: Any = pa.BufferOutputStream() if tiny else FooterSink(self._file, self._change)
         self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._rows = self._deletes = 0
@@ -139,25 +154,27 @@ class _OpenFile:
         self._first = self._first or self._key(table.slice(0, 1))
         self._last = self._key(table.slice(table.num_rows - 1, 1))
         self._rows += table.num_rows
-        self._key_stats.append(collect_stats(table, self._files.stored_key_fields, truncate=KEY_CODE_POINTS))
-        fields = stats_fields(self._files)
-        self._value_stats.append(collect_stats(table, fields, truncate=self._files.options.stats_truncate))
+        self._key_stats.append(
+            collect_stats(table, self._context.stored_key_fields, truncate=KEY_CODE_POINTS)
+        )
+        fields = stats_fields(self._context)
+        self._value_stats.append(collect_stats(table, fields, truncate=self._context.options.stats_truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
         size = self._close()
-        fields = stats_fields(self._files)
-        every = len(fields) == len(self._files.schema.fields)
+        fields = stats_fields(self._context)
+        every = len(fields) == len(self._context.schema.fields)
         return DataFileMeta(
             file_name=self.path.rpartition("/")[2],
             file_size=size,
             row_count=self._rows,
             min_key=self._first,
             max_key=self._last,
-            key_stats=merge_stats(self._key_stats, self._files.stored_key_fields),
+            key_stats=merge_stats(self._key_stats, self._context.stored_key_fields),
             value_stats=merge_stats(self._value_stats, fields),
             min_sequence_number=min(self._sequences),
             max_sequence_number=max(self._sequences),
-            schema_id=self._files.schema.id,
+            schema_id=self._context.schema.id,
             level=level,
             creation_time=now_millis,
             delete_row_count=self._deletes,
@@ -170,7 +187,7 @@ class _OpenFile:
         if self._file is None:
             self._writer.close()
             data = with_sealed_footer(self._sink.getvalue().to_pybytes(), self._change)
-            self._files.store.write(self.path, data)
+            self._context.store.write(self.path, data)
             return len(data)
         self._sink.finish(self._writer)
         size = int(self._file.tell())
@@ -178,9 +195,9 @@ class _OpenFile:
         return size
 
     def _key(self, row: pa.Table) -> bytes:
-        columns = zip(self._files.key_columns, self._files.key_types, strict=True)
+        columns = zip(self._context.key_columns, self._context.key_types, strict=True)
         return encode_row(
-            [values_of(row.column(name), kind)[0] for name, kind in columns], self._files.key_types
+            [values_of(row.column(name), kind)[0] for name, kind in columns], self._context.key_types
         )
 
 
@@ -201,6 +218,6 @@ def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.cast(schema)
 
 
-def stats_fields(files: TableFiles) -> Sequence[Field]:
+def stats_fields(context: TableContext) -> Sequence[Field]:
     """Return the fields whose value statistics are stored. Clauses: META-6."""
-    return () if files.options.stats_mode == "none" else files.schema.fields
+    return () if context.options.stats_mode == "none" else context.schema.fields

@@ -17,17 +17,19 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.bucket.data_reader import DataReader
-from pktable.bucket.keys import encode_keys
-from pktable.bucket.merge import taken
+from pktable.bucket.assign import assigner_of
+from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
-from pktable.bucket.table_files import NewFiles, Place, TableFiles
+from pktable.bucket.windows import taken
+from pktable.context import TableContext
 from pktable.format.binary_row import EMPTY_ROW, encode_row
-from pktable.format.bucket import bucket_of
-from pktable.format.manifest import DataFileMeta
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
+from pktable.lsm.bucket import BucketPath
+from pktable.merge.key_encoding import encode_keys
+from pktable.store.new_files import NewFiles
 
-ROWS_AT_HAND_BYTES = 1 << 20
+CACHED_ROWS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,19 @@ class BucketAppend:
     ``rows``: what the one file holds, where that is little: its compaction need not read it back.
     """
 
-    place: Place
+    place: BucketPath
     files: tuple[DataFileMeta, ...]
     first_sequence: int
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
-def split_by_bucket(files: TableFiles, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
+def split_by_bucket(context: TableContext, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
     """Yield (partition, bucket, rows) for every bucket that ``rows`` reach, row order kept.
 
     Clauses: TBL-3, TBL-5, TBL-10.
     """
-    schema = files.schema
-    keys = schema.bucket_key_fields
-    buckets = bucket_of([rows.column(f.name) for f in keys], [f.type for f in keys], files.options.bucket)
-    partitions = schema.partition_fields
+    buckets = assigner_of(context).of_rows(rows)
+    partitions = context.schema.partition_fields
     if not partitions:
         yield from (
             (EMPTY_ROW, int(bucket), rows if part is None else rows.take(part))
@@ -62,7 +62,7 @@ def split_by_bucket(files: TableFiles, rows: pa.Table) -> Iterator[tuple[bytes, 
     columns = [rows.column(f.name) for f in partitions]
     (encoded,) = encode_keys([columns], [f.type for f in partitions])
     _, numbers = np.unique(encoded, return_inverse=True)
-    for _, part in _groups(numbers.astype(np.int64) * files.options.bucket + buckets):
+    for _, part in _groups(numbers.astype(np.int64) * (int(buckets.max()) + 1) + buckets):
         chosen = rows if part is None else rows.take(part)
         first = chosen.slice(0, 1)
         values = [values_of(first.column(f.name), f.type)[0] for f in partitions]
@@ -82,8 +82,8 @@ def _groups(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, pa.Array | None]]:
 
 
 def write_rows(
-    files: TableFiles,
-    place: Place,
+    context: TableContext,
+    place: BucketPath,
     rows: pa.Table,
     kinds: npt.NDArray[np.int8],
     first_sequence: int,
@@ -95,8 +95,8 @@ def write_rows(
 
     Row i has sequence number ``first_sequence + i``. Clauses: TBL-6, LSM-1, LSM-5.
     """
-    keys = [rows.column(name[len(KEY_PREFIX) :]) for name in files.key_columns]
-    (encoded,) = encode_keys([keys], files.key_types)
+    keys = [rows.column(name[len(KEY_PREFIX) :]) for name in context.key_columns]
+    (encoded,) = encode_keys([keys], context.key_types)
     order = np.argsort(encoded, kind="stable")
     ordered = encoded[order]
     last = np.ones(len(ordered), dtype=bool)
@@ -105,26 +105,26 @@ def write_rows(
     sequences = np.arange(first_sequence, first_sequence + rows.num_rows, dtype=np.int64)
     table = pa.table(
         {
-            **dict(zip(files.key_columns, keys, strict=True)),
+            **dict(zip(context.key_columns, keys, strict=True)),
             SEQUENCE_NUMBER: sequences,
             VALUE_KIND: kinds,
             **{name: rows.column(name) for name in rows.column_names},
         }
     )
     table = taken(table, winners)
-    writer = RunWriter(files, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
+    writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
     try:
         writer.write(table)
         written = tuple(writer.close())
     except BaseException:
         writer.abort()
         raise
-    at_hand = len(written) == 1 and table.nbytes <= ROWS_AT_HAND_BYTES
-    return BucketAppend(place, written, first_sequence, table if at_hand else None)
+    cached_rows = len(written) == 1 and table.nbytes <= CACHED_ROWS_BYTES
+    return BucketAppend(place, written, first_sequence, table if cached_rows else None)
 
 
 def renumber(
-    files: TableFiles, append: BucketAppend, first_sequence: int, new: NewFiles, *, now_millis: int
+    context: TableContext, append: BucketAppend, first_sequence: int, new: NewFiles, *, now_millis: int
 ) -> BucketAppend:
     """Write the appended files again with sequence numbers from ``first_sequence`` on, their order kept.
 
@@ -132,11 +132,11 @@ def renumber(
     """
     shift = first_sequence - min(file.min_sequence_number for file in append.files)
     done: list[DataFileMeta] = []
-    columns = [*files.key_columns, SEQUENCE_NUMBER, VALUE_KIND, *(f.name for f in files.schema.fields)]
+    columns = [*context.key_columns, SEQUENCE_NUMBER, VALUE_KIND, *(f.name for f in context.schema.fields)]
     for file in append.files:
-        writer = RunWriter(files, append.place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
+        writer = RunWriter(context, append.place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
         try:
-            for _, table in DataReader(files, append.place, file).read(columns):
+            for _, table in DataReader(context, append.place, file).read(columns):
                 at = table.column_names.index(SEQUENCE_NUMBER)
                 shifted = pa.array(table.column(SEQUENCE_NUMBER).to_numpy() + shift)
                 writer.write(table.set_column(at, SEQUENCE_NUMBER, shifted))

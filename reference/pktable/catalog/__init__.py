@@ -1,1 +1,1 @@
-"""Snapshots: what is live, what a read must look at, and how a change becomes visible."""
+"""SnapshotLog: what is live, what a read must look at, and how a change becomes visible."""

@@ -19,26 +19,28 @@ from typing import TypeVar
 from pktable_spec.errors import CommitConflictError
 from pktable_spec.vocabulary import APPEND, COMPACT
 
-from pktable.bucket.table_files import BucketChange, TableFiles, remove_quietly
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.manifests import ADD, DELETE, Manifests, ManifestWriter, MissingManifestError
-from pktable.catalog.snapshots import Snapshots
-from pktable.catalog.state import Identity, States, TableState
-from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from pktable.format.snapshot import Snapshot
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.catalog.state import StateLoader, TableState
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.lsm.runs import KeyOrder, level_run
+from pktable.store.new_files import remove_quietly
 
 ATTEMPTS = 1000
 BATCH_COMMIT = (1 << 63) - 1  # commitIdentifier of a commit that is no streaming checkpoint
 
-Indexes = Mapping[Identity, IndexManifestEntry]
+Indexes = Mapping[BucketId, IndexManifestEntry]
 Result = TypeVar("Result")
 
 
 class StaleSequenceError(CommitConflictError):
     """Another write took the sequence numbers of this one."""
 
-    def __init__(self, buckets: Sequence[Identity], state: TableState) -> None:
+    def __init__(self, buckets: Sequence[BucketId], state: TableState) -> None:
         super().__init__(f"{len(buckets)} buckets have newer sequence numbers", state.id)
 
 
@@ -64,22 +66,22 @@ class Committer:
 
     def __init__(
         self,
-        files: TableFiles,
-        snapshots: Snapshots,
+        context: TableContext,
+        snapshots: SnapshotLog,
         manifests: Manifests,
-        states: States,
+        states: StateLoader,
         clock: Callable[[], int],
     ) -> None:
-        self._files, self._snapshots, self._manifests, self._states = files, snapshots, manifests, states
+        self._context, self._snapshots, self._manifests, self._states = context, snapshots, manifests, states
         self._clock = clock
 
     def latest(self) -> TableState:
         """Return the state of the latest snapshot."""
-        return self.on_latest(lambda state: state)
+        return self.retry_on_latest_state(lambda state: state)
 
-    def on_latest(self, work: Callable[[TableState], Result]) -> Result:
+    def retry_on_latest_state(self, work: Callable[[TableState], Result]) -> Result:
         """Return what ``work`` makes of the state of the latest snapshot; anew if that expires. Clauses: RD-10."""
-        return self._snapshots.of_latest(
+        return self._snapshots.retry_on_latest(
             lambda found: work(self._states.at(found) if found else TableState())
         )
 
@@ -94,12 +96,10 @@ class Committer:
         """
 
         def delta(state: TableState) -> _Delta:
-            stale = [
-                a.place.identity for a in appends if not _newer(a, state.files.get(a.place.identity, ()))
-            ]
+            stale = [a.place.id for a in appends if not _newer(a, state.files.get(a.place.id, ()))]
             if stale:
                 raise StaleSequenceError(stale, state)
-            entries = [self._entry(ADD, a.place.identity, file) for a in appends for file in a.files]
+            entries = [self._entry(ADD, a.place.id, file) for a in appends for file in a.files]
             return _Delta(APPEND, tuple(entries), state.indexes)
 
         committed = self._commit(delta, user, base)
@@ -113,22 +113,22 @@ class Committer:
         base: TableState | None = None,
         *,
         partly: bool = True,
-    ) -> tuple[TableState | None, dict[Identity, str]]:
+    ) -> tuple[TableState | None, dict[BucketId, str]]:
         """Commit those changes that fit the latest snapshot as one COMPACT snapshot; not ``partly``: all or none.
 
         ``base``: the state they were planned on, or a later one.
         Returns its state (None if nothing fits, or nothing changes) and, for each bucket whose change did
         not fit, what stands against it: plan those anew. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14.
         """
-        refused: dict[Identity, str] = {}
+        refused: dict[BucketId, str] = {}
 
         def delta(state: TableState) -> _Delta | None:
             refused.clear()
             entries: list[ManifestEntry] = []
             indexes = dict(state.indexes)
             for change in changes:
-                identity = change.place.identity
-                reason = conflict(change, state, self._files.order)
+                identity = change.place.id
+                reason = conflict(change, state, self._context.order)
                 if reason:
                     refused[identity] = reason
                     continue
@@ -160,7 +160,7 @@ class Committer:
             except BaseException as error:
                 # If the snapshot is there after all, the commit has happened, whatever failed then: its files stay.
                 if not self._is_committed(state.id + 1, writer):
-                    remove_quietly(self._files.store, writer.paths)
+                    remove_quietly(self._context.store, writer.paths)
                     # A manifest of a snapshot that has expired: another commit was faster, and more than that.
                     if isinstance(error, MissingManifestError) and not self._is_retained(state):
                         continue
@@ -168,7 +168,7 @@ class Committer:
                 if not isinstance(error, Exception):
                     raise CommittedError(state.id + 1) from error
                 return self.latest()
-            remove_quietly(self._files.store, writer.paths)
+            remove_quietly(self._context.store, writer.paths)
         raise CommitConflictError(f"{ATTEMPTS} attempts to commit lost the race", self.latest().id)
 
     def _is_base_of(self, state: TableState, following: Snapshot) -> bool:
@@ -177,17 +177,17 @@ class Committer:
             base = self._manifests.read_list(following.base_manifest_list, following.base_manifest_list_size)
             return self._manifests.fold(base).keys() == self._manifests.fold(state.manifests).keys()
         except MissingManifestError as error:
-            raise self._snapshots.lost(following) or error from None
+            raise self._snapshots.expired_error(following) or error from None
 
     def _is_retained(self, state: TableState) -> bool:
         """Whether ``state`` is of a snapshot that is there, not rolled back or replaced since."""
-        return state.snapshot is not None and self._snapshots.lost(state.snapshot) is None
+        return state.snapshot is not None and self._snapshots.expired_error(state.snapshot) is None
 
     def _is_committed(self, snapshot: int, writer: ManifestWriter) -> bool:
         try:
             found = self._snapshots.read(snapshot)
         except Exception:
-            return self._files.store.exists(self._snapshots.path(snapshot))
+            return self._context.store.exists(self._context.paths.snapshot(snapshot))
         return any(path.endswith("/" + found.delta_manifest_list) for path in writer.paths)
 
     def _next(
@@ -207,7 +207,7 @@ class Committer:
         snapshot = Snapshot(
             id=state.id + 1,
             uuid=str(uuid.uuid4()),
-            schema_id=self._files.schema.id,
+            schema_id=self._context.schema.id,
             base_manifest_list=base_name,
             base_manifest_list_size=base_size,
             delta_manifest_list=delta_name,
@@ -223,8 +223,8 @@ class Committer:
         )
         return snapshot, _after(state, snapshot, (*base, *new), delta)
 
-    def _entry(self, kind: int, identity: Identity, file: DataFileMeta) -> ManifestEntry:
-        return ManifestEntry(kind, identity[0], identity[1], self._files.options.bucket, file)
+    def _entry(self, kind: int, identity: BucketId, file: DataFileMeta) -> ManifestEntry:
+        return ManifestEntry(kind, identity[0], identity[1], self._context.options.bucket, file)
 
 
 def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | None:
@@ -232,7 +232,7 @@ def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | 
 
     Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
     """
-    identity = change.place.identity
+    identity = change.place.id
     live = {(file.file_name, file.level): file for file in state.files.get(identity, ())}
     for file in change.removed:
         if live.pop((file.file_name, file.level), None) is None:

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import TableOptions
 
+from pktable.format import paths
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.manifest import (
+from pktable.format.metadata.manifest import (
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
@@ -25,8 +26,9 @@ from pktable.format.manifest import (
     encode_manifest,
     encode_manifest_list,
 )
-from pktable.format.schema import TableSchema
-from pktable.format.stats import SimpleStats
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.metadata.stats import SimpleStats
+from pktable.format.paths import TablePaths
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
@@ -40,8 +42,8 @@ class MissingManifestError(CorruptFileError):
 class Manifests:
     """The directory ``manifest/`` of a table."""
 
-    def __init__(self, store: FileIO, root: str, schema: TableSchema, options: TableOptions) -> None:
-        self._store, self._directory = store, f"{root}/manifest"
+    def __init__(self, store: FileIO, paths: TablePaths, schema: TableSchema, options: TableOptions) -> None:
+        self._store, self._paths = store, paths
         self._schema, self._options = schema, options
         self._partition_types = [field.type for field in schema.partition_fields]
         self._lists = Cache(512)
@@ -60,7 +62,7 @@ class Manifests:
         return self._indexes.get(name, lambda: decode_index_manifest(*self._file(name)))
 
     def _file(self, name: str) -> tuple[bytes, str]:
-        path = f"{self._directory}/{name}"
+        path = self._paths.manifest(name)
         try:
             return self._store.read(path), path
         except FileNotFoundError:
@@ -82,7 +84,7 @@ class Manifests:
                 if entry.identity in known:
                     raise CorruptFileError(
                         "manifest entry",
-                        at=f"{self._directory}/{meta.file_name}",
+                        at=self._paths.manifest(meta.file_name),
                         expected="each file added and deleted once",
                         found=f"{entry.file.file_name} twice",
                     )
@@ -108,7 +110,7 @@ class ManifestWriter:
         if parts > 1 and len(entries) > 1:
             middle = len(entries) // 2
             return [*self.entries(entries[:middle]), *self.entries(entries[middle:])]
-        name = self._write("manifest", data)
+        name = self._write(paths.MANIFEST, data)
         self._manifests._entries.put(name, list(entries))
         files = [entry.file for entry in entries]
         return [
@@ -129,13 +131,13 @@ class ManifestWriter:
     def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list and return its name and size in bytes."""
         data = encode_manifest_list(metas)
-        name = self._write("manifest-list", data)
+        name = self._write(paths.MANIFEST_LIST, data)
         self._manifests._lists.put(name, tuple(metas))
         return name, len(data)
 
     def index(self, entries: Sequence[IndexManifestEntry]) -> str:
         data = encode_index_manifest(entries)
-        name = self._write("index-manifest", data)
+        name = self._write(paths.INDEX_MANIFEST, data)
         self._manifests._indexes.put(name, tuple(entries))
         return name
 
@@ -163,7 +165,7 @@ class ManifestWriter:
     def _write(self, prefix: str, data: bytes) -> str:
         name = f"{prefix}-{self._token}-{self._count}"
         self._count += 1
-        path = f"{self._manifests._directory}/{name}"
+        path = self._manifests._paths.manifest(name)
         self.paths.append(path)
         self._manifests._store.write(path, data)
         return name
@@ -171,7 +173,7 @@ class ManifestWriter:
     def _partition_stats(self, entries: Sequence[ManifestEntry]) -> SimpleStats:
         types = self._manifests._partition_types
         distinct = {entry.partition for entry in entries}
-        rows = [decode_row(partition, types, at=self._manifests._directory) for partition in distinct]
+        rows = [decode_row(partition, types, at=self._manifests._paths.manifests) for partition in distinct]
         columns = [[row[i] for row in rows] for i in range(len(types))]
         present = [[value for value in column if value is not None] for column in columns]
         return SimpleStats(

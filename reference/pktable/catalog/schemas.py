@@ -13,7 +13,8 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.format.schema import TableSchema, decode_schema, encode_schema
+from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
+from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import (
     BINARIES,
     FLOATS,
@@ -25,22 +26,20 @@ from pktable.format.types import (
 )
 from pktable.store.file_io import FileIO
 
-PREFIX = "schema-"
 
-
-def load_schemas(store: FileIO, root: str) -> dict[int, TableSchema]:
-    """Return the schemas of the table at ``root`` by id; none if it is no table. Raises CorruptFileError."""
+def load_schemas(store: FileIO, paths: TablePaths) -> dict[int, TableSchema]:
+    """Return the schemas of a table by id; none if there is no table. Raises CorruptFileError."""
     found = {}
-    for name in store.list_names(f"{root}/schema"):
-        if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit():
-            path = f"{root}/schema/{name}"
-            found[int(name[len(PREFIX) :])] = decode_schema(store.read(path), at=path)
+    for name in store.list_names(paths.schemas):
+        if (schema_id := numbered(name, SCHEMA)) is not None:
+            path = paths.schema(schema_id)
+            found[schema_id] = decode_schema(store.read(path), at=path)
     return found
 
 
 def create_schema(
     store: FileIO,
-    root: str,
+    paths: TablePaths,
     columns: str | pa.Schema,
     primary_key: Sequence[str],
     partition_by: Sequence[str],
@@ -65,10 +64,9 @@ def create_schema(
     )
     schema = replace(schema, highest_field_id=highest_field_id(schema.fields))
     _check(schema)
-    if any(name.startswith(PREFIX) for name in store.list_names(f"{root}/schema")):
-        raise InvalidRequestError(f"{root}: expected no table there, found one")
-    if not store.put_if_absent(f"{root}/schema/{PREFIX}0", encode_schema(schema)):
-        raise InvalidRequestError(f"{root}: expected no table there, found one")
+    taken = any(name.startswith(SCHEMA) for name in store.list_names(paths.schemas))
+    if taken or not store.put_if_absent(paths.schema(0), encode_schema(schema)):
+        raise InvalidRequestError(f"{paths.root}: a table already exists here")
 
 
 def _fields(columns: str | pa.Schema, primary_key: Sequence[str]) -> tuple[Field, ...]:

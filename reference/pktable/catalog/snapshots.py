@@ -19,11 +19,11 @@ from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
-from pktable.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, numbered
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
-PREFIX, TAG_PREFIX = "snapshot-", "tag-"
 LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
 ATTEMPTS = 20  # to win a race against expiries; each loss is a commit and an expiry of others
@@ -31,11 +31,11 @@ ATTEMPTS = 20  # to win a race against expiries; each loss is a commit and an ex
 Result = TypeVar("Result")
 
 
-class Snapshots:
+class SnapshotLog:
     """The directory ``snapshot/`` of a table, and ``tag/``."""
 
-    def __init__(self, store: FileIO, root: str) -> None:
-        self._store, self._root = store, root
+    def __init__(self, store: FileIO, paths: TablePaths) -> None:
+        self._store, self._paths = store, paths
         # By their bytes: an id may be used again after a rollback.
         self._decoded = Cache(256)
 
@@ -46,30 +46,28 @@ class Snapshots:
             missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
             if missing is None:
                 # None at all, where there has been one: they came and went while the listing went on.
-                if found or self._hint("LATEST") is None:
+                if found or self._hint(LATEST) is None:
                     break
-            elif not self._store.exists(self.path(missing)) and self._store.exists(self.path(missing - 1)):
+            elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
+                self._paths.snapshot(missing - 1)
+            ):
                 break
         if missing is not None:
             raise CorruptFileError(
-                "snapshots", at=f"{self._root}/snapshot", expected=f"{PREFIX}{missing}", found="none"
+                "snapshots", at=self._paths.snapshots, expected=f"{SNAPSHOT}{missing}", found="none"
             )
         return found
 
     def _listed(self) -> list[int]:
-        names = self._store.list_names(f"{self._root}/snapshot")
-        return sorted(
-            int(name[len(PREFIX) :])
-            for name in names
-            if name.startswith(PREFIX) and name[len(PREFIX) :].isdigit()
-        )
+        names = self._store.list_names(self._paths.snapshots)
+        return sorted(found for name in names if (found := numbered(name, SNAPSHOT)) is not None)
 
     def retained(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first, up to the latest of when the call began.
 
         Raises CorruptFileError. Clauses: CMT-1, CMT-16.
         """
-        return self.of_latest(self.up_to)
+        return self.retry_on_latest(self.up_to)
 
     def up_to(self, latest: Snapshot | None) -> list[Snapshot]:
         """Return the snapshots up to ``latest``, oldest first. Raises CorruptFileError. Clauses: CMT-1."""
@@ -81,7 +79,7 @@ class Snapshots:
                 found.append(self.read(found[-1].id - 1))
         return found[::-1]
 
-    def of_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
+    def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
         """Return what ``work`` makes of the latest snapshot, None if nothing was written.
 
         Where ``work`` misses a file because others have committed and expired that snapshot meanwhile, it is
@@ -98,19 +96,19 @@ class Snapshots:
             try:
                 return work(found)
             except CorruptFileError:
-                lost = self.lost(found) if found else None
+                lost = self.expired_error(found) if found else None
                 if lost is None:
                     raise
         assert lost is not None, "each attempt ended so"
         raise lost
 
-    def lost(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
+    def expired_error(self, snapshot: Snapshot, tag: str | None = None) -> SnapshotNotFoundError | None:
         """Return the error that says so if ``snapshot`` is no longer there, or no longer under ``tag``, or None.
 
         While it is there, all its files must be: a missing one is damage. Clauses: RD-10, RD-11.
         """
         try:
-            found = self.read(snapshot.id) if tag is None else self.tagged(tag)
+            found = self.read(snapshot.id) if tag is None else self.by_tag(tag)
         except SnapshotNotFoundError as error:
             return error
         # By content: an id, or a tag's name, may be used again.
@@ -120,18 +118,18 @@ class Snapshots:
 
     def latest_id(self) -> int | None:
         """Return the greatest snapshot id, or None for a table nothing was written to. Clauses: CMT-13."""
-        hint = self._hint("LATEST")
+        hint = self._hint(LATEST)
         if (
             hint is not None
-            and self._store.exists(self.path(hint))
-            and not self._store.exists(self.path(hint + 1))
+            and self._store.exists(self._paths.snapshot(hint))
+            and not self._store.exists(self._paths.snapshot(hint + 1))
         ):
             return hint
         return max(self.ids(), default=None)
 
     def read(self, snapshot: int) -> Snapshot:
         """Return a retained snapshot. Raises SnapshotNotFoundError, CorruptFileError. Clauses: RD-10."""
-        path = self.path(snapshot)
+        path = self._paths.snapshot(snapshot)
         try:
             data = self._store.read(path)
         except FileNotFoundError:
@@ -141,9 +139,9 @@ class Snapshots:
             raise CorruptFileError("snapshot id", at=path, expected=snapshot, found=found.id)
         return found
 
-    def tagged(self, tag: str) -> Snapshot:
+    def by_tag(self, tag: str) -> Snapshot:
         """Return the snapshot that a tag keeps. Raises SnapshotNotFoundError."""
-        path = self.tag_path(tag)
+        path = self._paths.tag(tag)
         try:
             return decode_snapshot(self._store.read(path), at=path)
         except FileNotFoundError:
@@ -151,8 +149,8 @@ class Snapshots:
 
     def tags(self) -> list[str]:
         """Return the names of all tags, sorted."""
-        names = self._store.list_names(f"{self._root}/tag")
-        return sorted(name[len(TAG_PREFIX) :] for name in names if name.startswith(TAG_PREFIX))
+        names = self._store.list_names(self._paths.tags)
+        return sorted(name.removeprefix(TAG) for name in names if name.startswith(TAG))
 
     def put_tag(self, tag: str, snapshot: int) -> Snapshot:
         """Copy a retained snapshot to a name and return it. It may have expired before the tag was there.
@@ -165,14 +163,14 @@ class Snapshots:
             )
         found = self.read(snapshot)
         try:
-            data = self._store.read(self.path(snapshot))  # as it is: it may say more than we know
+            data = self._store.read(self._paths.snapshot(snapshot))  # as it is: it may say more than we know
         except FileNotFoundError:
             raise SnapshotNotFoundError(f"snapshot {snapshot}", self._retained()) from None
-        if not self._store.put_if_absent(self.tag_path(tag), data):
+        if not self._store.put_if_absent(self._paths.tag(tag), data):
             raise InvalidRequestError(f"tag {tag!r}: expected a new name, found a tag of that name")
         return found
 
-    def at(self, time_millis: int) -> Snapshot:
+    def as_of(self, time_millis: int) -> Snapshot:
         """Return the latest snapshot not younger than ``time_millis`` since the epoch. Clauses: RD-10."""
         for snapshot in reversed(self.ids()):
             found = self.read(snapshot)
@@ -186,13 +184,13 @@ class Snapshots:
         ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3.
         """
         data = encode_snapshot(snapshot)
-        if not self._store.put_if_absent(self.path(snapshot.id), data):
+        if not self._store.put_if_absent(self._paths.snapshot(snapshot.id), data):
             return False
         if self._was_taken(snapshot, is_base_of):
-            self._store.delete(self.path(snapshot.id))
+            self._store.delete(self._paths.snapshot(snapshot.id))
             return False
         self._decoded.put(data, snapshot)
-        self._write_hint("LATEST", snapshot.id)
+        self._write_hint(LATEST, snapshot.id)
         if snapshot.id == 1:
             self.hint_earliest(1)
         return True
@@ -203,33 +201,27 @@ class Snapshots:
         Not so while the one before is there, which would have expired first; nor while there is none after,
         for the latest does not expire.
         """
-        if snapshot.id > 1 and self._store.exists(self.path(snapshot.id - 1)):
+        if snapshot.id > 1 and self._store.exists(self._paths.snapshot(snapshot.id - 1)):
             return False
         if max(self._listed(), default=0) <= snapshot.id:
             return False
         try:
             return not is_base_of(self.read(snapshot.id + 1))
         except SnapshotNotFoundError:  # expired after ours, unless ours is there
-            return self._store.exists(self.path(snapshot.id))
+            return self._store.exists(self._paths.snapshot(snapshot.id))
 
     def hint_earliest(self, snapshot: int) -> None:
         """Say which retained snapshot is the oldest. Clauses: CMT-13."""
-        self._write_hint("EARLIEST", snapshot)
-
-    def path(self, snapshot: int) -> str:
-        return f"{self._root}/snapshot/{PREFIX}{snapshot}"
-
-    def tag_path(self, tag: str) -> str:
-        return f"{self._root}/tag/{TAG_PREFIX}{tag}"
+        self._write_hint(EARLIEST, snapshot)
 
     def _write_hint(self, name: str, snapshot: int) -> None:
         # What was committed or expired stays so; a hint that cannot be written must not undo it.
         with contextlib.suppress(OSError):
-            self._store.write(f"{self._root}/snapshot/{name}", str(snapshot).encode())
+            self._store.write(self._paths.hint(name), str(snapshot).encode())
 
     def _hint(self, name: str) -> int | None:
         try:
-            text = self._store.read(f"{self._root}/snapshot/{name}").strip()
+            text = self._store.read(self._paths.hint(name)).strip()
         except FileNotFoundError:
             return None
         # Longer than any id it is none; Python would refuse to read it, too.

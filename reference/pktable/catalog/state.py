@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import DELETION_VECTORS
 
-from pktable.bucket.table_files import BucketState, TableFiles
 from pktable.catalog.manifests import ADD, Manifests
-from pktable.format.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from pktable.format.snapshot import Snapshot
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.lsm.bucket import BucketId, BucketState
 from pktable.store.cache import Cache
-
-Identity = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class TableState:
 
     snapshot: Snapshot | None = None
     manifests: tuple[ManifestFileMeta, ...] = ()
-    files: Mapping[Identity, tuple[DataFileMeta, ...]] = field(default_factory=dict)
-    indexes: Mapping[Identity, IndexManifestEntry] = field(default_factory=dict)
+    files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
+    indexes: Mapping[BucketId, IndexManifestEntry] = field(default_factory=dict)
     other_indexes: tuple[IndexManifestEntry, ...] = ()
     bucket_counts: frozenset[int] = frozenset()
 
@@ -41,11 +40,11 @@ class TableState:
         return self.snapshot.id if self.snapshot else 0
 
 
-class States:
+class StateLoader:
     """Finds the state of a snapshot, from the one before it where that is at hand."""
 
-    def __init__(self, files: TableFiles, manifests: Manifests) -> None:
-        self._files, self._manifests = files, manifests
+    def __init__(self, context: TableContext, manifests: Manifests) -> None:
+        self._context, self._manifests = context, manifests
         # A snapshot id alone names no state: after a rollback it may be used again. Its delta list is unique.
         self._known = Cache(256)
 
@@ -67,20 +66,20 @@ class States:
             if entry.kind != ADD:
                 raise CorruptFileError(
                     "manifest entry",
-                    at=f"{self._files.root}/snapshot/snapshot-{snapshot.id}",
+                    at=self._context.paths.snapshot(snapshot.id),
                     expected="an ADD before each DELETE",
                     found=f"DELETE of {entry.file.file_name} alone",
                 )
         indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
-        return make_state(snapshot, metas, entries, indexes, at=self._files.root)
+        return make_state(snapshot, metas, entries, indexes, at=self._context.root)
 
-    def bucket(self, state: TableState, identity: Identity) -> BucketState:
+    def bucket(self, state: TableState, identity: BucketId) -> BucketState:
         """Return one bucket of ``state``. Raises CorruptFileError."""
         try:
-            place = self._files.place(*identity)
+            place = self._context.place(*identity)
         except InvalidRequestError as error:
             raise CorruptFileError(
-                "partition", at=self._files.root, expected="the name of a directory", found=error
+                "partition", at=self._context.root, expected="the name of a directory", found=error
             ) from None
         return BucketState(place, state.files.get(identity, ()), state.indexes.get(identity))
 
@@ -94,12 +93,12 @@ def make_state(
     at: str,
 ) -> TableState:
     """Group live entries by bucket, and the vectors' indexes likewise. Clauses: DV-5."""
-    files: dict[Identity, list[DataFileMeta]] = {}
+    files: dict[BucketId, list[DataFileMeta]] = {}
     counts: set[int] = set()
     for entry in live:
         files.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         counts.add(entry.total_buckets)
-    vectors: dict[Identity, IndexManifestEntry] = {}
+    vectors: dict[BucketId, IndexManifestEntry] = {}
     others: list[IndexManifestEntry] = []
     for index in indexes:
         if index.index_type != DELETION_VECTORS:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Finding, Findings
 from pktable.check.history import BucketHistory
 from pktable.check.keys import check_keys
 from pktable.check.layout import check_layouts
 from pktable.check.rows import check_rows
 from pktable.check.vectors import check_vectors
-from pktable.format.manifest import ManifestEntry
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,15 @@ class BucketReport:
 
 
 def check_bucket(
-    files: TableFiles, task: BucketTask, done: Callable[[], None] = lambda: None
+    context: TableContext, task: BucketTask, done: Callable[[], None] = lambda: None
 ) -> BucketReport:
     """Check a bucket in all its versions. ``done`` is called after each data file."""
     bucket = task.bucket
-    found = Findings(files.root, bucket.partition, bucket.place.bucket)
-    ranges = check_layouts(files, bucket, task.max_level, found)
-    vectors = check_vectors(files, bucket, found)
+    found = Findings(context.root, bucket.partition, bucket.place.bucket)
+    ranges = check_layouts(context, bucket, task.max_level, found)
+    vectors = check_vectors(context, bucket, found)
     reliable: set[str] = set()
-    by_schema: dict[int, TableFiles] = {files.schema.id: files}
+    by_schema: dict[int, TableContext] = {context.schema.id: context}
     entries = distinct_files(bucket)
     for entry in entries:
         name = entry.file.file_name
@@ -68,18 +68,18 @@ def check_bucket(
             if any(other.file.file_name == name for other in version.entries)
             for one in version.snapshots
         ]
-        path = files.data_path(bucket.place, entry.file)
+        path = context.data_path(bucket.place, entry.file)
         with found.guard("META-1", snapshots=snapshots, file=path):
-            if not files.store.exists(path):
+            if not context.store.exists(path):
                 raise CorruptFileError("data file", at=path, expected="a file", found="none")
             if task.reads_rows:
-                under = _under_schema(files, entry, by_schema)
+                under = _under_schema(context, entry, by_schema)
                 if check_rows(under, bucket.place, entry, snapshots, found):
                     reliable.add(name)
         done()
     if task.reads_rows:
         with found.guard("RD-11", file=bucket.place.directory):
-            check_keys(files, bucket, vectors, ranges, reliable, found)
+            check_keys(context, bucket, vectors, ranges, reliable, found)
     rows = sum(entry.file.row_count for entry in entries if entry.file.file_name in reliable)
     return BucketReport(found.all(), len(entries), rows)
 
@@ -93,12 +93,14 @@ def distinct_files(bucket: BucketHistory) -> list[ManifestEntry]:
     return list(found.values())
 
 
-def _under_schema(files: TableFiles, entry: ManifestEntry, known: dict[int, TableFiles]) -> TableFiles:
+def _under_schema(
+    context: TableContext, entry: ManifestEntry, known: dict[int, TableContext]
+) -> TableContext:
     """Return the table's files under the schema that a file was written under. Raises CorruptFileError."""
     number = entry.file.schema_id
     if number not in known:
-        schema = files.schema_of(number)
-        known[number] = TableFiles(
-            files.store, files.root, schema, parse_options(schema.options), files.schemas
+        schema = context.schema_of(number)
+        known[number] = TableContext(
+            context.store, context.root, schema, parse_options(schema.options), context.schemas
         )
     return known[number]

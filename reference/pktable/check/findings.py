@@ -153,7 +153,7 @@ CLAUSE_OF: Final = {
     "footer checksum": "META-14",
     "file size": "LSM-7",
     "row count": "LSM-7",
-    "vector index size": "DVF-8",
+    "size of the DV index file": "DVF-8",
     "index version": "DVF-1",
     "index length": "DVF-1",
     "offset of the vector": "DVF-1",

@@ -10,20 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, NotATableError, SnapshotNotFoundError
 
 from pktable.check.findings import Findings
-from pktable.format.schema import TableSchema, decode_schema
-from pktable.format.snapshot import Snapshot, decode_snapshot
+from pktable.format.metadata.schema import TableSchema, decode_schema
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.paths import BRANCH, CHANGELOG, SCHEMA, SNAPSHOT, TAG, TablePaths, numbered
 from pktable.store.file_io import FileIO
-
-SCHEMA: Final = "schema-"
-SNAPSHOT: Final = "snapshot-"
-TAG: Final = "tag-"
-CHANGELOG: Final = "changelog-"
-BRANCH: Final = "branch-"
 
 Value = TypeVar("Value")
 
@@ -58,7 +53,7 @@ def read_schemas(store: FileIO, root: str, found: Findings) -> dict[int, TableSc
 
     Clauses: META-1.
     """
-    names = _numbered(store, f"{root}/schema", SCHEMA)
+    names = _numbered(store, TablePaths(root).schemas, SCHEMA)
     if not names:
         raise NotATableError(root, "a directory without one" if store.exists(root) else "nothing")
     schemas = {}
@@ -77,13 +72,13 @@ def read_heads(store: FileIO, root: str, found: Findings, *, only: int | None = 
 
     Raises SnapshotNotFoundError if there is no file of it. Clauses: CMT-1, META-2.
     """
-    numbered = _numbered(store, f"{root}/snapshot", SNAPSHOT)
+    numbered = _numbered(store, TablePaths(root).snapshots, SNAPSHOT)
     ids = [number for number, _ in numbered]
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
     whole = only is not None or _are_dense(root, ids, found)
     files: list[tuple[int | None, str]] = [(n, path) for n, path in numbered if only in (None, n)]
-    files += [(None, path) for path in _named(store, f"{root}/tag", TAG) if only is None]
+    files += [(None, path) for path in _named(store, TablePaths(root).tags, TAG) if only is None]
     heads: dict[tuple[str, str], Head] = {}
     for number, path in files:
         snapshot = _decoded(store, path, decode_snapshot, "META-2", found)
@@ -112,17 +107,24 @@ def _are_dense(root: str, ids: Sequence[int], found: Findings) -> bool:
         if after != before + 1:
             missing = f"{SNAPSHOT}{before + 1}" + (f" to {after - 1}" if after > before + 2 else "")
             found.add(
-                "CMT-1", "snapshots", f"{root}/snapshot", expected=missing, found="none", snapshots=(after,)
+                "CMT-1",
+                "snapshots",
+                TablePaths(root).snapshots,
+                expected=missing,
+                found="none",
+                snapshots=(after,),
             )
     return not ids or ids[-1] - ids[0] + 1 == len(ids)
 
 
 def _elsewhere(store: FileIO, root: str) -> Iterator[str]:
     """Yield the paths of changelogs that outlive their snapshots, and of the snapshots and tags of branches."""
-    yield from (path for _, path in _numbered(store, f"{root}/changelog", CHANGELOG))
-    for branch in _named(store, f"{root}/branch", BRANCH):
-        yield from (path for _, path in _numbered(store, f"{branch}/snapshot", SNAPSHOT))
-        yield from _named(store, f"{branch}/tag", TAG)
+    main = TablePaths(root)
+    yield from (path for _, path in _numbered(store, main.changelogs, CHANGELOG))
+    for directory in _named(store, main.branches, BRANCH):
+        branch = main.of_branch(directory.rpartition("/")[2].removeprefix(BRANCH))
+        yield from (path for _, path in _numbered(store, branch.snapshots, SNAPSHOT))
+        yield from _named(store, branch.tags, TAG)
 
 
 def _named(store: FileIO, directory: str, prefix: str) -> list[str]:
@@ -131,8 +133,8 @@ def _named(store: FileIO, directory: str, prefix: str) -> list[str]:
 
 def _numbered(store: FileIO, directory: str, prefix: str) -> list[tuple[int, str]]:
     """Return the files named by prefix and number, ascending by number."""
-    paths = ((path.rpartition("/")[2][len(prefix) :], path) for path in _named(store, directory, prefix))
-    return sorted((int(number), path) for number, path in paths if number.isdigit())
+    paths = ((numbered(path.rpartition("/")[2], prefix), path) for path in _named(store, directory, prefix))
+    return sorted((number, path) for number, path in paths if number is not None)
 
 
 def _decoded(

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from pktable_spec.options import TableOptions
 from pktable_spec.vocabulary import APPEND, DELETION_VECTORS
 
-from pktable.bucket.table_files import Place, TableFiles
 from pktable.check.findings import Findings
 from pktable.check.heads import Head
 from pktable.check.manifests import CheckedManifests, Entries
-from pktable.format.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
-
-Identity = tuple[bytes, int]
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from pktable.format.paths import BUCKET
+from pktable.lsm.bucket import BucketId, BucketPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Version:
 class BucketHistory:
     """A bucket and all its versions, oldest first."""
 
-    place: Place
+    place: BucketPath
     partition: str
     versions: tuple[Version, ...]
 
@@ -66,16 +66,16 @@ class History:
     ``options``: by schema id. ``index_files``: paths of all index files met, of whatever type.
     """
 
-    files: TableFiles
+    context: TableContext
     options: Mapping[int, TableOptions]
     manifests: CheckedManifests
     found: Findings
     index_files: set[str] = field(default_factory=set)
     _ids: list[int] = field(default_factory=list)
-    _closed: dict[Identity, list[Version]] = field(default_factory=dict)
-    _open: dict[Identity, _Open] = field(default_factory=dict)
-    _live: dict[Identity, Entries] = field(default_factory=dict)
-    _indexes: dict[Identity, IndexManifestEntry] | None = field(default_factory=dict)
+    _closed: dict[BucketId, list[Version]] = field(default_factory=dict)
+    _open: dict[BucketId, _Open] = field(default_factory=dict)
+    _live: dict[BucketId, Entries] = field(default_factory=dict)
+    _indexes: dict[BucketId, IndexManifestEntry] | None = field(default_factory=dict)
     _index_manifest: str | None = None
     _vectors_enabled: bool | None = None
     _rows: int = 0
@@ -101,7 +101,7 @@ class History:
         self._previous = (head.id, (*base, *delta))
         self._expect_count(head, "total record count", snapshot.total_record_count, self._rows)
         touched |= self._follow_indexes(head, carried_on=carried_on)
-        enabled = self.options.get(snapshot.schema_id, self.files.options).deletion_vectors_enabled
+        enabled = self.options.get(snapshot.schema_id, self.context.options).deletion_vectors_enabled
         if enabled != self._vectors_enabled:
             self._vectors_enabled = enabled
             touched |= self._live.keys()
@@ -114,9 +114,9 @@ class History:
             self._close(identity)
         found = []
         for (partition, number), versions in sorted(self._closed.items()):
-            with self.found.guard("META-4", file=f"{self.files.root}/manifest"):
-                place = self.files.place(partition, number)
-                directory = place.directory.removeprefix(self.files.root + "/").rpartition("bucket-")[0]
+            with self.found.guard("META-4", file=self.context.paths.manifests):
+                place = self.context.place(partition, number)
+                directory = place.directory.removeprefix(self.context.root + "/").rpartition(BUCKET)[0]
                 found.append(BucketHistory(place, directory.rstrip("/"), tuple(versions)))
         return found
 
@@ -128,7 +128,7 @@ class History:
         before: tuple[int, Sequence[ManifestFileMeta]] | None,
         base: Sequence[ManifestFileMeta],
         delta: Sequence[ManifestFileMeta],
-    ) -> set[Identity] | None:
+    ) -> set[BucketId] | None:
         """Change the state before into this head's; return the buckets touched, None if that cannot be done."""
         if before is None or head.id != before[0] + 1:
             return None
@@ -179,7 +179,7 @@ class History:
         )
         return False
 
-    def _begun(self, head: Head, metas: Sequence[ManifestFileMeta]) -> set[Identity] | None:
+    def _begun(self, head: Head, metas: Sequence[ManifestFileMeta]) -> set[BucketId] | None:
         """Take this head's own manifests for the state; return all buckets before and after."""
         folded = self.manifests.fold(head.snapshot, metas)
         if folded is None:
@@ -223,7 +223,7 @@ class History:
 
     # -------------------------------------------------------------- vectors
 
-    def _follow_indexes(self, head: Head, *, carried_on: bool) -> set[Identity]:
+    def _follow_indexes(self, head: Head, *, carried_on: bool) -> set[BucketId]:
         """Take in the index manifest; return the buckets whose index of vectors changed. Clauses: CMT-6, DV-5."""
         name = head.snapshot.index_manifest
         before = self._indexes
@@ -236,7 +236,7 @@ class History:
             return set(self._live)
         self._indexes = {}
         for entry in entries:
-            self.index_files.add(self.files.index_path(entry))
+            self.index_files.add(self.context.index_path(entry))
             if entry.index_type != DELETION_VECTORS:
                 continue
             identity = entry.partition, entry.bucket
@@ -266,7 +266,7 @@ class History:
 
     # ------------------------------------------------------------- versions
 
-    def _note_versions(self, touched: Iterable[Identity], enabled: bool) -> None:
+    def _note_versions(self, touched: Iterable[BucketId], enabled: bool) -> None:
         known = self._indexes is not None
         for identity in touched:
             entries = tuple(self._live.get(identity, {}).values())
@@ -279,7 +279,7 @@ class History:
             if entries or index is not None:
                 self._open[identity] = new
 
-    def _close(self, identity: Identity) -> None:
+    def _close(self, identity: BucketId) -> None:
         old = self._open.pop(identity, None)
         if old is not None:
             version = Version(
@@ -294,7 +294,7 @@ class History:
             self.found.add(
                 "META-1",
                 "schema",
-                f"{self.files.root}/schema/schema-{head.snapshot.schema_id}",
+                self.context.paths.schema(head.snapshot.schema_id),
                 expected="a file that decodes",
                 found="none",
                 snapshots=[head.id],

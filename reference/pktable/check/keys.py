@@ -25,16 +25,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
-from pktable.bucket.data_reader import DataReader
-from pktable.bucket.merge import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
-from pktable.bucket.table_files import TableFiles
+from pktable.bucket.reader import DataReader
+from pktable.bucket.windows import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
 from pktable.check.findings import Findings
 from pktable.check.history import BucketHistory, Version
 from pktable.check.layout import Range
 from pktable.check.vectors import Vectors
-from pktable.format.deletion_vector import DeletionVector
-from pktable.format.manifest import DataFileMeta
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.kinds.primary_key import may_shadow_rows_without_vector
 from pktable.lsm.plan import sections
 from pktable.lsm.runs import Run, sorted_runs
 
@@ -88,7 +89,7 @@ class Conflict:
 
 
 def check_keys(
-    files: TableFiles,
+    context: TableContext,
     bucket: BucketHistory,
     vectors: Sequence[Vectors | None],
     ranges: Mapping[str, Range],
@@ -97,7 +98,7 @@ def check_keys(
 ) -> None:
     """Check the keys of the files named in ``reliable``, whose rows are known to be in order and ``ranges`` true."""
     for first, end in _groups(bucket.versions):
-        check = _KeyCheck(files, bucket, ranges, found)
+        check = _KeyCheck(context, bucket, ranges, found)
         for number in range(first, end):
             known = vectors[number]
             if known is not None:
@@ -120,9 +121,9 @@ class _KeyCheck:
     """The check of one group of versions."""
 
     def __init__(
-        self, files: TableFiles, bucket: BucketHistory, ranges: Mapping[str, Range], found: Findings
+        self, context: TableContext, bucket: BucketHistory, ranges: Mapping[str, Range], found: Findings
     ) -> None:
-        self._files, self._bucket, self._ranges, self._found = files, bucket, ranges, found
+        self._context, self._bucket, self._ranges, self._found = context, bucket, ranges, found
         self._metas: dict[str, DataFileMeta] = {}
         self._spans: dict[str, dict[int, list[Span]]] = {}
         self._conflicts: dict[tuple[str, str, str], Conflict] = {}
@@ -131,11 +132,11 @@ class _KeyCheck:
         """Take in which files are live in a version, and what marks them."""
         version = self._bucket.versions[number]
         usable = [e.file for e in version.entries if e.file.file_name in reliable & self._ranges.keys()]
-        for section in sections(usable, self._files.order):
+        for section in sections(usable, self._context.order):
             if len(section) > 1:  # a file whose key range meets no other has nothing to be compared with
                 self._metas.update((file.file_name, file) for file in section)
         # Where reads still merge, a key may be live at several levels (DV-15).
-        hidden = self._files.may_hide_unmarked([entry.file for entry in version.entries])
+        hidden = may_shadow_rows_without_vector(self._context, [entry.file for entry in version.entries])
         unmerged = version.vectors_enabled and not hidden
         for file in usable:
             spans = self._spans.setdefault(file.file_name, {}).setdefault(file.level, [])
@@ -155,7 +156,7 @@ class _KeyCheck:
             return
         share = rows_to_hold([Run(0, chain) for chain in chains], WINDOW_BYTES)
         buffers = [RunBuffer(self._tables(chain, share), share, 0) for chain in chains]
-        for parts in aligned(self._files, buffers):
+        for parts in aligned(self._context, buffers):
             rows = pa.concat_tables([rows for _, rows, _ in parts])
             self._compare(rows, np.concatenate([keys for _, _, keys in parts]))
         self._report()
@@ -163,7 +164,7 @@ class _KeyCheck:
     def _ages(self) -> Longs:
         """Return per file its place among level-0 runs, newest first. Clauses: LSM-4."""
         as_if_fresh = [meta.at_level(0) for meta in self._metas.values()]
-        runs = sorted_runs(as_if_fresh, self._files.order)
+        runs = sorted_runs(as_if_fresh, self._context.order)
         place = {run.files[0].file_name: i for i, run in enumerate(runs)}
         return np.array([place[name] for name in self._names], np.int64)
 
@@ -182,9 +183,9 @@ class _KeyCheck:
 
     def _tables(self, chain: Sequence[DataFileMeta], share: int) -> Tables:
         for meta in chain:
-            reader = DataReader(self._files, self._bucket.place, meta)
+            reader = DataReader(self._context, self._bucket.place, meta)
             number = self._number[meta.file_name]
-            columns = (*self._files.key_columns, SEQUENCE_NUMBER)
+            columns = (*self._context.key_columns, SEQUENCE_NUMBER)
             for position, table in reader.read(columns, batch_rows=min(share, 1 << 17)):
                 count = table.num_rows
                 yield (
@@ -245,7 +246,7 @@ class _KeyCheck:
         right_order = np.where(newer_first, sequences[0] > sequences[1], sequences[0] < sequences[1])
         self._note("DV-12", rows, live, left[twice], right[twice])
         self._note("LSM-2", rows, live, left[in_one_run], right[in_one_run])
-        if not self._files.options.unmergeable:
+        if not self._context.options.unmergeable:
             wrong = ~twice & ~in_one_run & ~right_order
             self._note("LSM-6", rows, live, left[wrong], right[wrong])
 
@@ -269,7 +270,7 @@ class _KeyCheck:
 
     def _told(self, rows: pa.Table, records: Longs) -> str:
         """Return the key of two records and where they are, as text."""
-        columns = zip(self._files.key_columns, self._files.key_types, strict=True)
+        columns = zip(self._context.key_columns, self._context.key_types, strict=True)
         key = [values_of(rows.column(name).slice(int(records[0]), 1), kind)[0] for name, kind in columns]
         positions = [rows.column(POSITION)[int(record)].as_py() for record in records]
         return f"{', '.join(map(repr, key))} at positions {positions[0]} and {positions[1]}"
@@ -280,7 +281,7 @@ class _KeyCheck:
             self._found.add(
                 clause,
                 {"DV-12": "live keys", "LSM-2": "keys of a run", "LSM-6": "age of records"}[clause],
-                self._files.data_path(self._bucket.place, self._metas[file]),
+                self._context.data_path(self._bucket.place, self._metas[file]),
                 expected={"LSM-6": "the newer record in the newer run"}.get(clause, "each key once"),
                 found=f"{conflict.keys} also in {other}, such as {conflict.example}",
                 snapshots=sorted(one for number in conflict.versions for one in versions[number].snapshots),

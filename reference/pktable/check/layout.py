@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Findings
 from pktable.check.history import BucketHistory, Version
-from pktable.format.manifest import DataFileMeta, ManifestEntry
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
 from pktable.lsm.runs import Key
 
 Range = tuple[Key, Key]
@@ -18,7 +18,7 @@ Range = tuple[Key, Key]
 
 
 def check_layouts(
-    files: TableFiles, bucket: BucketHistory, max_level: int, found: Findings
+    context: TableContext, bucket: BucketHistory, max_level: int, found: Findings
 ) -> dict[str, Range]:
     """Check every version, and return the key ranges of the files whose metadata tells one."""
     ranges: dict[str, Range] = {}
@@ -27,17 +27,17 @@ def check_layouts(
         for entry in version.entries:
             shown.setdefault(entry, []).extend(version.snapshots)
     for entry, snapshots in shown.items():
-        key_range = _check_entry(files, bucket, entry, max_level, snapshots, found)
+        key_range = _check_entry(context, bucket, entry, max_level, snapshots, found)
         if key_range is not None:
             ranges[entry.file.file_name] = key_range
     for version in bucket.versions:
-        _check_levels(files, bucket, version, ranges, found)
-        _check_vector_names(files, version, found)
+        _check_levels(context, bucket, version, ranges, found)
+        _check_vector_names(context, version, found)
     return ranges
 
 
 def _check_entry(
-    files: TableFiles,
+    context: TableContext,
     bucket: BucketHistory,
     entry: ManifestEntry,
     max_level: int,
@@ -45,7 +45,7 @@ def _check_entry(
     found: Findings,
 ) -> Range | None:
     """Check what metadata says of one file against itself, and return its key range."""
-    file, path = entry.file, files.data_path(bucket.place, entry.file)
+    file, path = entry.file, context.data_path(bucket.place, entry.file)
 
     def expect(clause: str, what: str, holds: bool, expected: object, value: object) -> None:
         if not holds:
@@ -58,7 +58,7 @@ def _check_entry(
     expect("LSM-7", "sequence numbers", low <= high, "smallest not above greatest", f"{low} to {high}")
     key_range = found.attempt(
         "META-5",
-        lambda: (files.order.smallest(file), files.order.greatest(file)),
+        lambda: (context.order.smallest(file), context.order.greatest(file)),
         snapshots=snapshots,
         file=path,
     )
@@ -70,7 +70,11 @@ def _check_entry(
 
 
 def _check_levels(
-    files: TableFiles, bucket: BucketHistory, version: Version, ranges: Mapping[str, Range], found: Findings
+    context: TableContext,
+    bucket: BucketHistory,
+    version: Version,
+    ranges: Mapping[str, Range],
+    found: Findings,
 ) -> None:
     """A file is live at one level, and the files above level 0 are one run each. Clauses: LSM-2."""
     by_level: dict[int, list[DataFileMeta]] = {}
@@ -81,7 +85,7 @@ def _check_levels(
             found.add(
                 "LSM-2",
                 "levels",
-                files.data_path(bucket.place, file),
+                context.data_path(bucket.place, file),
                 expected="live at one level",
                 found=f"at {min(other, file.level)} and {max(other, file.level)}",
                 snapshots=version.snapshots,
@@ -96,7 +100,7 @@ def _check_levels(
                 found.add(
                     "LSM-2",
                     f"key range at level {level}",
-                    files.data_path(bucket.place, file),
+                    context.data_path(bucket.place, file),
                     expected=f"disjoint from that of {widest.file_name}",
                     found=f"{_spelled(ranges[file.file_name])} and {_spelled(ranges[widest.file_name])}",
                     snapshots=version.snapshots,
@@ -105,11 +109,11 @@ def _check_levels(
                 widest = file
 
 
-def _check_vector_names(files: TableFiles, version: Version, found: Findings) -> None:
+def _check_vector_names(context: TableContext, version: Version, found: Findings) -> None:
     """Every vector names one live file above level 0. Clauses: DV-3, DV-4, DV-5, DVF-8."""
     if version.index is None:
         return
-    path, ranges = files.index_path(version.index), version.index.ranges or ()
+    path, ranges = context.index_path(version.index), version.index.ranges or ()
 
     def add(clause: str, what: str, expected: object, value: object) -> None:
         found.add(clause, what, path, expected=expected, found=value, snapshots=version.snapshots)

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Findings
+from pktable.context import TableContext
 from pktable.format.binary_row import decode_row
-from pktable.format.manifest import (
+from pktable.format.metadata.manifest import (
     ADD,
     DELETE,
     IndexManifestEntry,
@@ -27,8 +27,8 @@ from pktable.format.manifest import (
     decode_manifest,
     decode_manifest_list,
 )
-from pktable.format.snapshot import Snapshot
-from pktable.format.stats import decode_stats
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.metadata.stats import decode_stats
 from pktable.store.cache import Cache
 
 Entries = dict[tuple[object, ...], ManifestEntry]
@@ -44,7 +44,7 @@ class CheckedManifests:
     ``met``: the names of all that was asked for. ``missing``, ``damaged``: whether some of it was so.
     """
 
-    files: TableFiles
+    context: TableContext
     found: Findings
     met: set[str] = field(default_factory=set)
     missing: bool = False
@@ -126,7 +126,7 @@ class CheckedManifests:
         return (adds, deletes, rows) if whole else None
 
     def path(self, name: str) -> str:
-        return f"{self.files.root}/manifest/{name}"
+        return self.context.paths.manifest(name)
 
     def _read(self, name: str, decode: Callable[..., Value], snapshot: int) -> tuple[Value, int] | None:
         """Return what a file holds and its size in bytes, or None and a finding."""
@@ -135,7 +135,7 @@ class CheckedManifests:
 
         def load() -> tuple[Value, int] | CorruptFileError:
             try:
-                data = self.files.store.read(path)
+                data = self.context.store.read(path)
                 return decode(data, at=path), len(data)
             except FileNotFoundError:
                 return CorruptFileError("manifest", at=path, expected="a file", found="none")
@@ -182,7 +182,7 @@ class CheckedManifests:
         for what, low, high, values in spans:
             outside = [value for value in values if _outside(value, low, high)]
             expect(what, not outside, f"{low} to {high}", outside[:3])
-        fields = self.files.schema.partition_fields
+        fields = self.context.schema.partition_fields
         types = [one.type for one in fields]
         distinct = {entry.partition for entry in entries}
         rows = [decode_row(row, types, at=self.path(meta.file_name)) for row in distinct]

@@ -19,27 +19,28 @@ import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
-from pktable.bucket.data_reader import DataReader
-from pktable.bucket.keys import encode_keys
-from pktable.bucket.table_files import Place, TableFiles
+from pktable.bucket.reader import DataReader
 from pktable.check.findings import Findings
+from pktable.context import TableContext
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.bucket import bucket_of
-from pktable.format.manifest import ManifestEntry
-from pktable.format.stats import SimpleStats, decode_stats
+from pktable.format.bucket_hash import bucket_of
+from pktable.format.metadata.manifest import ManifestEntry
+from pktable.format.metadata.stats import SimpleStats, decode_stats
 from pktable.format.types import BINARIES, FLOATS, DataType, Field, is_atomic, values_of
+from pktable.lsm.bucket import BucketPath
+from pktable.merge.key_encoding import encode_keys
 
 BATCH_ROWS = 1 << 16
 
 
 def check_rows(
-    files: TableFiles, place: Place, entry: ManifestEntry, snapshots: Sequence[int], found: Findings
+    context: TableContext, place: BucketPath, entry: ManifestEntry, snapshots: Sequence[int], found: Findings
 ) -> bool:
     """Check a data file; return whether its keys, sequence numbers and row kinds can be relied on.
 
     ``files``: under the schema of the file.
     """
-    check = _FileCheck(files, place, entry, snapshots, found)
+    check = _FileCheck(context, place, entry, snapshots, found)
     with found.guard("RD-11", snapshots=snapshots, file=check.path):
         for table in check.batches():
             check.take(table)
@@ -52,8 +53,8 @@ def check_rows(
 class _FileCheck:
     """One file under way."""
 
-    files: TableFiles
-    place: Place
+    context: TableContext
+    place: BucketPath
     entry: ManifestEntry
     snapshots: Sequence[int]
     found: Findings
@@ -67,9 +68,9 @@ class _FileCheck:
     _told: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.path = self.files.data_path(self.place, self.entry.file)
-        schema, meta = self.files.schema, self.entry.file
-        self._bounds = [_Bounds("key statistics", self.files.stored_key_fields, meta.key_stats)]
+        self.path = self.context.data_path(self.place, self.entry.file)
+        schema, meta = self.context.schema, self.entry.file
+        self._bounds = [_Bounds("key statistics", self.context.stored_key_fields, meta.key_stats)]
         values = meta.value_stats_fields(schema)
         if values is not None:
             self._bounds.append(_Bounds("value statistics", values, meta.value_stats))
@@ -77,9 +78,9 @@ class _FileCheck:
         self._partition = decode_row(self.entry.partition, types, at=self.path)
 
     def batches(self) -> Iterator[pa.Table]:
-        columns = (*self.files.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
-        reader = DataReader(self.files, self.place, self.entry.file)
-        values = [one.name for one in self.files.schema.fields]
+        columns = (*self.context.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
+        reader = DataReader(self.context, self.place, self.entry.file)
+        values = [one.name for one in self.context.schema.fields]
         for _, table in reader.read((*columns, *values), batch_rows=BATCH_ROWS):
             if table.num_rows:
                 yield table
@@ -109,7 +110,7 @@ class _FileCheck:
         deletes = meta.delete_row_count
         self._expect("LSM-7", "retractions", deletes in (None, self._retractions), deletes, self._retractions)
         if self._first_key:
-            order = self.files.order
+            order = self.context.order
             for what, stored, row in (
                 ("smallest key", meta.min_key, self._first_key),
                 ("greatest key", meta.max_key, self._last_key),
@@ -123,7 +124,7 @@ class _FileCheck:
 
     def _keys_are_present(self, table: pa.Table) -> bool:
         """Clauses: TBL-2."""
-        names = [*self.files.key_columns, *(one.name for one in self.files.schema.key_fields)]
+        names = [*self.context.key_columns, *(one.name for one in self.context.schema.key_fields)]
         nulls = [name for name in names if table.column(name).null_count]
         self._expect("TBL-2", "key columns", not nulls, "no null", f"null in {', '.join(nulls)}")
         self.reliable = self.reliable and not nulls
@@ -131,7 +132,7 @@ class _FileCheck:
 
     def _check_keys(self, table: pa.Table) -> None:
         """Keys ascend, and are those of the value columns. Clauses: LSM-1, META-7."""
-        names = self.files.key_columns
+        names = self.context.key_columns
         plain = [name[len(KEY_PREFIX) :] for name in names]
         before = [self._last] if self._last is not None else []
         keys, same, *last = encode_keys(
@@ -140,7 +141,7 @@ class _FileCheck:
                 [table.column(name) for name in plain],
                 *([one.column(name) for name in names] for one in before),
             ],
-            self.files.key_types,
+            self.context.key_types,
         )
         self._expect_none("META-7", "key columns", keys != same, "the keys of the rows", keys)
         together = np.concatenate([*last, keys])
@@ -154,13 +155,13 @@ class _FileCheck:
 
     def _check_place(self, table: pa.Table) -> None:
         """Partition and bucket are those of every row. Clauses: TBL-3, TBL-5."""
-        for one, value in zip(self.files.schema.partition_fields, self._partition, strict=True):
+        for one, value in zip(self.context.schema.partition_fields, self._partition, strict=True):
             distinct = values_of(table.column(one.name).unique(), one.type)
             strange = [found for found in distinct if found != value]
             self._expect("TBL-3", f"partition column {one.name}", not strange, repr(value), strange[:3])
         total = self.entry.total_buckets
-        if total > 0 and self.files.schema.options.get("bucket-function.type", "default") == "default":
-            fields = self.files.schema.bucket_key_fields
+        if total > 0 and self.context.schema.options.get("bucket-function.type", "default") == "default":
+            fields = self.context.schema.bucket_key_fields
             buckets = bucket_of(
                 [table.column(one.name) for one in fields], [one.type for one in fields], total
             )
@@ -168,9 +169,9 @@ class _FileCheck:
             self._expect_none("TBL-5", "bucket of the keys", wrong, self.entry.bucket, buckets)
 
     def _key(self, row: pa.Table) -> bytes:
-        columns = zip(self.files.key_columns, self.files.key_types, strict=True)
+        columns = zip(self.context.key_columns, self.context.key_types, strict=True)
         return encode_row(
-            [values_of(row.column(name), kind)[0] for name, kind in columns], self.files.key_types
+            [values_of(row.column(name), kind)[0] for name, kind in columns], self.context.key_types
         )
 
     def _expect_none(

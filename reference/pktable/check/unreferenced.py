@@ -9,29 +9,30 @@ Clauses: CMT-12, META-9.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import NOTE, Findings
 from pktable.check.heads import Heads
 from pktable.check.history import BucketHistory
 from pktable.check.manifests import CheckedManifests
-from pktable.format.data_file import escaped
-from pktable.format.manifest import ManifestEntry
-from pktable.format.snapshot import Snapshot
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import ManifestEntry
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.partition_path import escaped
+from pktable.format.paths import (
+    BUCKET,
+    EARLIEST,
+    LATEST,
+    SCHEMA,
+    SNAPSHOT,
+    TAG,
+    TEMPORARY_SUFFIX,
+    TablePaths,
+)
 from pktable.store.file_io import FileIO
-
-BUCKET: Final = "bucket-"
-PLACES: Final = {
-    "snapshot": ("snapshot-", "LATEST", "EARLIEST"),
-    "tag": ("tag-",),
-    "schema": ("schema-",),
-}
-"""Directories of files that stand for themselves, and how those are named."""
 
 
 def report_unreferenced(
-    files: TableFiles,
+    context: TableContext,
     heads: Heads,
     buckets: Sequence[BucketHistory],
     manifests: CheckedManifests,
@@ -44,31 +45,37 @@ def report_unreferenced(
         for bucket in buckets
         for version in bucket.versions
         for entry in version.entries
-        for path in _paths(files, entry)
+        for path in _paths(context, entry)
     }
     indexes = set(index_files)
-    quiet = CheckedManifests(files, Findings(files.root), manifests.met)
+    quiet = CheckedManifests(context, Findings(context.root), manifests.met)
     for head in heads.readable:
-        data |= _changelog_files(files, head.snapshot, manifests)
+        data |= _changelog_files(context, head.snapshot, manifests)
     for snapshot in heads.elsewhere:
-        data |= _changelog_files(files, snapshot, quiet) | _live_files(files, snapshot, quiet)
-        indexes |= _indexes(files, snapshot, quiet)
+        data |= _changelog_files(context, snapshot, quiet) | _live_files(context, snapshot, quiet)
+        indexes |= _indexes(context, snapshot, quiet)
     # A changelog outlives its snapshot, whose lists may be gone.
     if manifests.missing or manifests.damaged or quiet.damaged:
         return
-    for path in _all_files(files):
+    for path in _all_files(context):
         if path not in data and path not in indexes:
             _note(found, "data file", path)
-    for name in sorted(files.store.list_names(f"{files.root}/manifest")):
+    for name in sorted(context.store.list_names(context.paths.manifests)):
         if name not in manifests.met:
             _note(found, "manifest", manifests.path(name))
-    for name in sorted(files.store.list_names(f"{files.root}/index")):
-        if f"{files.root}/index/{name}" not in indexes:
-            _note(found, "index file", f"{files.root}/index/{name}")
-    for directory, prefixes in PLACES.items():
-        for name in sorted(files.store.list_names(f"{files.root}/{directory}")):
-            if not name.startswith(prefixes) or name.endswith(".tmp"):
-                _note(found, "file", f"{files.root}/{directory}/{name}")
+    for name in sorted(context.store.list_names(context.paths.indexes)):
+        path = f"{context.paths.indexes}/{name}"
+        if path not in indexes:
+            _note(found, "index file", path)
+    for directory, prefixes in _own_files(context.paths).items():
+        for name in sorted(context.store.list_names(directory)):
+            if not name.startswith(prefixes) or name.endswith(TEMPORARY_SUFFIX):
+                _note(found, "file", f"{directory}/{name}")
+
+
+def _own_files(paths: TablePaths) -> dict[str, tuple[str, ...]]:
+    """Return the directories of files that nothing needs to refer to, and what their names begin with."""
+    return {paths.snapshots: (SNAPSHOT, LATEST, EARLIEST), paths.tags: (TAG,), paths.schemas: (SCHEMA,)}
 
 
 def _note(found: Findings, what: str, path: str) -> None:
@@ -82,45 +89,45 @@ def _note(found: Findings, what: str, path: str) -> None:
     )
 
 
-def _paths(files: TableFiles, entry: ManifestEntry) -> Iterator[str]:
+def _paths(context: TableContext, entry: ManifestEntry) -> Iterator[str]:
     """Yield the paths of a data file and of the files that go with it."""
-    place = files.place(entry.partition, entry.bucket)
-    path = files.data_path(place, entry.file)
+    place = context.place(entry.partition, entry.bucket)
+    path = context.data_path(place, entry.file)
     yield path
     yield from (f"{path.rpartition('/')[0]}/{name}" for name in entry.file.extra_files)
 
 
-def _changelog_files(files: TableFiles, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
+def _changelog_files(context: TableContext, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
     name = snapshot.changelog_manifest_list
     metas = manifests.list_of(snapshot, name, None) if name is not None else None
     entries = (entry for meta in metas or () for entry in manifests.entries(snapshot, meta) or ())
-    return {path for entry in entries for path in _paths(files, entry)}
+    return {path for entry in entries for path in _paths(context, entry)}
 
 
-def _live_files(files: TableFiles, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
+def _live_files(context: TableContext, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
     lists = [
         manifests.list_of(snapshot, name, None)
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     ]
     folded = manifests.fold(snapshot, [meta for metas in lists for meta in metas or ()])
-    return {path for entry in (folded[0].values() if folded else ()) for path in _paths(files, entry)}
+    return {path for entry in (folded[0].values() if folded else ()) for path in _paths(context, entry)}
 
 
-def _indexes(files: TableFiles, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
+def _indexes(context: TableContext, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
     name = snapshot.index_manifest
     entries = manifests.index(snapshot, name) if name is not None else None
-    return {files.index_path(entry) for entry in entries or ()}
+    return {context.index_path(entry) for entry in entries or ()}
 
 
-def _all_files(files: TableFiles) -> Iterator[str]:
+def _all_files(context: TableContext) -> Iterator[str]:
     """Yield the paths in every bucket directory."""
-    directories = [files.root]
-    for field in files.schema.partition_fields:
+    directories = [context.root]
+    for field in context.schema.partition_fields:
         directories = [
-            path for at in directories for path in _inside(files.store, at, f"{escaped(field.name)}=")
+            path for at in directories for path in _inside(context.store, at, f"{escaped(field.name)}=")
         ]
-    for directory in (path for at in directories for path in _inside(files.store, at, BUCKET)):
-        yield from _inside(files.store, directory, "")
+    for directory in (path for at in directories for path in _inside(context.store, at, BUCKET)):
+        yield from _inside(context.store, directory, "")
 
 
 def _inside(store: FileIO, directory: str, prefix: str) -> list[str]:

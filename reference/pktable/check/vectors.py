@@ -8,30 +8,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.findings import Findings
 from pktable.check.history import BucketHistory, Version
-from pktable.format.deletion_vector import DeletionVector
+from pktable.context import TableContext
+from pktable.format.vectors.deletion_vector import DeletionVector
 
 Vectors = Mapping[str, DeletionVector]
 """By data file."""
 
 
-def check_vectors(files: TableFiles, bucket: BucketHistory, found: Findings) -> list[Vectors | None]:
+def check_vectors(context: TableContext, bucket: BucketHistory, found: Findings) -> list[Vectors | None]:
     """Check the vectors of every version, and return them; None where they could not be read."""
     known: dict[object, Vectors | None] = {}
     vectors: list[Vectors | None] = []
     for version in bucket.versions:
-        vectors.append(_read(files, version, known, found))
-        _expect_positions(files, version, vectors[-1] or {}, found)
+        vectors.append(_read(context, version, known, found))
+        _expect_positions(context, version, vectors[-1] or {}, found)
     for (old, new), (before, after) in zip(pairwise(vectors), pairwise(bucket.versions), strict=True):
         if old is not None and new is not None and old is not new:
-            _expect_growth(files, before, after, old, new, found)
+            _expect_growth(context, before, after, old, new, found)
     return vectors
 
 
 def _read(
-    files: TableFiles, version: Version, known: dict[object, Vectors | None], found: Findings
+    context: TableContext, version: Version, known: dict[object, Vectors | None], found: Findings
 ) -> Vectors | None:
     if not version.vectors_known:
         return None
@@ -42,14 +42,14 @@ def _read(
     if known.get(name) is None:  # what could not be read is found anew in each version
         known[name] = found.attempt(
             "DVF-5",
-            lambda: files.read_vectors(index),
+            lambda: context.read_vectors(index),
             snapshots=version.snapshots,
-            file=files.index_path(index),
+            file=context.index_path(index),
         )
     return known[name]
 
 
-def _expect_positions(files: TableFiles, version: Version, vectors: Vectors, found: Findings) -> None:
+def _expect_positions(context: TableContext, version: Version, vectors: Vectors, found: Findings) -> None:
     """Clauses: DV-2."""
     for entry in version.entries:
         vector = vectors.get(entry.file.file_name)
@@ -58,7 +58,7 @@ def _expect_positions(files: TableFiles, version: Version, vectors: Vectors, fou
             found.add(
                 "DV-2",
                 f"vector of {entry.file.file_name}",
-                files.index_path(version.index),
+                context.index_path(version.index),
                 expected=f"positions below {entry.file.row_count}",
                 found=vector.max_position,
                 snapshots=version.snapshots,
@@ -66,7 +66,7 @@ def _expect_positions(files: TableFiles, version: Version, vectors: Vectors, fou
 
 
 def _expect_growth(
-    files: TableFiles, before: Version, after: Version, old: Vectors, new: Vectors, found: Findings
+    context: TableContext, before: Version, after: Version, old: Vectors, new: Vectors, found: Findings
 ) -> None:
     """A file that stays live loses no mark. Clauses: DV-11."""
     names = {entry.file.file_name for entry in before.entries}
@@ -74,7 +74,7 @@ def _expect_growth(
         kept = new.get(name)
         lost = old[name].positions() if kept is None else old[name].difference(kept)
         if len(lost):
-            path = files.index_path(after.index) if after.index else f"{files.root}/index"
+            path = context.index_path(after.index) if after.index else context.paths.indexes
             found.add(
                 "DV-11",
                 f"vector of {name}",

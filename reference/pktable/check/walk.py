@@ -11,13 +11,13 @@ from typing import Protocol
 
 from pktable_spec.options import parse_options
 
-from pktable.bucket.table_files import TableFiles
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import ERROR, Finding, Findings, Progress
 from pktable.check.heads import read_heads, read_schemas
 from pktable.check.history import History
 from pktable.check.manifests import CheckedManifests
 from pktable.check.unreferenced import report_unreferenced
+from pktable.context import TableContext
 from pktable.store.file_io import FileIO
 
 
@@ -25,7 +25,7 @@ class CheckRunner(Protocol):
     """Who checks the buckets: this process or a cluster."""
 
     def check(
-        self, files: TableFiles, tasks: Sequence[BucketTask], progress: Progress
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
     ) -> Iterator[BucketReport]: ...
 
 
@@ -69,20 +69,20 @@ def check_table(
         return Report(found.all())
     latest = max(schemas)
     options = {number: parse_options(one.options) for number, one in schemas.items()}
-    files = TableFiles(store, root, schemas[latest], options[latest], schemas)
+    context = TableContext(store, root, schemas[latest], options[latest], schemas)
     heads = read_heads(store, root, found, only=snapshot)
-    manifests = CheckedManifests(files, found)
-    history = History(files, options, manifests, found)
+    manifests = CheckedManifests(context, found)
+    history = History(context, options, manifests, found)
     for done, head in enumerate(heads.readable, 1):
         history.follow(head)
         progress("snapshots", done, len(heads.readable))
     buckets = history.buckets()
     if snapshot is None and heads.whole:
-        report_unreferenced(files, heads, buckets, manifests, history.index_files, found)
+        report_unreferenced(context, heads, buckets, manifests, history.index_files, found)
     max_level = max(one.max_level for one in options.values())
     tasks = [BucketTask(bucket, max_level, reads_rows) for bucket in buckets]
     report = Report(snapshots=len(heads.readable), buckets=len(buckets))
-    for part in runner.check(files, tasks, progress):
+    for part in runner.check(context, tasks, progress):
         report.files += part.files
         report.rows += part.rows
         for finding in part.findings:
@@ -91,7 +91,9 @@ def check_table(
     return report
 
 
-def check_here(files: TableFiles, tasks: Sequence[BucketTask], progress: Progress) -> Iterator[BucketReport]:
+def check_here(
+    context: TableContext, tasks: Sequence[BucketTask], progress: Progress
+) -> Iterator[BucketReport]:
     """Check buckets in this process, one after the other."""
     total = sum(task.file_count for task in tasks)
     count = 0
@@ -102,4 +104,4 @@ def check_here(files: TableFiles, tasks: Sequence[BucketTask], progress: Progres
         progress("data files", count, total)
 
     for task in tasks:
-        yield check_bucket(files, task, done)
+        yield check_bucket(context, task, done)

@@ -222,7 +222,7 @@ HISTORY = pa.schema(
 
 def _history_row(table: Table, snapshot: Any) -> Mapping[str, Any]:
     """Return a row of `HISTORY`; ``marked``: records that vectors mark as deleted."""
-    marked = [count for count in table.files(snapshot.id).column("marked_count").to_pylist() if count]
+    marked = [count for count in table.files(snapshot.id).column("deleted_row_count").to_pylist() if count]
     return {
         "snapshot": snapshot.id,
         "kind": snapshot.commit_kind,
@@ -241,7 +241,7 @@ def open_table(path: str, on_spark: bool = False) -> Table:
 
 def spark_session() -> Any:
     """Connect to the server that SPARK_REMOTE names, or start Spark here. Raises InvalidRequestError without Java."""
-    from pktable.spark import session  # takes a second to import, and Java to start
+    from pktable.run.spark import session  # takes a second to import, and Java to start
 
     return session.spark_session()
 

@@ -30,8 +30,8 @@ from pktable.format.types import (
     timestamp_unit,
     to_arrow,
 )
-from pktable.where.tree import INTEGER_BITS
-from pktable.where.values import date_text, general, parsed, time_text
+from pktable.predicate.literals import date_text, general, parsed, time_text
+from pktable.predicate.tree import INTEGER_BITS
 
 INFINITIES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 LONGEST_SHOWN: Final = 200  # characters of a value in an error

@@ -1,1 +1,1 @@
-"""Bytes and values: every file of a table but its Parquet data, decoded and encoded. No I/O."""
+"""Bytes and values of a table's metadata: decoded and encoded, without any I/O. Data files have a package of their own."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pktable_spec.options import TableOptions
 
-from pktable.format.manifest import DataFileMeta
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.runs import KeyOrder
 from pktable.lsm.universal import Pick
 
@@ -48,7 +48,7 @@ def plan(
     drop_deletes = chosen.output_level > 0 and (
         options.deletion_vectors_enabled or chosen.output_level >= highest
     )
-    if chosen.each_alone:
+    if chosen.per_file:
         return CompactionPlan(chosen.output_level, tuple((file,) for file in chosen.files), (), drop_deletes)
     rewrites: list[tuple[DataFileMeta, ...]] = []
     upgrades: list[DataFileMeta] = []
@@ -89,7 +89,7 @@ def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataF
 
 def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions) -> bool:
     """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11."""
-    if file.file_name in chosen.purged:
+    if file.file_name in chosen.must_rewrite:
         return True
     if file.delete_row_count == 0:
         return False

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.binary_row import decode_row
-from pktable.format.manifest import DataFileMeta
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType
 
 Key = tuple[object, ...]

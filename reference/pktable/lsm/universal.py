@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pktable_spec.options import TableOptions
 
-from pktable.format.manifest import DataFileMeta
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.runs import Run
 
 
@@ -23,14 +23,14 @@ from pktable.lsm.runs import Run
 class Pick:
     """Files to compact and the level their records go to.
 
-    ``each_alone``: rewrite file by file, to apply vectors, instead of merging (CMP-7). ``purged``: names of
+    ``per_file``: rewrite file by file, to apply vectors, instead of merging (CMP-7). ``must_rewrite``: names of
     files that must be rewritten, because no vector may be left (CMP-11).
     """
 
     output_level: int
     files: tuple[DataFileMeta, ...]
-    each_alone: bool = False
-    purged: frozenset[str] = frozenset()
+    per_file: bool = False
+    must_rewrite: frozenset[str] = frozenset()
 
 
 def pick(runs: Sequence[Run], options: TableOptions) -> Pick | None:
@@ -58,9 +58,9 @@ def pick_full(runs: Sequence[Run], options: TableOptions, with_vector: Collectio
         return None
     if len(runs) == 1 and runs[0].level == options.max_level:
         files = tuple(file for file in runs[0].files if file.file_name in with_vector)
-        return Pick(options.max_level, files, each_alone=True) if files else None
+        return Pick(options.max_level, files, per_file=True) if files else None
     files = tuple(file for run in runs for file in run.files)
-    return Pick(options.max_level, files, purged=frozenset(with_vector))
+    return Pick(options.max_level, files, must_rewrite=frozenset(with_vector))
 
 
 def _universal(runs: Sequence[Run], options: TableOptions) -> int | None:

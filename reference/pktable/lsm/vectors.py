@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pktable.format.deletion_vector import DeletionVector, VectorBuilder
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 
 
 class VectorMaintainer:

@@ -1,0 +1,20 @@
+"""The one Spark session of a test process."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@cache
+def spark_session() -> SparkSession:
+    """Return a session on two cores of this machine, started at the first call; needs Java 17+.
+
+    With SPARK_REMOTE set it is that server's, and needs none.
+    """
+    from pktable.run.spark import session
+
+    return session.spark_session(cores="2")

@@ -1,0 +1,375 @@
+"""The command line: what it prints is exact, errors are one line, exit codes say whose fault they are."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pktable
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from pktable import Table
+from pktable.cli import run
+from pktable.cli.files import read_rows
+from pktable.cli.output import Format, print_rows
+
+from model_tests.predicate.conditions import FIELDS, ROWS, SCHEMA, table_of
+
+Run = Callable[..., tuple[int, str, str]]
+
+COLUMNS = (
+    "id BIGINT, s STRING, m DECIMAL(12, 2), w TIMESTAMP(9), z TIMESTAMP(6) WITH LOCAL TIME ZONE, d DATE, "
+    "y BYTES, f DOUBLE, e FLOAT, b BOOLEAN, l ARRAY<INT>, r ROW<p STRING, q DECIMAL(3, 1)>, o MAP<STRING, DATE>"
+)
+LINES = [
+    {
+        "id": 1, "s": "", "m": "12.50", "w": "2024-02-29T12:00:00.000000001",
+        "z": "2024-02-29T12:00:00Z", "d": "2024-02-29", "y": "AQI=", "f": 0.1, "e": 1.5, "b": True, "l": [1, None],
+        "r": {"p": "x", "q": "1.5"}, "o": [["k", "2024-01-01"]],
+    },
+    {
+        "id": 2, "s": 'a,"b"\n c ', "m": "-0.01", "w": "1969-12-31T23:59:59.999",
+        "z": "1969-12-31T23:59:59.5Z", "d": "0001-01-01", "y": "", "f": "NaN", "e": "-Infinity", "b": False,
+        "l": [], "r": None, "o": [],
+    },
+    {"id": 3} | dict.fromkeys(("s", "m", "w", "z", "d", "y", "f", "e", "b", "l", "r", "o")),
+]  # fmt: skip
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process; gives exit code, standard output, standard error."""
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return command
+
+
+@pytest.fixture
+def place(tmp_path: Path, cli: Run) -> Path:
+    path = tmp_path / "table"
+    options = ("-o", "bucket=2", "-o", "deletion-vectors.enabled=true")
+    assert cli("create", path, "--columns", COLUMNS, "--primary-key", "id", *options)[0] == 0
+    return path
+
+
+def written(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+@pytest.fixture
+def filled(place: Path, tmp_path: Path, cli: Run) -> Path:
+    assert cli("write", place, written(tmp_path / "rows.jsonl", LINES)) == (
+        0,
+        "3 rows written, snapshot 2\n",
+        "",
+    )
+    return place
+
+
+def by_id(text: str) -> list[dict[str, Any]]:
+    return sorted(map(json.loads, text.splitlines()), key=lambda row: row["id"])
+
+
+# What is written is read
+
+
+def test_json_lines_come_back_as_they_were(filled: Path, cli: Run) -> None:
+    code, out, err = cli("read", filled, "--format", "jsonl")
+    assert (code, err) == (0, "")
+    assert by_id(out) == LINES
+
+
+def test_a_tag_keeps_what_expires(filled: Path, cli: Run) -> None:
+    assert cli("tag", filled, "first", "--snapshot", 1) == (0, "tag first keeps snapshot 1\n", "")
+    assert cli("expire", filled, "--retain-last", 1) == (0, "expired snapshots 1 to 1\n", "")
+    assert cli("expire", filled, "--retain-last", 1) == (0, "nothing to do\n", "")
+    assert by_id(cli("read", filled, "--tag", "first", "--fresh", "--format", "jsonl")[1]) == LINES
+    assert cli("tag", filled, "--format", "csv") == (0, "tag,snapshot\nfirst,1\n", "")
+    assert cli("tag", filled, "first", "--delete") == (0, "dropped tag first\n", "")
+    code, out, err = cli("tag", filled, "first", "--snapshot", 1)
+    assert (code, out) == (2, "")
+    assert "snapshot 1 does not exist or has expired" in err
+
+
+def test_csv_comes_back_as_it_was(filled: Path, tmp_path: Path, cli: Run) -> None:
+    copy = tmp_path / "copy"
+    assert cli("create", copy, "--columns", COLUMNS, "--primary-key", "id")[0] == 0
+    _, csv, _ = cli("read", filled, "--format", "csv")
+    (tmp_path / "rows.csv").write_text(csv, "utf-8", newline="")
+    assert cli("write", copy, tmp_path / "rows.csv")[0] == 0
+    assert by_id(cli("read", copy, "--format", "jsonl", "--fresh")[1]) == LINES
+
+
+def test_parquet_is_written_as_it_is(filled: Path, tmp_path: Path, cli: Run) -> None:
+    rows = Table.open(filled).to_arrow()
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    copy = tmp_path / "copy"
+    assert cli("create", copy, "--columns", COLUMNS, "--primary-key", "id")[0] == 0
+    assert cli("write", copy, tmp_path / "rows.parquet")[0] == 0
+    assert same(Table.open(copy).to_arrow(fresh=True).sort_by("id"), rows.sort_by("id"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows=ROWS.filter(bool))
+def test_every_value_survives_csv_and_json(
+    rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.getbasetemp()
+    table = table_of(rows)
+    for output in (Format.CSV, Format.JSONL):
+        path = place / f"rows.{output.value}"
+        with path.open("w", encoding="utf-8", newline="") as file, contextlib.redirect_stdout(file):
+            print_rows(table, output)
+        back = read_rows(path, FIELDS, None)
+        assert same(back.select(SCHEMA.names).cast(SCHEMA), table)
+
+
+def same(a: pa.Table, b: pa.Table) -> bool:
+    """Whether two tables hold the same values, NaN being itself."""
+    left, right = a.to_pylist(), b.to_pylist()
+    return repr(left) == repr(right)
+
+
+def test_row_kinds_decide(filled: Path, tmp_path: Path, cli: Run) -> None:
+    lines = [{"id": 1, "op": "-D"}, {"id": 3, "s": "new", "op": "+U"}]
+    assert cli("write", filled, written(tmp_path / "changes.jsonl", lines), "--row-kind", "op")[0] == 2
+    full = [{**dict.fromkeys(LINES[0]), **line} for line in lines]
+    assert cli("write", filled, written(tmp_path / "full.jsonl", full), "--row-kind", "op")[0] == 0
+    found = by_id(cli("read", filled, "--format", "jsonl", "--columns", "id,s")[1])
+    assert found == [{"id": 2, "s": LINES[1]["s"]}, {"id": 3, "s": "new"}]
+
+
+def test_a_table_for_people_shows_null_and_names(filled: Path, cli: Run) -> None:
+    _, out, _ = cli("read", filled, "--columns", "id,m", "--where", "id <> 2")
+    assert [
+        line for line in out.splitlines() if "id" in line or "12.50" in line or "NULL" in line
+    ].__len__() == 3
+
+
+# The commands on a table
+
+
+def test_reads_take_filter_columns_limit_and_time(filled: Path, cli: Run) -> None:
+    assert (
+        cli("read", filled, "--format", "csv", "--where", "m > 5", "--columns", "m,id")[1]
+        == "m,id\n12.50,1\n"
+    )
+    assert len(cli("read", filled, "--format", "jsonl", "--limit", 2)[1].splitlines()) == 2
+    assert cli("read", filled, "--format", "jsonl", "--snapshot", 1)[1] == ""
+    assert len(cli("read", filled, "--format", "jsonl", "--snapshot", 1, "--fresh")[1].splitlines()) == 3
+    assert len(cli("read", filled, "--format", "jsonl", "--timestamp", "2999-01-01")[1].splitlines()) == 3
+    code, _, err = cli("read", filled, "--timestamp", "1999-01-01")
+    assert code == 2
+    assert "retained: 1 to 2" in err
+
+
+def test_delete_compact_count_history_and_files(filled: Path, cli: Run) -> None:
+    assert cli("count", filled)[1] == "3\n"
+    assert cli("delete", filled, "--where", "s = ''")[1] == "rows deleted, snapshot 4\n"
+    assert cli("delete", filled, "--where", "s = ''")[1] == "nothing to do\n"
+    assert cli("count", filled)[1] == "2\n"
+    assert cli("count", filled, "--snapshot", 2)[1] == "3\n"
+    history = [json.loads(line) for line in cli("history", filled, "--format", "jsonl")[1].splitlines()]
+    assert [(row["kind"], row["vectors"], row["marked"]) for row in history[2:]] == [
+        ("APPEND", 0, 0),
+        ("COMPACT", 1, 1),
+    ]
+    assert cli("compact", filled, "--full")[1] == "compacted, snapshot 5\n"
+    files = [json.loads(line) for line in cli("files", filled, "--format", "jsonl")[1].splitlines()]
+    assert sum(row["row_count"] for row in files) == 2
+    assert all(row["deleted_row_count"] == 0 for row in files)
+    assert "data-" in cli("files", filled)[1]
+
+
+# Whose fault it is
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((), "Missing command"),
+        (("nosuch",), "nosuch"),
+        (("read",), "PATH"),
+        (("read", "{table}", "--format", "xml"), "xml"),
+        (("read", "{table}", "--limit", "x"), "--limit"),
+        (("read", "{table}", "--limit", "-1"), "limit"),
+        (("read", "{nowhere}"), "expected a table"),
+        (("read", "{table}", "--where", "nosuch = 1"), "nosuch"),
+        (("read", "{table}", "--where", "id = "), "line 1"),
+        (("read", "{table}", "--columns", "nosuch"), "nosuch"),
+        (("read", "{table}", "--snapshot", "9"), "snapshot 9"),
+        (("read", "{table}", "--timestamp", "soon"), "soon"),
+        (("read", "{table}", "--timestamp", "²"), "²"),
+        (("read", "{table}", "--timestamp", "9" * 5000), "999"),
+        (("read", "{table}", "--tag", "nosuch"), "nosuch"),
+        (("create", "{table}", "--columns", "id INT", "--primary-key", "id"), "table"),
+        (("create", "{nowhere}", "--columns", "id NOSUCH", "--primary-key", "id"), "NOSUCH"),
+        (("create", "{nowhere}", "--columns", "id INT", "--primary-key", "id", "-o", "bucket"), "NAME=VALUE"),
+        (("create", "{nowhere}", "--columns", "id INT", "--primary-key", "id", "-o", "bucket=0"), "bucket"),
+        (("create", "", "--columns", "id INT", "--primary-key", "id"), "PATH"),
+        (("count", " "), "PATH"),
+        (("tag", "{table}", "--delete"), "NAME"),
+        (("tag", "{table}", "--snapshot", "1"), "NAME"),
+        (("tag", "{table}", "name", "--delete", "--snapshot", "1"), "--snapshot 1"),
+        (("write", "{table}", "{nowhere}.csv"), "No such file"),
+        (("write", "{table}", "{nowhere}.xlsx"), ".parquet, .csv, .jsonl"),
+        (("delete", "{table}"), "--where"),
+        (("replay-git", "{nowhere}"), "REPOSITORY TABLE"),
+        (("replay-git", "{nowhere}", "", "--local"), "REPOSITORY TABLE"),
+        (("replay-git", "{nowhere}", "{nowhere}", "--local"), "git repository"),
+        (("verify", "--profile", "sloppy"), "quick or deep"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    place: Path,
+    tmp_path: Path,
+    cli: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    named: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = cli(*(part.format(table=place, nowhere=tmp_path / "nowhere") for part in arguments))
+    assert (code, out) == (2, "")
+    assert err.startswith("pktable: ")
+    assert err.count("\n") == 1
+    assert named in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "named"),
+    [
+        ("rows.csv", "id,s\none,x\n", "row 1, column id: expected BIGINT"),
+        ("rows.csv", "id,nosuch\n1,x\n", "nosuch"),
+        ("rows.csv", "id,s\n1\n", "rows.csv"),
+        ("rows.csv", "", "rows.csv"),
+        ("rows.jsonl", '{"id": 1}\n{"id": }\n', "line 2"),
+        ("rows.jsonl", "[1]\n", "object"),
+        ("rows.jsonl", '{"id": 1.5}\n', "row 1, column id"),
+        ("rows.jsonl", '{"id": true}\n', "column id"),
+        ("rows.jsonl", '{"id": 1, "s": 5}\n', "column s"),
+        ("rows.jsonl", '{"id": 1, "m": "1.005"}\n', "column m"),
+        ("rows.jsonl", '{"id": 1, "y": "*"}\n', "column y"),
+        ("rows.jsonl", '{"id": 1, "l": [300000000000]}\n', "column l"),
+        ("rows.jsonl", '{"id": 1, "l": 3}\n', "column l"),
+        ("rows.jsonl", '{"id": 1, "w": "2024-01-01T00:00:00Z"}\n', "column w"),
+        ("rows.jsonl", '{"id": 1}\n', "columns"),
+        ("rows.parquet", "no Parquet", "rows.parquet"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(
+    place: Path, tmp_path: Path, cli: Run, name: str, body: str, named: str
+) -> None:
+    (tmp_path / name).write_text(body)
+    code, out, err = cli("write", place, tmp_path / name)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert named in err
+
+
+def test_damage_is_one_line_and_exit_code_1(filled: Path, cli: Run) -> None:
+    snapshot = filled / "snapshot" / "snapshot-2"
+    snapshot.write_bytes(snapshot.read_bytes()[:-9])
+    code, out, err = cli("read", filled)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "snapshot-2" in err
+
+
+def test_a_bug_is_one_line_too(filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> int:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Table, "count", broken)
+    assert cli("count", filled)[0] == 1
+    monkeypatch.setenv("PKTABLE_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli("count", filled)
+
+
+# As a process
+
+
+COMMAND = ("-c", "from pktable.cli import main; main()")
+
+
+def process(
+    *arguments: object, program: Sequence[object] = COMMAND, **environment: str
+) -> subprocess.Popen[bytes]:
+    paths = os.pathsep.join(
+        str(Path(module.__file__ or "").parents[1]) for module in (pktable, sys.modules["pktable_spec"])
+    )
+    return subprocess.Popen(
+        [sys.executable, *map(str, (*program, *arguments))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+    )
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    out, _ = process("--version").communicate()
+    assert out.decode() == f"pktable {pktable.__version__}\n"
+
+
+def test_a_reader_may_stop_reading(place: Path, tmp_path: Path) -> None:
+    count = 20_000
+    rows = pa.table({"id": range(count)} | {name: [None] * count for name in LINES[0] if name != "id"})
+    Table.open(place).upsert(rows)
+    running = process("read", place, "--format", "jsonl")
+    assert running.stdout is not None
+    assert running.stderr is not None
+    assert json.loads(running.stdout.readline())["s"] is None
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    assert running.wait() == 0
+    running.stderr.close()
+
+
+@pytest.mark.parametrize("java", ["absent", "old"])
+def test_without_java_spark_is_refused_in_one_line(place: Path, tmp_path: Path, java: str) -> None:
+    home = tmp_path / "java"
+    if java == "old":
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+        (home / "bin" / "java").chmod(0o755)
+    for arguments in (("count", place, "--spark"), ("verify",)):
+        running = process(*arguments, JAVA_HOME=str(home))
+        out, err = running.communicate()
+        assert (running.returncode, out, err.count(b"\n")) == (2, b"", 1), err
+        assert b"expected Java 17 or newer" in err
+        assert b"JAVA_HOME" in err
+
+
+def test_without_its_packages_spark_connect_is_refused_in_one_line(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "grpc.py").write_text("raise ImportError")  # beside the script, so found first
+    script = tmp_path / "script.py"
+    script.write_text("from pktable.cli import main\nmain()\n")
+    running = process("count", place, "--spark", program=[script], SPARK_REMOTE="sc://127.0.0.1")
+    out, err = running.communicate()
+    assert (running.returncode, out, err.count(b"\n")) == (2, b"", 1), err
+    assert b"grpcio" in err
+    assert b"pip install 'pyspark[connect]'" in err
+
+
+@pytest.mark.spark
+def test_spark_reads_what_this_process_reads(filled: Path, cli: Run) -> None:
+    columns = "id,s,m,z,d,y,f,e,b,l,r,o"  # Spark has no nanoseconds
+    here = by_id(cli("read", filled, "--format", "jsonl", "--columns", columns)[1])
+    on_spark = by_id(cli("read", filled, "--format", "jsonl", "--columns", columns, "--spark")[1])
+    assert on_spark == here
+    assert not math.isnan(here[0]["f"])

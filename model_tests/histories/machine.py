@@ -1,0 +1,223 @@
+"""One state machine for the oracle, the local runner and Spark.
+
+It draws a table and then operations; `Checked` does them and checks everything after each. The rules
+are what users and their schedulers do; a commit or a crash may come long after the work was begun.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from pktable_spec.covers import covers
+from pktable_spec.interface import OpenTable
+
+from model_tests.histories import strategies
+from model_tests.histories.expectations import Stats
+from model_tests.histories.history import BULK, MORE_BULK, History, Operation
+from model_tests.histories.profiles import Profile
+from model_tests.histories.session import DELETION_VECTORS, Checked
+from model_tests.histories.strategies import (
+    BATCHES,
+    BITS,
+    DELETES,
+    PAIRS,
+    QUERY_NUMBERS,
+    SELDOM,
+    UPSERTS,
+    Drawn,
+)
+
+JOBS = ("A", "B")
+CHANGES = {"write", "write beside", "commit"}
+"""Operations after which another compaction or reopening may do something."""
+
+
+class TableMachine(RuleBasedStateMachine):
+    """A history of one table, drawn step by step."""
+
+    checked: Checked
+
+    def __init__(self, open_table: OpenTable, profile: Profile, stats: Stats) -> None:
+        super().__init__()
+        self._open_table, self._profile, self._stats = open_table, profile, stats
+
+    @initialize(
+        table=strategies.tables(),
+        layers=st.sampled_from((2, 1, 0)),
+        over=strategies.KEY_NUMBERS,
+        late=strategies.SELDOM,
+    )
+    def create(self, table: History, layers: int, over: list[int], late: bool) -> None:
+        """Create a table, empty or in use: what is written over large runs meets them by lookup, not by merge."""
+        if late:
+            # Compacted as often as may be, so that there are levels between the first and the last.
+            options = {DELETION_VECTORS: "false", "num-sorted-run.compaction-trigger": "2"}
+            table = replace(table, options={**table.options, **options})
+        self.checked = Checked(self._open_table, table, self._profile, self._stats)
+        keys = strategies.KEYS[table.shape.name]
+        if layers:
+            everything = tuple(("+I", (*key, MORE_BULK if layers > 1 else BULK)) for key in keys)
+            self.perform(Operation("write", changes=everything, write_only=True))
+            self.perform(Operation("compact", full=True))
+        # Without vectors it takes two more runs for a compaction, and a level between the first and the last.
+        for _ in range(layers - 1 + (layers > 1 and late)):
+            self.perform(Operation("write", changes=tuple(("+I", (*keys[at], BULK)) for at in over)))
+
+    def teardown(self) -> None:
+        if hasattr(self, "checked"):
+            self.checked.close()
+            self._stats.histories += 1
+
+    def _do(
+        self,
+        do: str,
+        query: int = 0,
+        *,
+        drawn: Drawn | None = None,
+        job: str = "",
+        bit: int = 0,
+        **flags: bool,
+    ) -> None:
+        shape = self.checked.shape
+        operation = Operation(
+            do,
+            changes=strategies.changes(shape, drawn or []),
+            job=job,
+            bit=bit,
+            query=strategies.query(shape, query),
+            write_only=flags.get("write_only", False),
+            full=flags.get("full", False),
+        )
+        self.perform(operation)
+
+    def perform(self, operation: Operation) -> None:
+        """Do one operation with all its checks."""
+        self.checked.do(operation)
+
+    @covers("TBL-6", "TBL-7", "MRG-1")
+    @rule(drawn=UPSERTS, write_only=SELDOM, query=QUERY_NUMBERS)
+    def upsert(self, drawn: Drawn, write_only: bool, query: int) -> None:
+        self._do("write", query, drawn=drawn, write_only=write_only)
+
+    @covers("TBL-4", "CMP-13", "MRG-3")
+    @rule(drawn=DELETES, write_only=SELDOM, query=QUERY_NUMBERS)
+    def delete(self, drawn: Drawn, write_only: bool, query: int) -> None:
+        self._do("write", query, drawn=drawn, write_only=write_only)
+
+    @covers("TBL-4", "TBL-6", "LSM-5")
+    @rule(drawn=BATCHES, write_only=SELDOM, query=QUERY_NUMBERS)
+    def write_changes(self, drawn: Drawn, write_only: bool, query: int) -> None:
+        self._do("write", query, drawn=drawn, write_only=write_only)
+
+    @covers("LSM-4")
+    @precondition(lambda self: self.checked.main.options.deletion_vectors)
+    @rule(drawn=PAIRS, query=QUERY_NUMBERS)
+    def write_beside(self, drawn: Drawn, query: int) -> None:
+        self._do("write beside", query, drawn=drawn)
+
+    @covers("CMP-14", "CMP-17", "DV-6", "DV-7", "DV-8", "DV-9")
+    @precondition(lambda self: self._would_be_new("compact"))
+    @rule(query=QUERY_NUMBERS)
+    def compact(self, query: int) -> None:
+        self._do("compact", query)
+
+    @covers("CMP-7", "DV-13")
+    @precondition(lambda self: self._would_be_new("compact", full=True))
+    @rule(query=QUERY_NUMBERS)
+    def compact_fully(self, query: int) -> None:
+        self._do("compact", query, full=True)
+
+    @covers("CMT-15")
+    @precondition(lambda self: self._would_be_new("reopen"))
+    @rule(query=QUERY_NUMBERS)
+    def reopen(self, query: int) -> None:
+        self._do("reopen", query)
+
+    @covers("DV-15")
+    @precondition(
+        lambda self: (
+            self._is_stored() and not self.checked.main.options.deletion_vectors and not self.checked.jobs
+        )
+    )
+    @rule(query=QUERY_NUMBERS)
+    def enable_vectors(self, query: int) -> None:
+        self._do("enable vectors", query)
+
+    @covers("DVF-5", "RD-11")
+    @precondition(lambda self: self._is_stored() and self.checked.main.latest.vectors)
+    @rule(bit=BITS)
+    def damage_vectors(self, bit: int) -> None:
+        self._do("damage vectors", bit=bit)
+
+    @covers("DVF-1")
+    @precondition(lambda self: self._is_stored() and self._vectors_of_a_bucket() > 1)
+    @rule(query=QUERY_NUMBERS)
+    def reorder_vectors(self, query: int) -> None:
+        self._do("reorder vectors", query)
+
+    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-11")
+    @precondition(lambda self: len(self.checked.jobs) < len(JOBS) and self._would_be_new("begin compaction"))
+    @rule(full=st.booleans(), query=QUERY_NUMBERS)
+    def begin_compaction(self, full: bool, query: int) -> None:
+        self._do("begin compaction", query, job=self._idle_job(), full=full)
+
+    @covers("CMT-10", "CMT-18")
+    @precondition(
+        lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
+    )
+    @rule(drawn=BATCHES, write_only=st.booleans(), query=QUERY_NUMBERS)
+    def begin_write(self, drawn: Drawn, write_only: bool, query: int) -> None:
+        self._do("begin write", query, drawn=drawn, job=self._idle_job(), write_only=write_only)
+
+    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-12", "CMT-14")
+    @precondition(lambda self: self.checked.jobs)
+    @rule(
+        first=st.booleans(),
+        end=st.sampled_from(("commit", "commit", "commit", "abandon")),
+        query=QUERY_NUMBERS,
+    )
+    def end(self, first: bool, end: str, query: int) -> None:
+        self._do(end, query, job=(min if first else max)(self.checked.jobs))
+
+    @covers("CMT-7", "CMT-8", "CMT-9", "CMT-14")
+    @precondition(lambda self: len(self.checked.jobs) < len(JOBS))
+    @rule(drawn=BATCHES, full=st.booleans(), query=QUERY_NUMBERS)
+    def write_during_compaction(self, drawn: Drawn, full: bool, query: int) -> None:
+        """A compaction that a write, with its own compaction, comes between: a schedule that matters most."""
+        job = self._idle_job()
+        self._do("begin compaction", job=job, full=full)
+        self._do("write", drawn=drawn)
+        self._do("commit", query, job=job)
+
+    @covers("CMT-10", "CMT-14", "CMT-18")
+    @precondition(
+        lambda self: len(self.checked.jobs) < len(JOBS) and self.checked.main.table.can_stage_writes
+    )
+    @rule(drawn=BATCHES, between=BATCHES, write_only=st.booleans(), query=QUERY_NUMBERS)
+    def write_during_write(self, drawn: Drawn, between: Drawn, write_only: bool, query: int) -> None:
+        """A write, its compaction planned with it, that another write comes between."""
+        job = self._idle_job()
+        self._do("begin write", drawn=drawn, job=job)
+        self._do("write", drawn=between, write_only=write_only)
+        self._do("commit", query, job=job)
+
+    def _would_be_new(self, do: str, *, full: bool = False) -> bool:
+        """Whether something was written, or staged work committed, since the same was done: else nothing happens."""
+        for operation in reversed(self.checked.history.operations):
+            if operation.do in CHANGES:
+                break
+            if (operation.do, operation.full) == (do, full):
+                return False
+        return True
+
+    def _is_stored(self) -> bool:
+        return self.checked.main.table.directory is not None
+
+    def _vectors_of_a_bucket(self) -> int:
+        return max(Counter(bucket for bucket, _ in self.checked.main.latest.vectors).values(), default=0)
+
+    def _idle_job(self) -> str:
+        return next(job for job in JOBS if job not in self.checked.jobs)

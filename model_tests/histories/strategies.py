@@ -1,0 +1,110 @@
+"""What histories are drawn from: universes so small that steps meet.
+
+Four keys, three values, batches of one to three changes; a bucket or two; triggers and levels at which
+every kind of pick happens within a dozen steps.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeAlias
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from pktable_spec.interface import Comparison, Query, Shape
+
+from model_tests.histories.history import BULK, SHAPES, Changes, History
+
+# Prefixes of each other, of different length in the BinaryRow, and in an order that UTF-16 has otherwise.
+STRING_KEYS = ("a", "ab", "ab\uffee", "ab\U0001f600")
+
+KEYS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "int": ((-1,), (0,), (1,), (2,)),
+    "string": tuple((key,) for key in STRING_KEYS),
+    "composite": ((1, "a"), (1, "ab"), (2, "a"), (2, "a long one")),
+    "partitioned": (("x", 1), ("x", 2), ("y", 1), ("y", 2)),
+}
+VALUES = ("a", "b", None, BULK)
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "bucket": ("1", "2"),
+    "num-sorted-run.compaction-trigger": ("2", "3", "4", "5"),
+    "num-levels": ("4", "5", "3", "2"),
+    "target-file-size": ("128 mb", "4 kb", "2 kb"),
+    "parquet.block.row.count.limit": ("2", "3", "4"),
+    "deletion-vectors.bitmap64": ("false", "true"),
+}
+
+
+def tables() -> SearchStrategy[History]:
+    """Draw a table: shape and options, no operations yet."""
+    return st.builds(
+        History,
+        st.sampled_from(list(SHAPES.values())),
+        st.fixed_dictionaries({name: st.sampled_from(values) for name, values in OPTIONS.items()}),
+    )
+
+
+KINDS = ("+I", "-D", "+U", "-U")
+Drawn: TypeAlias = list[int]
+"""A batch before its table is known: each number says kind, key and value of a change.
+
+One number draws faster than three, and Hypothesis shrinks it to an insert of the first key.
+"""
+
+BATCHES: SearchStrategy[Drawn] = st.lists(
+    st.integers(0, len(KINDS) * 4 * len(VALUES) - 1), min_size=1, max_size=3
+)
+UPSERTS: SearchStrategy[Drawn] = st.lists(st.integers(0, 4 * len(VALUES) - 1), min_size=1, max_size=3)
+DELETES: SearchStrategy[Drawn] = st.lists(
+    st.integers(4 * len(VALUES), 4 * len(VALUES) + 3), min_size=1, max_size=2, unique=True
+)
+PAIRS: SearchStrategy[Drawn] = st.lists(
+    st.integers(0, len(KINDS) * 4 * len(VALUES) - 1), min_size=2, max_size=3
+)
+KEY_NUMBERS = st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True)
+# From the end: the checksum as often as all the rest.
+BITS = st.integers(0, 31) | st.integers(32, 9_999)
+SELDOM = st.sampled_from((False,) * 3 + (True,))
+QUERY_NUMBERS = st.integers(0, 999_999)
+
+
+def changes(shape: Shape, drawn: Drawn) -> Changes:
+    """Return a drawn batch as changes of a table of this shape; retractions have no value."""
+    return tuple(_change(KEYS[shape.name], number) for number in drawn)
+
+
+def _change(keys: tuple[tuple[Any, ...], ...], number: int) -> tuple[str, tuple[Any, ...]]:
+    number, key = divmod(number, 4)
+    kind, value = divmod(number, len(VALUES))
+    return KINDS[kind], (*keys[key], VALUES[value] if KINDS[kind].startswith("+") else None)
+
+
+def query(shape: Shape, number: int) -> Query:
+    """Return a query by number: a projection, a limit of 1, 2 or many, and up to two conditions.
+
+    0 is the whole table. One number draws faster than its parts.
+    """
+    projections = (None, (shape.primary_key[-1],), ("v",), ("w", "v"), tuple(reversed(shape.names)))
+    number, projection = divmod(number, len(projections))
+    number, limit = divmod(number, 4)
+    possible = _comparisons(shape)
+    number, first = divmod(number, len(possible) + 1)
+    second = number % (2 * len(possible))
+    chosen = [possible[at - 1] for at in (first,) if at] + [
+        possible[at] for at in (second,) if at < len(possible)
+    ]
+    return Query(tuple(chosen) if first else (), projections[projection], (None, 1, 2, 9)[limit])
+
+
+@cache
+def _comparisons(shape: Shape) -> tuple[Comparison, ...]:
+    literals: dict[str, list[int | str]] = {"v": ["a", "b"], "w": [3]}
+    for at, name in enumerate(shape.primary_key):
+        literals[name] = sorted({key[at] for key in KEYS[shape.name]})
+    return tuple(
+        Comparison(name, operator, literal)
+        for name, found in literals.items()
+        for literal in found
+        for operator in ("=", "<>", "<", "<=", ">", ">=")
+    )

@@ -1,0 +1,186 @@
+"""The comparison with real implementations is itself right: tested here without any of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from pktable import Table
+from pktable.format.types import parse_columns, to_arrow
+
+from model_tests.interop import __main__ as command
+from model_tests.interop import directions, environments
+from model_tests.interop.environments import JVM, NEWER_JVM, SetupError, Start
+from model_tests.interop.histories import (
+    EVEN_FLOATS,
+    EVERYTHING,
+    KEYS,
+    VALUES,
+    Actor,
+    Definition,
+    History,
+    Step,
+    histories,
+)
+from model_tests.interop.limits import Limit, Snapshot
+from model_tests.interop.outcomes import OURS, Played, Tally, compare
+from model_tests.interop.peers import Outcome, Peer, PeerError
+from model_tests.interop.plain import array_of, column_of, rows_of
+from model_tests.real_data import VECTORS
+
+
+@pytest.mark.parametrize("type", VALUES)
+def test_plain_values_become_columns_and_plain_values_again(type: str) -> None:
+    (field,) = parse_columns(f"v {type}")
+    values = [*VALUES[type], None]
+    assert column_of(pa.chunked_array([array_of(values, to_arrow(field.type))])) == values
+
+
+@given(histories([Actor(OURS)], [OURS], EVERYTHING, bitmap64=True))
+def test_a_history_has_only_keys_and_values_of_its_types(history: History) -> None:
+    for step in history.steps:
+        for _, row in step.changes:
+            for value, (name, type) in zip(row, history.definition.columns, strict=False):
+                key, partition = (
+                    name in some for some in (history.definition.primary_key, history.definition.partition_by)
+                )
+                known = (*KEYS[type], *EVEN_FLOATS.get(type, ())) if key else VALUES[type]
+                assert partition or value in (None, "bulk", *known)
+
+
+# ---------------------------------------------------------------------------------- comparing
+
+ROWS = (("+I", ("1", "a")), ("+I", ("2", None)))
+HISTORY = History(
+    Definition(
+        (("k", "INT"), ("v", "STRING"), ("w", "INT")), ("k",), (), {"deletion-vectors.enabled": "true"}
+    ),
+    OURS,
+    (Step(OURS, "write", changes=ROWS), Step(OURS, "write", changes=(("-D", ("1", None)),))),
+    conditions=(("k", ">", "1"),),
+)
+
+
+class Pretender:
+    """A peer that reads with pktable, and then ``spoils`` what it read of the last snapshot."""
+
+    name = "pretender"
+
+    def __init__(self, spoil: Callable[[list[Any]], Outcome]) -> None:
+        self._spoil = spoil
+
+    def send(self, do: str, table: str, where: list[list[str]]) -> None:
+        self._table, self._where = Table.open(table), " ".join(where[0]) if where else None
+
+    def received_snapshots(self) -> dict[int, Outcome]:
+        found: dict[int, Outcome] = {
+            one.id: [tuple(row) for row in rows_of(self._table.to_arrow(snapshot=one.id, where=self._where))]
+            for one in self._table.snapshots()
+        }
+        found[max(found)] = self._spoil(cast("list[Any]", found[max(found)]))
+        return found
+
+
+def compared(tmp_path: Path, spoil: Callable[[list[Any]], Outcome], *limits: Limit) -> Tally:
+    played = Played(HISTORY, tmp_path / "w.db" / "t", {})
+    played.play()
+    tally = Tally()
+    compare(played, [cast("Peer", Pretender(spoil))], limits, tally)
+    return tally
+
+
+def test_equal_reads_are_counted(tmp_path: Path) -> None:
+    tally = compared(tmp_path, lambda rows: rows)
+    assert (tally.histories, tally.snapshots, tally.reads) == (1, 4, {OURS: 8, "pretender": 8})
+    assert tally.with_vectors == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda rows: rows[1:], "pretender, snapshot 4: 1 rows missing, 0 too many"),
+        (lambda rows: [*rows, rows[0]], "0 rows missing, 1 too many"),
+        (lambda rows: [(*rows[0][:-1], "7")], "1 rows missing, 1 too many"),
+        (lambda rows: PeerError("pretender", "no such magic"), "pretender, snapshot 4: no such magic"),
+    ],
+)
+def test_a_reader_that_reads_otherwise_is_named(
+    tmp_path: Path, spoil: Callable[[list[Any]], Outcome], message: str
+) -> None:
+    with pytest.raises(AssertionError, match=message):
+        compared(tmp_path, spoil)
+
+
+def test_a_limit_excuses_its_own_failure_alone_and_must_hold(tmp_path: Path) -> None:
+    limit = Limit("pretender", "the last", "it is shy", "magic", lambda snapshot: snapshot.id == 4)
+    shy: Callable[[list[Any]], Outcome] = lambda rows: PeerError("pretender", "no such magic")  # noqa: E731
+    assert compared(tmp_path / "a", shy, limit).limits == {limit: 2}
+    with pytest.raises(AssertionError, match="the last should fail with 'magic'"):
+        compared(tmp_path / "b", lambda rows: rows, limit)
+    with pytest.raises(AssertionError, match="another"):
+        compared(tmp_path / "c", lambda rows: PeerError("pretender", "another"), limit)
+
+
+def test_the_kinds_of_containers_are_told_apart() -> None:
+    path = VECTORS / "containers" / "table"
+    table = Table.open(path)
+    kinds = [Snapshot(path, id, table).container_kinds for id in (4, 6, 8)]
+    assert kinds == [{"array"}, {"bitmap"}, {"run"}]
+
+
+# ---------------------------------------------------------------------------------- peers
+
+
+def test_a_peer_that_dies_or_says_nothing_is_an_error_and_starts_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("model_tests.interop.peers.TIMEOUT_SECONDS", 1)
+    program = "import sys\nfor line in sys.stdin:\n  {}"
+    for code, told in (("sys.exit('gone')", "gone"), ("pass", "no answer within 1 s")):
+        peer = Peer("p", Start((sys.executable, "-c", program.format(code)), os.environ))
+        for _ in range(2):
+            with pytest.raises(PeerError, match=told):
+                peer.ask("hello")
+        peer.stop()
+
+
+def test_a_peer_that_cannot_be_set_up_fails_the_run_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*told: str) -> None:
+        raise SetupError("no network")
+
+    monkeypatch.setattr(environments, "ROOT", tmp_path / "new")
+    monkeypatch.setattr(environments, "_run", refuse)
+    assert command.main(["quick"]) == 1
+    printed = capsys.readouterr().out
+    assert f"{JVM}: cannot be set up: no network" in printed
+    assert f"{NEWER_JVM}: absent, and left out: " in printed
+
+
+def test_an_unknown_profile_is_the_callers_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["fast"]) == 2
+    assert "expected one of: quick, deep; found fast" in capsys.readouterr().err
+
+
+def test_a_failing_history_is_made_small_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directions, "SHRINKING_SECONDS", 0)
+    bench, played = directions.Bench(tmp_path, {}), []
+
+    def fail(history: History, readers: Sequence[str], tally: Tally) -> None:
+        played.append(history)
+        raise AssertionError(f"wrong in {len(history.steps)} steps")
+
+    monkeypatch.setattr(bench, "check", fail)
+    drawn = histories([Actor(OURS)], [OURS], EVERYTHING, bitmap64=True)
+    result = bench.run("all fail", drawn, [], count=10, first=1)
+    assert len(played) == 1
+    assert result.failure == (f"AssertionError: wrong in {len(played[0].steps)} steps", played[0])

@@ -1,0 +1,128 @@
+"""The tests, tested: the machine notices each fault, by the check that is meant for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+
+import pytest
+from pktable_spec.covers import covers
+from pktable_spec.model.graph import Scope, explore
+from pktable_spec.model.invariants import broken
+from pktable_spec.model.levels import KeyedChange
+from pktable_spec.model.mechanism import Mechanism
+from pktable_spec.model.options import ModelOptions
+from pktable_spec.model.table import ModelTable
+from pktable_spec.vocabulary import RowKind
+
+from model_tests import corpus
+from model_tests.histories.history import History
+from model_tests.histories.profiles import Profile
+from model_tests.histories.run import run_histories
+from model_tests.histories.session import replay
+from model_tests.oracle import mechanism_faults as faults
+
+EVERY_STEP = Profile("faults", histories=1, steps=1)
+RANDOM = Profile("faults", histories=1_500, steps=20, seed=7, shrinks=False)
+
+NOTICED: dict[type[Mechanism], str] = {
+    faults.ForgetsMarks: "read of snapshot|older run",
+    faults.MarksNoDeletes: "read of snapshot",
+    faults.DropsRetractionsEarly: "read of snapshot",
+    faults.KeepsVectorsOfRewrittenFiles: "names a file that is not live",
+    faults.DropsSiblingVectors: "lost marks",
+    faults.MarksInputs: "names a file that is not live",
+    faults.IgnoresVectorsOfInputs: "read of snapshot",
+    faults.PicksSomeOfLevelZero: "inputs: expected",
+    faults.OldestWins: "read of snapshot",
+    faults.FirstOfABatchWins: "read of snapshot",
+    faults.RestartsSequences: "sequence numbers start above",
+    faults.NumbersWhenBegun: "sequence numbers start above",
+    faults.ComparesWhatIsLeft: "leaves no level-0 run|read of snapshot|older run",
+    faults.LooksBehindAtLevelZero: "read of snapshot|older run",
+    faults.CommitsBlindly: "committed, though|removes no file",
+    faults.ChecksInputsOnly: "the vectors of .* had changed|names a file that is not live",
+    faults.ChecksBaseVectorsOnly: "names a file that is not live",
+    faults.UpgradesRetractions: "inputs|upgrades|retractions",
+    faults.UpgradeLosesTheFile: "upgrades: expected",
+    faults.AppendForgetsVectors: "a write changes no vector",
+    faults.KeepsOneFilePerSequence: "a write goes to the buckets",
+    faults.VectorsOneSnapshotEarly: "a write changes no vector",
+    faults.PicksByCountOnly: "inputs: expected|output level|expected",
+    faults.LimitBeforeVectors: "read of snapshot",
+    faults.LevelZeroForgotten: "nothing was compacted|expected",
+}
+
+
+RARE = {
+    # Each needs a schedule of seven steps or more: histories of the corpus, and the graph, hold one.
+    faults.DropsRetractionsEarly,
+    faults.ChecksInputsOnly,
+    faults.ChecksBaseVectorsOnly,
+    faults.CommitsBlindly,
+}
+
+
+@covers("CMT-7", "CMT-8", "CMT-9", "CMT-18", "CMP-13", "DV-4", "DV-6", "DV-9", "DV-10", "DV-11")
+@pytest.mark.parametrize("fault", NOTICED, ids=lambda fault: fault.__name__)
+def test_a_stored_history_notices(fault: type[Mechanism]) -> None:
+    messages = [mismatch(name, fault) for name in corpus.names()]
+    assert any(message and re.search(NOTICED[fault], message) for message in messages), messages
+
+
+@pytest.mark.parametrize(
+    "fault", [one for one in NOTICED if one not in RARE], ids=lambda fault: fault.__name__
+)
+def test_the_machine_notices(fault: type[Mechanism]) -> None:
+    report = run_histories("model", RANDOM, open_table=partial(ModelTable, mechanism=fault))
+    assert report.message is not None, f"{fault.__name__} was not noticed in {report.stats}"
+    assert re.search(NOTICED[fault], report.message), report.message
+    assert report.falsifying_history is not None
+
+
+def test_a_falsifying_history_replays_to_the_same_mismatch() -> None:
+    open_table = partial(ModelTable, mechanism=faults.OldestWins)
+    report = run_histories("model", RANDOM, open_table=open_table)
+    assert report.falsifying_history is not None
+    history = History.from_json(json.loads(report.falsifying_history))
+    with pytest.raises(AssertionError) as found:
+        replay(history, open_table, EVERY_STEP)
+    assert report.message == f"AssertionError: {found.value}"
+
+
+PUTS = tuple((KeyedChange((key,), RowKind.INSERT, (key,)),) for key in (1, 2))
+DELETES = ((KeyedChange((1,), RowKind.DELETE, (1,)),),)
+SMALL = Scope(PUTS[:1] + DELETES, write_limit=3, compaction_limit=3, crashes=False)
+OWN = Scope((*PUTS[:1], DELETES[0] * 2), ("w1", "w2"), ("w1", "w2"), crashes=False)
+SCOPES: dict[type[Mechanism], Scope] = {
+    faults.ForgetsMarks: SMALL,
+    faults.MarksNoDeletes: SMALL,
+    faults.IgnoresVectorsOfInputs: SMALL,
+    faults.DropsSiblingVectors: SMALL,
+    faults.ChecksInputsOnly: Scope(
+        PUTS[:1], ("c1", "c2"), (), write_limit=3, compaction_limit=4, crashes=False
+    ),
+    # Without a second key the file that is gone is never one that had no vector: 4 compactions do not do it.
+    faults.ChecksBaseVectorsOnly: Scope(
+        PUTS, ("c1", "c2"), (), write_limit=3, compaction_limit=4, crashes=False
+    ),
+    faults.ComparesWhatIsLeft: OWN,
+    faults.LooksBehindAtLevelZero: OWN,
+}
+
+
+@covers("CMT-8", "CMT-9", "CMT-18", "DV-12")
+@pytest.mark.parametrize("fault", SCOPES, ids=lambda fault: fault.__name__)
+def test_an_invariant_notices_in_a_small_scope(fault: type[Mechanism]) -> None:
+    mechanism = fault(ModelOptions(num_levels=4, trigger=9))
+    assert any(broken(mechanism, state) for state in explore(mechanism, SCOPES[fault]))
+
+
+def mismatch(name: str, fault: type[Mechanism]) -> str | None:
+    """Return what a stored history says of a fault, None where it notices nothing."""
+    try:
+        replay(corpus.load(name), partial(ModelTable, mechanism=fault), EVERY_STEP)
+    except AssertionError as failure:
+        return str(failure)
+    return None

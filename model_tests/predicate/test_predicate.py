@@ -1,0 +1,271 @@
+"""Conditions in SQL: Arrow agrees with a plain evaluator, pruning never loses a row, the rest is refused."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pktable.format.types import parse_columns, values_of
+from pktable.predicate import ColumnRange, key_equalities, may_match, parse
+from pktable.predicate import to_arrow as expression
+from pktable_spec.covers import covers
+from pktable_spec.errors import InvalidRequestError
+
+from model_tests.predicate.conditions import (
+    CONDITIONS,
+    FIELDS,
+    OPERATORS,
+    ROWS,
+    SCHEMA,
+    Row,
+    Text,
+    column,
+    compared,
+    constant,
+    ids,
+    table_of,
+)
+
+
+@covers("RD-6")
+@settings(max_examples=400, deadline=None)
+@given(condition=CONDITIONS, rows=ROWS)
+def test_arrow_agrees_with_a_plain_evaluator(condition: Text, rows: list[Row]) -> None:
+    predicate = parse(condition.sql, FIELDS)
+    assert ids(predicate.filter(table_of(rows))) == [row["id"] for row in rows if condition.of(row) is True]
+
+
+@covers("RD-6", "MRG-5")
+@pytest.mark.parametrize("sign", [*OPERATORS, "<=>"])
+def test_floats_and_nulls_compare_in_one_order(sign: str) -> None:
+    values = (None, math.nan, -math.inf, -0.0, 0.0, 1.5, math.inf)
+    pairs = enumerate(product(values, values))
+    rows = [dict.fromkeys(SCHEMA.names) | {"id": at, "f": f, "e": e} for at, (f, e) in pairs]
+    texts = [constant(f"CAST('{value}' AS DOUBLE)", value) for value in values[1:]]
+    for left, right in product([column("f"), column("e"), *texts], repeat=2):
+        condition = compared(sign, left, right)
+        found = ids(parse(condition.sql, FIELDS).filter(table_of(rows)))
+        assert found == [row["id"] for row in rows if condition.of(row) is True], condition
+
+
+@covers("RD-6")
+@pytest.mark.parametrize(
+    ("where", "wanted"),
+    [
+        ("t > '1500-01-01'", [0, 2]),
+        ("t <> '1500-01-01'", [0, 2]),
+        ("'9999-01-01' >= t", [0, 2]),
+        ("t = '1500-01-01' OR t IS NULL", [1]),
+        ("t BETWEEN '1500-01-01' AND '1970-01-01'", [0]),
+        ("t IN ('9999-01-01', '1970-01-01')", [0]),
+        ("NOT t <=> '9999-01-01'", [0, 1, 2]),
+        ("z > '1969-12-31T23:59:59.9985'", [0, 2]),
+        ("z = '1970-01-01 00:00:00.0000001'", []),
+    ],
+)
+def test_times_compare_with_those_that_a_column_cannot_hold(where: str, wanted: list[int]) -> None:
+    times = pa.array([0, None, 10**18], pa.timestamp("ns"))
+    instants = pa.array([0, None, 5], pa.timestamp("ms", "UTC"))
+    table = pa.table({"id": [0, 1, 2], "t": times, "z": instants})
+    predicate = parse(where, parse_columns("id INT, t TIMESTAMP(9), z TIMESTAMP_LTZ(3)"))
+    assert ids(predicate.filter(table)) == wanted
+
+
+@covers("RD-8")
+@settings(max_examples=400, deadline=None)
+@given(condition=CONDITIONS, rows=ROWS.filter(bool), known=st.sets(st.sampled_from([f.name for f in FIELDS])))
+def test_pruning_loses_no_row(condition: Text, rows: list[Row], known: set[str]) -> None:
+    table = table_of(rows)
+    ranges = {}
+    for field in FIELDS:
+        values = [v for v in values_of(table.column(field.name), field.type) if v is not None]
+        bounds = [v for v in values if v == v]  # statistics skip NaN
+        low, high = (min(bounds), max(bounds)) if bounds else (None, None)
+        if field.name in known:
+            ranges[field.name] = ColumnRange(low, high, len(rows) - len(values), len(rows))
+    if any(condition.of(row) is True for row in rows):
+        assert may_match(parse(condition.sql, FIELDS), ranges)
+
+
+@covers("RD-8")
+@settings(max_examples=200, deadline=None)
+@given(condition=CONDITIONS, rows=ROWS)
+def test_pinned_keys_are_all_there_are(condition: Text, rows: list[Row]) -> None:
+    predicate = parse(condition.sql, FIELDS)
+    for names in (["k"], ["s", "k"], ["d"]):
+        tuples = key_equalities(predicate, names)
+        if tuples is not None:
+            fields = [next(field for field in FIELDS if field.name == name) for name in names]
+            found = predicate.filter(table_of(rows))
+            columns = [values_of(found.column(field.name), field.type) for field in fields]
+            assert set(zip(*columns, strict=True)) <= set(tuples)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("k = 5 AND s IN ('a', 'b')", [(5, "a"), (5, "b")]),
+        ("(k = 5 OR k = 6) AND s = 'a'", [(5, "a"), (6, "a")]),
+        ("k IN (1, 2, NULL) AND k <> 7 AND s = 'a' AND k IN (2, 3)", [(2, "a")]),
+        ("k = 5.0 AND s <=> 'a'", [(5, "a")]),
+        ("k = NULL AND s = 'a'", []),
+        ("k = 5", None),
+        ("k = 5 OR s = 'a'", None),
+        ("k > 5 AND s = 'a'", None),
+        ("NOT k = 5 AND s = 'a'", None),
+        ("k IS NULL AND s = 'a'", None),
+        ("k <=> NULL AND s = 'a'", None),
+        ("k + 1 = 5 AND s = 'a'", None),
+    ],
+)
+def test_keys_are_pinned_by_equalities_only(where: str, expected: list[Any] | None) -> None:
+    assert key_equalities(parse(where, FIELDS), ["k", "s"]) == expected
+
+
+def test_floats_are_never_pinned() -> None:
+    assert key_equalities(parse("f = CAST('0' AS DOUBLE)", FIELDS), ["f"]) is None
+
+
+DAY = (date(2024, 2, 1) - date(1970, 1, 1)).days
+
+
+@covers("RD-8")
+@pytest.mark.parametrize(
+    "where",
+    [
+        "k = 5",
+        "k > 3 AND true",
+        "k >= 4 OR k < 1",
+        "k IN (0, 4)",
+        "k BETWEEN 4 AND 9",
+        "k = 2.5 AND k > 3",
+        "k IS NULL",
+        "k <=> NULL",
+        "NOT k < 4",
+        "n = 3000000000 AND k = 9",
+        "s LIKE 'c%'",
+        "s = 'bb'",
+        "s < 'a'",
+        "d > '2024-02-01'",
+        "d = DATE '2023-12-31'",
+        "w >= '2024-02-02'",
+        "f < 0.5",
+        "n = 1",
+        "n IS NOT NULL",
+        "NULL",
+        "k = NULL",
+        "false",
+    ],
+)
+def test_a_file_that_cannot_match_is_skipped(where: str) -> None:
+    ranges = {
+        "k": ColumnRange(1, 3, 0, 4),
+        "n": ColumnRange(None, None, 4, 4),
+        "s": ColumnRange("a", "b", 2, 4),
+        "d": ColumnRange(DAY - 31, DAY, 0, 4),
+        "w": ColumnRange((DAY - 31) * 86_400 * 10**9, DAY * 86_400 * 10**9, 0, 4),
+        "f": ColumnRange(1.0, 2.0, 0, 4),
+    }
+    assert not may_match(parse(where, FIELDS), ranges)
+
+
+def test_nan_hides_in_no_range() -> None:
+    assert may_match(parse("f > 100", FIELDS), {"f": ColumnRange(1.0, 2.0, 0, 4)})
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("", "none"),
+        ("k = 1; k = 2", "2"),
+        ("k = 1 garbage", "garbage"),
+        ("k = = 1", "line 1"),
+        ("s = 'open", "open quote"),
+        ("(k = 1", "line 1"),
+        ("nosuch = 1", "columns are id, k, n"),
+        ("x.k = 1", "table"),
+        ("k", "condition"),
+        ("s", "condition"),
+        ("k = (SELECT 1)", "SELECT"),
+        ("EXISTS (SELECT 1)", "EXISTS"),
+        ("k IN (SELECT 1)", "query"),
+        ("now() > w", "NOW"),
+        ("rand() > 0.5", "RAND"),
+        ("regexp_like(s, 'a')", "RLIKE"),
+        ("s ILIKE 'a'", "ILIKE"),
+        ("s LIKE k", "pattern"),
+        ("s LIKE 'a\\\\b'", "after"),
+        ("s LIKE 'a/' ESCAPE '/'", "after"),
+        ("CASE WHEN b THEN 1 END = 1", "CASE"),
+        ("k = 'one'", "STRING"),
+        ("s = 1", "STRING"),
+        ("b = 1", "BOOLEAN"),
+        ("d = '2024-02-30'", "expected a DATE, found '2024-02-30'"),
+        ("w > '2024-01-01 24:00:00'", "expected a TIMESTAMP"),
+        ("d = DATE 'soon'", "soon"),
+        ("w = z", "TIMESTAMP"),
+        ("w = TIMESTAMP '2024-01-01 00:00:00Z'", "TIMESTAMP"),
+        ("TRY_CAST(s AS INT) = 1", "TRY_CAST"),
+        ("CAST(s AS INT) = 1", "STRING"),
+        ("CAST(f AS DECIMAL(5, 2)) = 1", "DECIMAL"),
+        ("CAST(k AS ARRAY<INT>) = 1", "ARRAY"),
+        ("m / 2 = 1", "DECIMAL"),
+        ("m % 2 = 1", "DECIMAL"),
+        ("s + 1 = 1", "STRING"),
+        ("k BETWEEN SYMMETRIC 1 AND 2", "symmetric"),
+        ("(k, n) = (1, 2)", "(k, n)"),
+        ("k = ?", "?"),
+        ("k[0] = 1", "k[0]"),
+        ("substring(s, k) = 'a'", "literals"),
+        (" AND ".join(["("] * 3000), "where"),
+        ("(" * 3000 + "k = 1" + ")" * 3000, "where"),
+        ("k = 1" + "0" * 40, "digits"),
+        ("k = 1" + "0" * 5000, "digits"),
+        ("k = '1e99999999999999999999'", "STRING"),
+        ("CAST('1e99999999999999999999' AS INT) = 1", "text of INT"),
+        ("f < '1e400'", "STRING"),
+        ("f = '1e-400'", "STRING"),
+        ("e < CAST('1e39' AS FLOAT)", "text of FLOAT"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_name(where: str, named: str) -> None:
+    with pytest.raises(InvalidRequestError, match=re.escape(named)) as caught:
+        parse(where, FIELDS)
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_that_differ_in_case_are_told_apart() -> None:
+    fields = parse_columns("k INT, K INT, v INT")
+    assert parse("K = 1 AND V = 2", fields).columns() == ("K", "v")
+    with pytest.raises(InvalidRequestError, match="ambiguous"):
+        parse("ab = 1", parse_columns("aB INT, Ab INT"))
+
+
+@pytest.mark.parametrize("where", ["1 / k > 0", "k % 0 = 1", "CAST(n AS TINYINT) = 1", "n * n > 0", "-n > 0"])
+def test_arithmetic_that_fails_raises(where: str) -> None:
+    row = dict.fromkeys(SCHEMA.names) | {"k": 0, "n": -(2**63)}
+    with pytest.raises(InvalidRequestError, match="where"):
+        parse(where, FIELDS).filter(table_of([row]))
+
+
+def test_a_condition_guards_those_after_it() -> None:
+    rows = [dict.fromkeys(SCHEMA.names) | {"id": k, "k": k} for k in (0, 1, 2)]
+    found = parse("k <> 0 AND 6 / k > 3 AND CAST(k AS TINYINT) < 5", FIELDS).filter(table_of(rows))
+    assert ids(found) == [1]
+
+
+def test_an_expression_gives_null_where_sql_does() -> None:
+    rows = table_of([dict.fromkeys(SCHEMA.names) | {"id": at, "k": k} for at, k in enumerate((1, None, 2))])
+    truth = expression(parse("k = 1", FIELDS), rows.schema)
+    assert ds.dataset(rows).to_table(columns={"it": truth}).column("it").to_pylist() == [True, None, False]

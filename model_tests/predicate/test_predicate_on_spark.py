@@ -1,0 +1,168 @@
+"""Conditions in SQL: Spark, given the text itself and given what we write for it, agrees with Arrow."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pktable.predicate import parse
+from pktable_spec.covers import covers
+
+from model_tests.backends.spark_session import spark_session
+from model_tests.predicate.conditions import FIELDS, LAST_MICROSECOND, SCHEMA, Row, ids, table_of
+
+
+def row(*values: Any) -> Row:
+    return dict(zip(SCHEMA.names, values, strict=True))
+
+
+def both(*parts: int) -> tuple[datetime, datetime]:
+    """Return a time on the wall, and as an instant."""
+    wall = datetime(*parts)  # type: ignore[arg-type]
+    return wall, wall.replace(tzinfo=timezone.utc)
+
+
+# id, k, n, t, s, d, m, f, e, b, w, z, y
+ROWS = [
+    row(0, 1, 5, 1, "a", date(2024, 2, 29), Decimal("1.50"), 1.5, 0.1, True,
+        *both(2024, 2, 29, 12), b"\x01"),
+    row(1, -2, 2**62, -128, "straße", date(1969, 12, 31), Decimal("-0.25"), math.nan, math.nan, False,
+        LAST_MICROSECOND, both(1969, 12, 31)[1], b""),
+    row(2, 0, -5, 0, "a%b\\\n", date(2024, 3, 1), Decimal("999.99"), -0.0, 0.0, None,
+        *both(2024, 3, 1), b"\xff"),
+    row(3, *[None] * 12),
+    row(4, 5, 7, 5, "😀", date(2024, 1, 1), Decimal("2.00"), math.inf, 1.5, True,
+        *both(2024, 1, 1), b"\x01\x02"),
+]  # fmt: skip
+
+# Not here: NULL compared with a number beyond BIGINT, as in n < 9223372036854775808, which Spark calls true.
+CONDITIONS = r"""
+k = 1
+k <> 1
+NOT k = 1
+k = 5.0
+k = 5.5
+k <> 5.5
+k < 0.5
+t = 300
+t > -129
+t = 5Y
+k IN (1, NULL)
+k NOT IN (1, NULL)
+NOT (k IN (1, 5))
+k IN (1, 5.0)
+k NOT BETWEEN 0 AND 3
+k = NULL
+k <=> NULL
+k IS DISTINCT FROM 1
+k <=> 1 OR b
+b
+NOT b
+b IS NOT TRUE
+b <=> NULL
+b AND NULL
+b OR NULL
+(b OR k < 0) IS NULL
+b = true
+b < true
+k + 1 > 1
+k - n < 0
+n / 2 > 2
+n % 3 = -2
+-k = 2
+abs(k) = 2
+m = 1.5
+m > 1.499
+m * 2 = 3
+m + k > 2
+m - 0.005 < 1.5
+m IN (1.5, 2)
+m = k
+m = 1.50BD
+n = 5L
+n > 4e0
+f = f
+f > 100
+f >= CAST('NaN' AS DOUBLE)
+f = 0
+f < 0.0
+f <> f
+e = 0.1
+e = 1.5
+e = f
+e > 0.5F
+CAST(m AS DOUBLE) = 999.99D
+m < f
+s = 'a'
+s > 'a'
+s < '😀'
+s >= '�'
+s LIKE 'a%'
+s LIKE '_'
+s LIKE '%\\%%'
+s NOT LIKE 'a%'
+s LIKE 'a\%b_\n'
+s LIKE 'a/%%' ESCAPE '/'
+upper(s) = 'STRASSE'
+length(s) = 1
+lower('ÀB') || s = 'àba'
+substring(s, 2, 3) = 'tra'
+substring(s, -2) = 'ße'
+substring(s, 0, 1) = 'a'
+substr(s, -9, 4) = 's'
+s || NULL = 'a'
+s = 'a%b\\\n'
+'it''s' = "it's"
+coalesce(s, 'x') = 'x'
+coalesce(k, n, 9) = 9
+d = '2024-02-29'
+d > DATE '2024-01-31'
+d < w
+d = DATE '2024-2-29'
+d BETWEEN '2024-01-01' AND '2024-02-29'
+d IN (DATE '1969-12-31', NULL)
+w = TIMESTAMP_NTZ '2024-03-01'
+w > '2024-02-29 11:59:59.999999'
+w < TIMESTAMP '1970-01-01 00:00:00'
+CAST(w AS DATE) = '1969-12-31'
+z = '2024-02-29 12:00:00'
+z >= TIMESTAMP '2024-02-29 14:00:00+02:00'
+w = d
+CAST(d AS STRING) = '2024-02-29'
+CAST(k AS STRING) = '-2'
+CAST(m AS INT) = 0
+id = 0 AND CAST(f AS INT) = 1
+m < 9 AND CAST(m AS DECIMAL(4, 1)) = -0.3
+CAST(b AS INT) = 1
+CAST(k AS BOOLEAN)
+y = X'01'
+y > X'01'
+length(y) = 2
+n = 4611686018427387904
+n = 99999999999999999999
+n > -9223372036854775808
+K = 1 AND `k` = 1
+1 = 1
+k = 1 AND n = 5 OR s = 'a%b\\\n' AND NOT b IS NULL
+k <> 0 AND 10 / k > 3
+""".strip().split("\n")
+
+
+@covers("RD-6")
+@pytest.mark.spark
+def test_spark_filters_the_same_rows() -> None:
+    table = table_of(ROWS)
+    predicates = [parse(where, FIELDS) for where in CONDITIONS]
+    frame = spark_session().createDataFrame(table)
+    given = frame.selectExpr(*(f"({where})" for where in CONDITIONS)).collect()
+    written = frame.selectExpr(*(predicate.text for predicate in predicates)).collect()
+    wrong = {}
+    for at, predicate in enumerate(predicates):
+        ours = ids(predicate.filter(table))
+        answers = [[n for n, answer in enumerate(rows) if answer[at]] for rows in (given, written)]
+        if answers != [ours, ours]:
+            wrong[predicate.source] = (ours, *answers, predicate.text)
+    assert wrong == {}

@@ -1,0 +1,103 @@
+"""Tables written by Paimon itself read, at every snapshot, to the rows that Paimon's own readers give.
+
+Those of other merge engines too: with deletion vectors their merges are done when they are read.
+
+Clauses covered are those whose truth a foreign writer shows: layouts, metadata and vectors made elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable import Table
+from pktable.run.spark.runner import SparkRunner
+from pktable_spec.covers import covers
+from pktable_spec.errors import UnsupportedOptionError
+
+from model_tests.backends.spark_session import spark_session
+from model_tests.real_data import PAIMON, each_paimon_table, needs_shared
+
+Rows = list[list[Any]]
+
+
+def plain(value: Any) -> Any:
+    """A value as the listings spell it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value) if isinstance(value, (Decimal, dt.date, dt.datetime)) else value
+
+
+def expected(table: Path) -> dict[int, tuple[int, Rows]]:
+    """Return per snapshot the number of rows and the rows, of which a long listing has only the first.
+
+    No other reader reads the ORC table; it is the result of the same operations as its Parquet twin.
+    """
+    table = Path(str(table).replace("/cpp/orc/", "/cpp/parquet/"))
+    if "jvm-0.9" in table.parts:
+        listing = json.loads((table.parents[1] / "expected" / f"{table.name}.json").read_text())
+        return {
+            int(s): (found["n"], [row[1:] for row in found["rows"]])
+            for s, found in listing["snapshots"].items()
+        }
+    listings = [
+        json.loads((table.parent / f"{table.name}.{reader}.json").read_text())
+        for reader in ("rust", "pypaimon")
+    ]
+    usable = next(one for one in listings if all("rows" in found for found in one["snapshots"].values()))
+    return {int(s): (found["n"], found["rows"]) for s, found in usable["snapshots"].items()}
+
+
+def expect_every_snapshot(table: Table, path: Path) -> None:
+    listed = expected(path)
+    assert [snapshot.id for snapshot in table.snapshots()] == sorted(listed)
+    for snapshot, (count, rows) in listed.items():
+        found = [
+            [plain(value) for value in row.values()] for row in table.to_arrow(snapshot=snapshot).to_pylist()
+        ]
+        assert len(found) == count == table.count(snapshot=snapshot)
+        if len(rows) == count:
+            assert sorted(found, key=repr) == sorted(rows, key=repr)
+        else:
+            assert all(row in found for row in rows)
+
+
+@each_paimon_table()
+@covers("RD-1", "RD-4", "META-3", "DVF-4", "DVF-5", "CMT-4", "META-7", "META-17")
+def test_a_table_of_paimon_reads_here_as_it_does_there(table: Path) -> None:
+    expect_every_snapshot(Table.open(table), table)
+
+
+@each_paimon_table()
+@pytest.mark.spark
+@covers("RD-1", "RD-4", "RD-12", "META-17")
+def test_a_table_of_paimon_reads_on_spark_as_it_does_there(table: Path) -> None:
+    found = Table.open(table, spark=spark_session())
+    # However tiny: what is not for Spark's own scan goes to executors.
+    found._runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    expect_every_snapshot(found, table)
+
+
+@needs_shared
+@covers("RD-1", "TBL-9")
+@pytest.mark.parametrize("name", ["agg", "partialupd"])
+def test_of_other_merge_engines_what_needs_a_merge_is_refused_by_name(name: str) -> None:
+    table = Table.open(PAIMON / "jvm-0.9/c.db" / name)
+    refused = [snapshot.id for snapshot in table.snapshots() if not reads_fresh(table, snapshot.id)]
+    assert refused
+    engine = table.schema.options["merge-engine"]
+    with pytest.raises(UnsupportedOptionError, match=f"merge-engine='{engine}' is not supported"):
+        table.to_arrow(snapshot=refused[0], fresh=True)
+
+
+def reads_fresh(table: Table, snapshot: int) -> bool:
+    try:
+        table.to_arrow(snapshot=snapshot, fresh=True)
+    except UnsupportedOptionError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""The vectors that are shipped read, at every snapshot and tag, to the rows that the Paimon that wrote them reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable import Table
+from pktable.format.metadata.manifest import IndexManifestEntry, decode_index_manifest
+from pktable.format.metadata.snapshot import decode_snapshot
+from pktable.format.vectors.index_file import decode_index
+from pktable_spec.covers import covers
+
+from model_tests.backends.spark_session import spark_session
+from model_tests.interop.cases import CASES
+from model_tests.interop.plain import rows_of
+from model_tests.interop.vectors import as_text, told
+from model_tests.real_data import VECTORS, shipped_tables
+
+SIZE_LIMIT = 1_000_000
+each_vector = pytest.mark.parametrize(
+    "folder", [table.parent for table in shipped_tables()], ids=lambda f: f.name
+)
+
+
+def case_of(folder: Path) -> dict[str, Any]:
+    case: dict[str, Any] = json.loads((folder / "case.json").read_text())
+    return case
+
+
+def expect_all_reads(table: Table, case: dict[str, Any]) -> None:
+    assert [str(snapshot.id) for snapshot in table.snapshots()] == list(case["snapshots"])
+    for id, rows in case["snapshots"].items():
+        assert told(rows_of(table.to_arrow(snapshot=int(id)))) == rows, f"snapshot {id}"
+    for name, rows in case["tags"].items():
+        assert told(rows_of(table.to_arrow(tag=name))) == rows, f"tag {name}"
+    assert told(rows_of(table.to_arrow())) == case["latest"]
+
+
+@each_vector
+@covers(
+    "RD-1",
+    "RD-4",
+    "RD-5",
+    "RD-10",
+    "RD-14",
+    "DV-1",
+    "DVF-2",
+    "DVF-3",
+    "META-7",
+    "META-9",
+    "META-15",
+    "CMT-13",
+)
+def test_a_vector_reads_as_the_paimon_that_wrote_it_reads_it(folder: Path) -> None:
+    expect_all_reads(Table.open(folder / "table"), case_of(folder))
+
+
+@pytest.mark.spark
+@each_vector
+@covers("RD-1", "RD-4", "RD-12", "RD-14", "META-7", "META-15")
+def test_a_vector_reads_on_spark_as_the_paimon_that_wrote_it_reads_it(folder: Path) -> None:
+    expect_all_reads(Table.open(folder / "table", spark=spark_session()), case_of(folder))
+
+
+def test_the_vectors_are_those_of_the_scripts_and_small() -> None:
+    assert {folder.parent.name for folder in VECTORS.glob("*/case.json")} == {case.name for case in CASES}
+    for case in CASES:
+        found = case_of(VECTORS / case.name)
+        assert (found["script"], found["clauses"]) == (
+            json.loads(json.dumps(case.script)),
+            list(case.clauses),
+        )
+        assert as_text(found) == (VECTORS / case.name / "case.json").read_text()
+    assert sum(path.stat().st_size for path in VECTORS.rglob("*") if path.is_file()) < SIZE_LIMIT
+
+
+# ------------------------------------------------------------- each vector shows what it says it shows
+
+
+def index_entries(name: str, snapshot: int) -> list[IndexManifestEntry]:
+    table = VECTORS / name / "table"
+    path = table / "snapshot" / f"snapshot-{snapshot}"
+    index = decode_snapshot(path.read_bytes(), at=str(path)).index_manifest
+    assert index is not None
+    path = table / "manifest" / index
+    return decode_index_manifest(path.read_bytes(), at=str(path))
+
+
+def positions(name: str, snapshot: int) -> list[list[int]]:
+    found = []
+    for entry in index_entries(name, snapshot):
+        path = VECTORS / name / "table" / "index" / entry.file_name
+        vectors = decode_index(path.read_bytes(), entry.ranges or (), at=str(path))
+        found += [vector.positions().tolist() for vector in vectors.values()]
+    return found
+
+
+@covers("DVF-1", "DVF-2", "DVF-6")
+def test_the_vector_of_containers_holds_the_positions_of_the_keys_deleted() -> None:
+    few, half = set(range(7, 8400, 1000)), set(range(0, 8400, 2))
+    most = half | few | set(range(1, 8000, 2))
+    for snapshot, expected in ((4, few), (6, few | half), (8, most)):
+        assert positions("containers", snapshot) == [sorted(expected)]
+
+
+@covers("DVF-1", "DVF-2", "LSM-2")
+def test_one_index_file_holds_a_vector_of_each_of_three_files() -> None:
+    (entry,) = index_entries("several-vectors", 4)
+    assert entry.row_count == 3
+    assert (
+        len({file["level"] for file in Table.open(VECTORS / "several-vectors/table").files(2).to_pylist()})
+        == 1
+    )
+    assert sorted(positions("several-vectors", 6)) == [[3, 4], [300], [500]]
+
+
+@covers("DVF-3", "DVF-4", "DVF-6")
+def test_64_bit_vectors_tell_their_cardinality() -> None:
+    for entry in index_entries("vectors-of-64-bits", 6):
+        ranges = entry.ranges or ()
+        found = [one.cardinality for one in ranges]
+        path = VECTORS / "vectors-of-64-bits/table/index" / entry.file_name
+        vectors = decode_index(path.read_bytes(), ranges, at=str(path))
+        assert found == [vector.cardinality for vector in vectors.values()]
+        assert {vector.bits for vector in vectors.values()} == {64}
+
+
+@covers("DVF-1", "DVF-2", "DVF-3")
+def test_one_index_file_holds_vectors_of_both_kinds() -> None:
+    (entry,) = index_entries("vectors-of-both-kinds", 6)
+    path = VECTORS / "vectors-of-both-kinds/table/index" / entry.file_name
+    vectors = decode_index(path.read_bytes(), entry.ranges or (), at=str(path))
+    assert sorted(vector.bits for vector in vectors.values()) == [32, 64, 64]
+
+
+@covers("DVF-7", "DV-13")
+def test_an_index_without_vectors_is_one_byte() -> None:
+    (entry,) = index_entries("empty-index", 5)
+    assert (entry.file_size, entry.ranges) == (1, ())
+    assert (VECTORS / "empty-index/table/index" / entry.file_name).read_bytes() == b"\1"
+
+
+@covers("RD-1")
+def test_a_vector_of_a_file_that_is_gone_hides_nothing() -> None:
+    table = Table.open(VECTORS / "dangling-vector/table")
+    last = table.snapshots()[-1].id
+    named = {one.data_file for entry in index_entries("dangling-vector", last) for one in entry.ranges or ()}
+    assert named
+    assert not named & set(table.files(last).column("file_name").to_pylist())
+
+
+@covers("CMP-10", "CMT-4")
+def test_an_upgraded_file_is_deleted_and_added_under_its_name() -> None:
+    table = Table.open(VECTORS / "upgraded-file/table")
+    (before,), (after,) = (table.files(snapshot).to_pylist() for snapshot in (1, 2))
+    assert (before["file_name"], before["level"], after["level"]) == (after["file_name"], 0, 5)
+
+
+@covers("META-7")
+def test_a_thin_file_has_no_key_columns() -> None:
+    import pyarrow.parquet as pq
+
+    files = list((VECTORS / "thin-files/table").glob("bucket-0/*.parquet"))
+    assert files
+    assert all(not name.startswith("_KEY_") for file in files for name in pq.read_schema(file).names)
+
+
+def test_the_readme_lists_the_vectors() -> None:
+    listed = (VECTORS / "README.md").read_text().split("## The vectors")[1].splitlines()[4:]
+    rows = [f"| `{one.name}` | {one.writer.split()[1]} | {one.what} |" for one in CASES]
+    assert sorted(listed) == sorted(rows)

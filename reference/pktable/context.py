@@ -1,0 +1,204 @@
+"""One table without any snapshot of it: its store, paths, schemas and options.
+
+Every piece of work on a bucket gets a `TableContext`. It pickles, so that the same work can be sent to an
+executor; caches stay behind.
+
+Clauses: META-1, META-9, META-15, META-18, DV-2, DVF-5, RD-14.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.options import TableOptions
+from pktable_spec.vocabulary import KEY_PREFIX
+
+from pktable.datafile.columns import file_schema
+from pktable.format.binary_row import decode_row
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
+from pktable.format.metadata.schema import TableSchema, decode_schema
+from pktable.format.partition_path import partition_path
+from pktable.format.paths import TablePaths
+from pktable.format.types import DataType, Field, to_arrow
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.format.vectors.index_file import decode_index
+from pktable.lsm.bucket import BucketPath, BucketState
+from pktable.lsm.runs import KeyOrder
+from pktable.store.cache import Cache
+from pktable.store.file_io import FileIO, locate
+
+CACHED_INDEX_FILES = 64
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+class TableContext:
+    """A table's store, root, schemas and options, without any snapshot of it."""
+
+    def __init__(
+        self,
+        store: FileIO,
+        root: str,
+        schema: TableSchema,
+        options: TableOptions,
+        schemas: Mapping[int, TableSchema],
+    ) -> None:
+        self.store, self.root, self.schema, self.options = store, root, schema, options
+        self.schemas = schemas
+        self.paths = TablePaths(root)
+        self._vectors = Cache(CACHED_INDEX_FILES)
+        self._same_keys = {schema.id}
+
+    def schema_of(self, schema_id: int) -> TableSchema:
+        """Return the schema a file was written under, also one that is newer than this object.
+
+        Raises CorruptFileError if there is none of that id. Clauses: META-1.
+        """
+        known = self.schemas.get(schema_id)
+        if known is None:
+            path = self.paths.schema(schema_id)
+            try:
+                data = self.store.read(path)
+            except FileNotFoundError:
+                raise CorruptFileError("schema", at=path, expected="a file", found="none") from None
+            known = decode_schema(data, at=path)
+            self.schemas = {**self.schemas, schema_id: known}
+        return known
+
+    def under(self, schema: TableSchema) -> TableContext:
+        """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14."""
+        other = TableContext(self.store, self.root, schema, self.options, self.schemas)
+        other._vectors = self._vectors
+        return other
+
+    def expect_keys(self, files: Iterable[DataFileMeta]) -> None:
+        """Raise InvalidRequestError if a file's key has other types than the table's.
+
+        It would be ordered otherwise, and lie in another bucket. Clauses: META-15.
+        """
+        for schema_id in {file.schema_id for file in files} - self._same_keys:
+            before, after = (
+                [(field.id, to_arrow(field.type)) for field in (*schema.key_fields, *schema.partition_fields)]
+                for schema in (self.schema_of(schema_id), self.schema)
+            )
+            if before != after:
+                raise InvalidRequestError(
+                    f"{self.root}: expected the types of key columns never to change, "
+                    f"found others in schema {schema_id} than in schema {self.schema.id}"
+                )
+            self._same_keys.add(schema_id)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return self.store, self.root, self.schema, self.options, dict(self.schemas)
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    @cached_property
+    def key_types(self) -> tuple[DataType, ...]:
+        return tuple(field.type for field in self.schema.key_fields)
+
+    @cached_property
+    def key_columns(self) -> tuple[str, ...]:
+        return tuple(KEY_PREFIX + field.name for field in self.schema.key_fields)
+
+    @cached_property
+    def stored_key_fields(self) -> tuple[Field, ...]:
+        """The key fields under the names their columns have in a data file."""
+        return tuple(Field(f.id, KEY_PREFIX + f.name, f.type) for f in self.schema.key_fields)
+
+    @cached_property
+    def file_schema(self) -> pa.Schema:
+        """The Arrow schema of a data file. Clauses: META-7, META-8."""
+        return file_schema(self.schema)
+
+    @cached_property
+    def order(self) -> KeyOrder:
+        return KeyOrder(self.key_types)
+
+    @cached_property
+    def vector_bits(self) -> int:
+        return 64 if self.options.deletion_vectors_bitmap64 else 32
+
+    def place(self, partition: bytes, bucket: int) -> BucketPath:
+        """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
+
+        Raises InvalidRequestError if it spells no directory. Clauses: META-9.
+        """
+        options = self.options
+        directory = self.paths.bucket(options.data_directory or "", self.partition_path(partition), bucket)
+        return BucketPath(partition, bucket, directory)
+
+    def partition_path(self, partition: bytes) -> str:
+        """Return the directory of a partition, relative to the table; empty for a table without partitions.
+
+        Raises as `place` does. Clauses: META-9.
+        """
+        fields = self.schema.partition_fields
+        return partition_path(
+            decode_row(partition, [field.type for field in fields], at=self.root),
+            fields,
+            legacy_names=self.options.partition_legacy_names,
+            default_name=self.options.partition_default_name,
+        )
+
+    def data_path(self, place: BucketPath, file: DataFileMeta) -> str:
+        """Return the path of a data file, or its URI if it lies elsewhere. Clauses: META-9, META-18."""
+        return file.external_path or f"{place.directory}/{file.file_name}"
+
+    def index_directory(self, place: BucketPath) -> str:
+        """Return where the bucket's vectors are written. Clauses: META-18."""
+        return place.directory if self.options.index_in_data_directory else self.paths.indexes
+
+    def index_path(self, entry: IndexManifestEntry) -> str:
+        """Return the path of an index of vectors, or its URI if it lies elsewhere. Clauses: META-18."""
+        if entry.external_path:
+            return entry.external_path
+        return f"{self.index_directory(self.place(entry.partition, entry.bucket))}/{entry.file_name}"
+
+    def located(self, path: str) -> tuple[FileIO, str]:
+        """Return the store that has ``path``, which may be a URI, and the path in it. Clauses: META-18."""
+        return locate(path) if URI.match(path) else (self.store, path)
+
+    def open(self, path: str) -> Any:
+        """Return a file to read at random positions."""
+        store, path = self.located(path)
+        return store.open(path)
+
+    def vectors(self, state: BucketState) -> Mapping[str, DeletionVector]:
+        """Return the vectors of a bucket by data file. The last few index files are remembered by path.
+
+        Raises CorruptFileError, also for a position beyond its file. Clauses: DV-2, DVF-5.
+        """
+        if state.index is None:
+            return {}
+        entry, path = state.index, self.index_path(state.index)
+        found = self._vectors.get(path, lambda: self.read_vectors(entry))
+        for file in state.files:
+            vector = found.get(file.file_name)
+            if vector is not None and vector.max_position >= file.row_count:
+                raise CorruptFileError(
+                    f"vector of {file.file_name}",
+                    at=path,
+                    expected=f"positions below {file.row_count}",
+                    found=vector.max_position,
+                )
+        return found
+
+    def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
+        """Return the vectors of an index file by data file, read anew. Raises CorruptFileError. Clauses: DVF-5."""
+        path = self.index_path(entry)
+        try:
+            store, place = self.located(path)
+            data = store.read(place)
+        except FileNotFoundError:
+            raise CorruptFileError("DV index file", at=path, expected="a file", found="none") from None
+        if len(data) != entry.file_size:
+            raise CorruptFileError(
+                "size of the DV index file", at=path, expected=entry.file_size, found=len(data)
+            )
+        return decode_index(data, entry.ranges or (), at=path)

@@ -1,0 +1,1 @@
+"""Data files: their columns, and rows as Parquet, ORC and Avro store them."""

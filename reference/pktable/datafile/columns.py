@@ -1,0 +1,49 @@
+"""The columns of a data file: names, types, Parquet field ids, and the options a file is written with.
+
+Clauses: META-7, META-8, META-10.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import DataType, Field, arrow_field
+
+FIRST_KEY_ID: Final = 1073741823
+SEQUENCE_NUMBER_ID: Final = 2147483646
+VALUE_KIND_ID: Final = 2147483645
+
+PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
+    "write_page_checksum": True,
+    # As Paimon's reader expects decimals of up to 18 digits.
+    "store_decimal_as_integer": True,
+    # Column types are told by Parquet itself; an Arrow schema beside them could contradict.
+    "store_schema": False,
+}
+"""For `pyarrow.parquet.ParquetWriter`, besides the compression. Clauses: META-10."""
+
+
+def key_column_names(schema: TableSchema) -> list[str]:
+    """Return the names of a data file's key columns. Clauses: META-7."""
+    return [KEY_PREFIX + name for name in schema.key_names]
+
+
+def file_schema(schema: TableSchema) -> pa.Schema:
+    """Return the columns of a data file, with Parquet field ids. Clauses: META-7, META-8."""
+    keys = [
+        _with_id(KEY_PREFIX + field.name, field.type.not_null(), FIRST_KEY_ID + field.id)
+        for field in schema.key_fields
+    ]
+    system = [
+        _with_id(SEQUENCE_NUMBER, DataType("BIGINT", nullable=False), SEQUENCE_NUMBER_ID),
+        _with_id(VALUE_KIND, DataType("TINYINT", nullable=False), VALUE_KIND_ID),
+    ]
+    return pa.schema(keys + system + [_with_id(f.name, f.type, f.id) for f in schema.fields])
+
+
+def _with_id(name: str, t: DataType, identifier: int) -> Any:
+    return arrow_field(Field(identifier, name, t)).with_metadata({"PARQUET:field_id": str(identifier)})

@@ -1,0 +1,1 @@
+"""Schemas, snapshots, manifests and statistics: bytes to values and back."""

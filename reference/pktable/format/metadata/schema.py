@@ -1,0 +1,183 @@
+"""A version of a table's schema, and the file that holds it.
+
+Keys are names; what they select is derived here, once: the trimmed primary key (without partition keys),
+which is the order of rows inside a file, and the bucket key, which is the trimmed one unless an option
+says otherwise. Files of old versions leave defaults out that have changed since; they are put back in.
+
+Clauses: TBL-1, TBL-10, META-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
+
+from pktable.format.metadata.json_text import JsonObject, decode_json, encode_json
+from pktable.format.type_text import UNSUPPORTED
+from pktable.format.types import Field, arrow_field, parse_field
+
+VERSION = 3
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One version of a schema. Clauses: TBL-1, META-1."""
+
+    id: int
+    fields: tuple[Field, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: Mapping[str, str]
+    comment: str
+    time_millis: int
+    version: int = VERSION
+
+    def field(self, name: str) -> Field:
+        """Return the field of that name. Raises InvalidRequestError if there is none."""
+        try:
+            return self._by_name[name]
+        except KeyError:
+            names = ", ".join(self.value_names)
+            raise InvalidRequestError(
+                f"column {name!r}: expected one of {names}, found no such column"
+            ) from None
+
+    @cached_property
+    def _by_name(self) -> dict[str, Field]:
+        return {field.name: field for field in self.fields}
+
+    @cached_property
+    def by_id(self) -> Mapping[int, Field]:
+        """The columns by field id, which a rename does not change."""
+        return {field.id: field for field in self.fields}
+
+    @cached_property
+    def key_names(self) -> tuple[str, ...]:
+        """The trimmed primary key: without partition keys, in order."""
+        return tuple(name for name in self.primary_keys if name not in self.partition_keys)
+
+    @cached_property
+    def key_fields(self) -> tuple[Field, ...]:
+        return tuple(self.field(name) for name in self.key_names)
+
+    @cached_property
+    def partition_fields(self) -> tuple[Field, ...]:
+        return tuple(self.field(name) for name in self.partition_keys)
+
+    @cached_property
+    def bucket_key_fields(self) -> tuple[Field, ...]:
+        """The columns whose hash selects the bucket. Clauses: TBL-5."""
+        names = [name.strip() for name in self.options.get("bucket-key", "").split(",") if name.strip()]
+        return tuple(self.field(name) for name in names) if names else self.key_fields
+
+    @cached_property
+    def value_names(self) -> tuple[str, ...]:
+        """All columns of the table, in order."""
+        return tuple(field.name for field in self.fields)
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """All columns of the table in Arrow, nullability included, without metadata."""
+        return pa.schema([arrow_field(field) for field in self.fields])
+
+
+def encode_schema(schema: TableSchema) -> bytes:
+    """Return the schema file of ``schema``. Clauses: META-1, META-13."""
+    assert not _defects(schema), _defects(schema)
+    return encode_json(
+        {
+            "version": schema.version,
+            "id": schema.id,
+            "fields": [field.to_json() for field in schema.fields],
+            "highestFieldId": schema.highest_field_id,
+            "partitionKeys": list(schema.partition_keys),
+            "primaryKeys": list(schema.primary_keys),
+            "options": dict(schema.options),
+            **({"comment": schema.comment} if schema.comment else {}),
+            "timeMillis": schema.time_millis,
+        }
+    )
+
+
+def decode_schema(data: bytes, *, at: str) -> TableSchema:
+    """Return the schema that a schema file holds. Raises CorruptFileError; ``at`` is the file's path.
+
+    Raises InvalidRequestError for a column type, or nullable keys, that exist and are not implemented.
+    Clauses: META-1.
+    """
+    json = decode_json(data, at=at)
+    version = json.optional_long("version")
+    if version is not None and not 1 <= version <= VERSION:
+        raise CorruptFileError("version", at=at, expected=f"1 to {VERSION}", found=version)
+    schema = TableSchema(
+        id=json.long("id"),
+        fields=_fields(json),
+        highest_field_id=json.long("highestFieldId"),
+        partition_keys=json.texts("partitionKeys"),
+        primary_keys=json.texts("primaryKeys"),
+        options=_former_defaults(version or 1) | json.text_map("options"),
+        comment=json.optional_text("comment") or "",
+        time_millis=json.optional_long("timeMillis") or 0,
+        version=version or 1,
+    )
+    if schema.options.get("primary-key.nullable", "false").lower() == "true":
+        raise UnsupportedOptionError("primary-key.nullable", "true", "false")
+    for what, expected, found in _defects(schema):
+        raise CorruptFileError(what, at=at, expected=expected, found=found)
+    return schema
+
+
+def _fields(json: JsonObject) -> tuple[Field, ...]:
+    fields = []
+    for found in json.list("fields"):
+        try:
+            fields.append(parse_field(found))
+        except RecursionError:
+            raise CorruptFileError("fields", at=json.at, expected="types", found="endless nesting") from None
+        except InvalidRequestError as error:
+            if _names_unsupported(found):
+                raise InvalidRequestError(f"{json.at}: {error}") from None
+            raise CorruptFileError(
+                "fields", at=json.at, expected="fields with known types", found=error
+            ) from None
+    return tuple(fields)
+
+
+def _names_unsupported(json: object) -> bool:
+    """Return whether a type that is known and not implemented occurs anywhere inside ``json``."""
+    if isinstance(json, str):
+        return json.upper().replace("(", " ").replace("<", " ").partition(" ")[0] in UNSUPPORTED
+    parts = json.values() if isinstance(json, dict) else json if isinstance(json, list) else ()
+    return any(_names_unsupported(part) for part in parts)
+
+
+def _former_defaults(version: int) -> dict[str, str]:
+    """Return what a schema file of an old version means where it says nothing."""
+    return ({"bucket": "1"} if version < 2 else {}) | ({"file.format": "orc"} if version < 3 else {})
+
+
+def _defects(schema: TableSchema) -> list[tuple[str, object, object]]:
+    """Return (what, expected, found) of whatever a schema must not be. Clauses: TBL-1, TBL-10, META-1."""
+    names = set(schema.value_names)
+    ids = {field.id for field in schema.fields}
+    wrong: list[tuple[str, object, object]] = []
+    if not schema.fields or len(names) < len(schema.fields):
+        wrong.append(("fields", "at least one, names unique", list(schema.value_names)))
+    # Inside ROW some writers give ids anew, so that only those of columns are compared.
+    if len(ids) < len(schema.fields) or max(ids, default=0) > schema.highest_field_id:
+        wrong.append(("highestFieldId", "unique ids, none greater", schema.highest_field_id))
+    for what, keys in (("primaryKeys", schema.primary_keys), ("partitionKeys", schema.partition_keys)):
+        if len(set(keys)) < len(keys) or not names.issuperset(keys):
+            wrong.append((what, "names of fields, each once", list(keys)))
+    if schema.primary_keys and not set(schema.primary_keys).issuperset(schema.partition_keys):
+        wrong.append(("partitionKeys", "part of the primary key", list(schema.partition_keys)))
+    if not wrong:
+        nullable = [name for name in schema.primary_keys if schema.field(name).type.nullable]
+        if nullable:
+            wrong.append(("fields", "primary-key fields NOT NULL", nullable))
+    return wrong

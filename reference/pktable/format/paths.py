@@ -1,0 +1,116 @@
+"""The names of a table's files and directories; no other module of this package spells them.
+
+A table directory holds ``schema/``, ``snapshot/``, ``tag/``, ``changelog/``, ``manifest/``, ``index/``, ``branch/``
+and the data files, below partition directories, in ``bucket-N/``. A branch has schemas, snapshots, tags and
+changelogs of its own in ``branch/branch-NAME/``; manifests, DV index files and data files are shared with the
+main branch.
+
+Clauses: META-1, META-2, META-9, META-18, CMT-13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+SCHEMA: Final = "schema-"
+SNAPSHOT: Final = "snapshot-"
+TAG: Final = "tag-"
+CHANGELOG: Final = "changelog-"
+BRANCH: Final = "branch-"
+BUCKET: Final = "bucket-"
+MANIFEST: Final = "manifest"
+MANIFEST_LIST: Final = "manifest-list"
+INDEX_MANIFEST: Final = "index-manifest"
+LATEST, EARLIEST = "LATEST", "EARLIEST"
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+NAMED_BUCKETS: Final = {-2: "postpone"}
+"""Buckets whose directory is not called by their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """The paths of one table. ``root``: the table directory; ``branch``: None for the main branch."""
+
+    root: str
+    branch: str | None = None
+
+    @property
+    def branch_root(self) -> str:
+        """The directory that holds the branch's own schemas, snapshots and tags."""
+        return self.root if self.branch is None else f"{self.branches}/{BRANCH}{self.branch}"
+
+    def of_branch(self, name: str) -> TablePaths:
+        """Return the paths of another branch of the same table."""
+        return TablePaths(self.root, name)
+
+    @property
+    def branches(self) -> str:
+        return f"{self.root}/branch"
+
+    @property
+    def schemas(self) -> str:
+        return f"{self.branch_root}/schema"
+
+    @property
+    def snapshots(self) -> str:
+        return f"{self.branch_root}/snapshot"
+
+    @property
+    def tags(self) -> str:
+        return f"{self.branch_root}/tag"
+
+    @property
+    def changelogs(self) -> str:
+        return f"{self.branch_root}/changelog"
+
+    @property
+    def manifests(self) -> str:
+        return f"{self.root}/manifest"
+
+    @property
+    def indexes(self) -> str:
+        return f"{self.root}/index"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schemas}/{SCHEMA}{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshots}/{SNAPSHOT}{snapshot_id}"
+
+    def hint(self, name: str) -> str:
+        """Return the path of a hint file, `LATEST` or `EARLIEST`."""
+        return f"{self.snapshots}/{name}"
+
+    def tag(self, name: str) -> str:
+        return f"{self.tags}/{TAG}{name}"
+
+    def manifest(self, name: str) -> str:
+        """Return the path of a manifest, a manifest list or an index manifest."""
+        return f"{self.manifests}/{name}"
+
+    def bucket(self, data_directory: str, partition: str, bucket: int) -> str:
+        """Return the directory of a bucket.
+
+        ``data_directory``: relative to the table, empty for the table directory itself. ``partition``: as
+        `partition_path` spells it, empty for a table without partitions.
+        """
+        name = f"{BUCKET}{NAMED_BUCKETS.get(bucket, bucket)}"
+        return "/".join(part for part in (self.root, data_directory, partition, name) if part)
+
+
+def data_file(directory: str, token: str, number: int) -> str:
+    """Return the path of a new data file in a bucket directory. ``token``: unique to the piece of work."""
+    return f"{directory}/data-{token}-{number}.parquet"
+
+
+def index_file(directory: str, token: str, number: int) -> str:
+    """Return the path of a new DV index file."""
+    return f"{directory}/index-{token}-{number}"
+
+
+def numbered(name: str, prefix: str) -> int | None:
+    """Return the number in a name such as ``snapshot-7``, or None if the name is not made of prefix and digits."""
+    digits = name.removeprefix(prefix)
+    return int(digits) if digits != name and digits.isdecimal() and digits.isascii() else None

@@ -1,0 +1,1 @@
+"""Deletion vectors and the files that hold them: bytes to values and back."""

@@ -1,0 +1,91 @@
+"""Tables with a primary key: one LSM tree per bucket, with or without deletion vectors.
+
+Clauses: RD-1, RD-3, RD-4, RD-5, RD-13, CMP-3, CMP-7, DV-12, DV-15, LSM-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pktable_spec.options import parse_options
+
+from pktable.bucket.write import BucketAppend, write_rows
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.metadata.schema import TableSchema
+from pktable.lsm.bucket import BucketPath, BucketState
+from pktable.lsm.runs import sorted_runs
+from pktable.lsm.universal import Pick, pick, pick_full
+from pktable.store.new_files import NewFiles
+
+
+class PrimaryKeyTables:
+    """The `TableKind` of tables with a primary key."""
+
+    name: Final = "primary-key table"
+
+    def claims(self, schema: TableSchema) -> bool:
+        return bool(schema.primary_keys)
+
+    def files_to_read(
+        self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool
+    ) -> tuple[Sequence[DataFileMeta], bool]:
+        """Return the files a read takes and whether it merges them. Clauses: RD-1, RD-3, RD-4."""
+        if not fresh and context.options.one_record_per_key:
+            live = [file for file in live if file.level > 0]
+        return live, needs_merge(context, live)
+
+    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
+        """Return the strategy's pick, or everything. Clauses: CMP-3, CMP-7, DV-15."""
+        full = full or may_shadow_rows_without_vector(context, state.files)
+        runs = sorted_runs(state.files, context.order)
+        if full:
+            with_vector = {found.data_file for found in (state.index.ranges or ())} if state.index else set()
+            return pick_full(runs, context.options, with_vector)
+        return pick(runs, context.options)
+
+    def write(
+        self,
+        context: TableContext,
+        place: BucketPath,
+        rows: pa.Table,
+        kinds: npt.NDArray[np.int8],
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> BucketAppend:
+        """Write one level-0 run in key order. Clauses: TBL-6, LSM-1, LSM-5."""
+        return write_rows(context, place, rows, kinds, first_sequence, new, now_millis=now_millis)
+
+
+def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:
+    """Return whether reading ``wanted`` requires a merge.
+
+    It does if a file holds retractions. Otherwise, with one live record per key above level 0 (deletion vectors,
+    or first-row), it does only if level 0 is included; without, it does unless all files form one sorted run.
+    Clauses: RD-1, RD-4, RD-5, RD-13, DV-12, DV-15.
+    """
+    if any(file.delete_row_count != 0 for file in wanted):
+        return True
+    levels = {file.level for file in wanted}
+    if context.options.one_record_per_key:
+        return 0 in levels or may_shadow_rows_without_vector(context, wanted)
+    return len(levels) > 1 or (0 in levels and len(wanted) > 1)
+
+
+def may_shadow_rows_without_vector(context: TableContext, live: Sequence[DataFileMeta]) -> bool:
+    """Return whether a file of ``live`` may replace rows of another that no vector deletes.
+
+    A file above the deepest level may, if it was written before the table had deletion vectors. Clauses: DV-15.
+    """
+    if not context.options.deletion_vectors_enabled:
+        return False
+    deepest = max((file.level for file in live), default=0)
+    schemas = {file.schema_id for file in live if 0 < file.level < deepest}
+    # The schema of an old snapshot, under which `TableContext.under` reads it, had no vectors if its options say so.
+    return any(not parse_options(context.schema_of(one).options).deletion_vectors_enabled for one in schemas)

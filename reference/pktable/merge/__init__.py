@@ -1,0 +1,1 @@
+"""Merging the records of a key, in Arrow and numpy; no files."""

@@ -1,0 +1,1 @@
+"""Who does the work on buckets: this process, or a Spark cluster."""

@@ -1,0 +1,163 @@
+"""The local runner: the bucket work done by this process, without Spark.
+
+Clauses: RD-9, RD-12, CMT-12.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pktable.bucket.compact import compact_bucket
+from pktable.bucket.read import BucketRead, by_file, read_bucket
+from pktable.bucket.write import BucketAppend, split_by_bucket
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
+from pktable.check.walk import check_here
+from pktable.context import TableContext
+from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketChange, BucketState
+from pktable.lsm.universal import Pick
+from pktable.predicate import Predicate
+from pktable.store.new_files import NewFiles, remove_quietly
+
+KIND_COLUMN = "__pktable_kind"
+TINY_BYTES = 4 << 20  # of data files that one thread has read before others have started
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTask:
+    """One bucket to compact: its state, what to compact, and the token that names its new files.
+
+    ``cached_rows``: the rows of some of its files, by name.
+    """
+
+    state: BucketState
+    chosen: Pick
+    token: str
+    now_millis: int
+    cached_rows: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to read: the parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave."""
+
+    parts: Sequence[BucketRead]
+    columns: Sequence[str]
+    predicate: Predicate | None = None
+    limit: int | None = None
+
+
+class LocalRunner:
+    """Does the work here: writes and compactions one bucket after the other, large reads several files at once."""
+
+    def write(
+        self,
+        context: TableContext,
+        rows: pa.Table,
+        change: ChangeKind,
+        next_sequence: Mapping[tuple[bytes, int], int],
+        new: NewFiles,
+        now_millis: int,
+    ) -> list[BucketAppend]:
+        """Write ``rows``, in order, as level-0 runs. What was made is named in ``new``.
+
+        Raises InvalidRequestError before anything is written. Clauses: TBL-8.
+        """
+        conformed, kinds = as_changes(rows, context.schema, change)
+        table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
+        appends = []
+        kind = kind_of(context.schema, context.root)
+        for partition, bucket, part in split_by_bucket(context, table) if table.num_rows else ():
+            place = context.place(partition, bucket)
+            append = kind.write(
+                context,
+                place,
+                part.drop_columns([KIND_COLUMN]),
+                part.column(KIND_COLUMN).to_numpy(),
+                next_sequence.get(place.id, 0),
+                new,
+                now_millis=now_millis,
+            )
+            appends.append(append)
+        return appends
+
+    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+        """Carry out ``tasks``; nothing becomes visible. On failure what was made is removed."""
+        changes: list[BucketChange] = []
+        try:
+            for task in tasks:
+                changes.append(run_task(context, task))
+        except BaseException:
+            remove_quietly(context.store, [path for change in changes for path in change.created])
+            raise
+        return changes
+
+    def read(self, context: TableContext, query: Query) -> pa.Table:
+        """Return the rows of ``query``. Stops reading when it has as many as its limit. Clauses: RD-9."""
+        schema = context.schema.arrow_schema
+        empty = pa.schema([schema.field(name) for name in query.columns]).empty_table()
+        if query.limit is None:
+            tables = [table for found in _in_parts(context, query, list) for table in found]
+        else:
+            tables = list(_first(_tables(context, query), query.limit))
+        return pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)])
+
+    def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
+        return self.read(context, query)
+
+    def count(self, context: TableContext, query: Query) -> int:
+        return sum(_in_parts(context, query, lambda tables: sum(table.num_rows for table in tables)))
+
+    def check(
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Check buckets one after the other."""
+        return check_here(context, tasks, progress)
+
+
+def run_task(context: TableContext, task: CompactionTask) -> BucketChange:
+    """Carry out one task wherever it was sent; on failure remove what it made. Clauses: CMT-12."""
+    new = NewFiles(token=task.token)
+    try:
+        return compact_bucket(
+            context, task.state, task.chosen, new, now_millis=task.now_millis, cached_rows=task.cached_rows
+        )
+    except BaseException:
+        new.remove(context.store)
+        raise
+
+
+def _tables(context: TableContext, query: Query) -> Iterator[pa.Table]:
+    for part in query.parts:
+        yield from read_bucket(context, part, query.columns, query.predicate)
+
+
+def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
+    """Yield the first ``missing`` rows, and take no more tables than that needs."""
+    while missing and (table := next(tables, None)) is not None:
+        yield table.slice(0, missing)
+        missing -= min(missing, table.num_rows)
+
+
+def _in_parts(
+    context: TableContext, query: Query, work: Callable[[Iterator[pa.Table]], Result]
+) -> Iterable[Result]:
+    """Return what ``work`` makes of the tables of each part of a query, in order; large ones are read at once."""
+
+    def one(part: BucketRead) -> Result:
+        return work(read_bucket(context, part, query.columns, query.predicate))
+
+    if sum(file.file_size for part in query.parts for file in part.state.files) <= TINY_BYTES:
+        return map(one, query.parts)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(one, (piece for part in query.parts for piece in by_file(part))))

@@ -1,0 +1,246 @@
+"""The DV read as Spark's own Parquet scan plus a filter by position.
+
+A row of a file with a vector stays if its bit in the words of the vector is not set. How the words come to
+the row depends on how many there are, because each way has a price of its own. A few small vectors are
+written into the filter as positions. A few larger ones are one array, the answer of a scalar subquery, in
+which each file has its place; that needs no job. More than would do in every task are joined, by a broadcast.
+Files without a vector are scanned and nothing else, unless they are so few that a second scan costs more.
+A condition of the caller's comes first, and reaches Parquet unless it is on floats: `row_index` counts the rows of
+the file, whatever the scan skips. One that can fail, as a quotient can, is asked of live rows only, inside the same
+filter: of two filters Spark may move one below the other, or below the join.
+
+Clauses: RD-1, RD-6, RD-7, RD-11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DecimalType, FractionalType, StructField, StructType
+
+from pktable.bucket.read import BucketRead
+from pktable.context import TableContext
+from pktable.datafile.evolution import same_values
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.predicate import Predicate
+from pktable.run.spark.types import is_finer, quoted, spark_schema
+from pktable.run.spark.wire import frame_of
+
+FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
+FILES_BY_SIZE = 16  # are told apart by comparing a number with each
+TASK_WORDS = 1 << 18  # 2 MiB, that every task is sent
+FEW_ROWS = 2_000_000  # have their positions made for less than a scan of their own costs
+
+OPTIONS: Final = {
+    # Without it Spark would take partition values from directory names; the files have them.
+    "recursiveFileLookup": "true",
+    "parquet.page.verify-checksum.enabled": "true",
+    # What a session says of other files is not true of these, and nothing of them may be passed over.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+}
+SPARKS_OWN: Final = {"_metadata", "_tmp_metadata_row_index"}
+GLOB = re.compile(r"[\[\]{}*?\\]")
+"""What a path must not say to Spark, which takes paths as patterns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A data file with a vector: its size in bytes, its rows, the vector."""
+
+    size: int
+    rows: int
+    vector: DeletionVector
+
+    @property
+    def word_count(self) -> int:
+        return -(-self.rows // 64)
+
+
+WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
+
+# As text, because each part of an expression that is made by a call costs a millisecond or more.
+WORD = "cast(shiftright({}, 6) AS INT)"
+BIT = "cast({} & 63 AS INT)"
+
+
+def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -> bool:
+    """Whether Spark's scan reads ``columns`` of ``part`` as they are.
+
+    So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
+    names and types, none of them finer than microseconds, and no column that is called as Spark calls its own.
+    Clauses: RD-12, META-15.
+    """
+    return not part.merges and all(
+        file.file_name.endswith(".parquet") and _unchanged(context, file.schema_id, columns)
+        for file in part.state.files
+    )
+
+
+def _unchanged(context: TableContext, schema_id: int, columns: Sequence[str]) -> bool:
+    before = context.schema_of(schema_id).by_id
+    fields = [context.schema.field(name) for name in columns]
+    if any(is_finer(field.type) for field in fields) or any(
+        field.name.casefold() in SPARKS_OWN for field in before.values()
+    ):
+        return False
+    return all(
+        field.id in before
+        and before[field.id].name == field.name
+        and same_values(before[field.id].type, field.type)
+        for field in fields
+    )
+
+
+def native_scan(
+    session: SparkSession,
+    context: TableContext,
+    parts: Sequence[BucketRead],
+    columns: Sequence[str],
+    predicate: Predicate | None,
+) -> DataFrame:
+    """Return the live rows of ``parts``, none of which merges, that satisfy ``predicate``, in ``columns``.
+
+    Starts no job.
+    """
+    plain: dict[str, DataFileMeta] = {}
+    marked: dict[str, Marked] = {}
+    for part in parts:
+        vectors = context.vectors(part.state)
+        for file in part.state.files:
+            path = context.data_path(part.state.place, file)
+            vector = vectors.get(file.file_name)
+            if vector is None or not vector.cardinality:
+                plain[path] = file
+            else:
+                marked[path] = Marked(file.file_size, file.row_count, vector)
+    schema = spark_schema([context.schema.field(name) for name in columns])
+
+    asked = predicate.text if predicate else None
+    first, then = (asked, None) if not predicate or predicate.never_fails else (None, asked)
+
+    def scan(paths: Sequence[str], condition: str | None = first) -> DataFrame:
+        rows = _scan(session, paths, schema)
+        return rows.where(condition) if condition else rows
+
+    if not marked:
+        return scan(list(plain), asked)
+    every = (*plain, *marked)
+    if (
+        len(marked) <= FEW_VECTORS
+        and sum(one.vector.max_position for one in marked.values()) <= FEW_POSITIONS
+    ):
+        return _small_filter(scan(every), marked, then)
+    sizes = [file.file_size for file in plain.values()] + [one.size for one in marked.values()]
+    if (
+        len(marked) > FILES_BY_SIZE
+        or len(set(sizes)) < len(sizes)
+        or sum(one.word_count for one in marked.values()) > TASK_WORDS
+    ):
+        live = _joined(session, scan(list(marked)), marked, schema, then)
+    elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
+        return _looked_up(session, scan(every), marked, then)
+    else:
+        live = _looked_up(session, scan(list(marked)), marked, then)
+    return scan(list(plain), asked).unionAll(live) if plain else live
+
+
+def _live(rows: DataFrame, is_live: Column, then: str | None) -> DataFrame:
+    """Return the rows that are live, and of which ``then`` holds, which the others are not asked."""
+    return rows.where(F.when(is_live, F.expr(then)) if then else is_live)
+
+
+def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
+    rows = (
+        session.read.schema(schema)
+        .options(**OPTIONS)
+        .parquet(*(GLOB.sub(r"\\\g<0>", path) for path in paths))
+    )
+    if not any(map(_has_floats, schema)):
+        return rows
+    return rows.selectExpr(*(_out_of_reach(field) for field in schema))
+
+
+def _has_floats(part: StructField | DataType) -> bool:
+    kind = part.dataType if isinstance(part, StructField) else part
+    if isinstance(kind, StructType):
+        return any(map(_has_floats, kind))
+    return isinstance(kind, FractionalType) and not isinstance(kind, DecimalType)
+
+
+def _out_of_reach(field: StructField) -> str:
+    """Return a column as it is, but so that Spark pushes no condition on a float in it down to Parquet.
+
+    Parquet's own statistics and dictionaries know neither that NaN is the greatest nor that the zeros are equal.
+    """
+    name = quoted(field.name)
+    if not _has_floats(field):
+        return name
+    return f"coalesce({name}, {name}) AS {name}"
+
+
+def _small_filter(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:
+    """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
+    dead = [
+        (F.col("_metadata.file_name") == path.rpartition("/")[2])
+        & F.expr(f"_metadata.row_index IN ({', '.join(map(str, one.vector.positions().tolist()))})")
+        for path, one in marked.items()
+    ]
+    return _live(scan, ~reduce(Column.__or__, dead), then)
+
+
+def _looked_up(
+    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], then: str | None
+) -> DataFrame:
+    """Return the rows of ``scan`` that no vector marks. No two files have the same size. Clauses: DV-1, RD-7."""
+    sizes = [one.size for one in marked.values()]
+    starts = np.cumsum([0, *(one.word_count for one in marked.values())]).tolist()
+    words = np.zeros(starts[-1], np.int64)
+    for one, start in zip(marked.values(), starts, strict=False):
+        found = one.vector.words()
+        words[start : start + len(found)] = found
+    array = frame_of(session, pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
+    # A file without a vector has no start, and so no bit.
+    start = " ".join(f"WHEN {size} THEN {at}" for size, at in zip(sizes, starts, strict=False))
+    place = F.expr(f"CASE _metadata.file_size {start} END + {WORD.format('_metadata.row_index')}")
+    bit = F.getbit(F.get(array, place), F.expr(BIT.format("_metadata.row_index")))
+    return _live(scan, F.coalesce(bit, F.expr("0Y")) == F.expr("0Y"), then)
+
+
+def _joined(
+    session: SparkSession,
+    scan: DataFrame,
+    marked: Mapping[str, Marked],
+    schema: StructType,
+    then: str | None,
+) -> DataFrame:
+    """Return the rows of ``scan`` that no vector marks. Clauses: DV-1, RD-7."""
+    sizes = [one.size for one in marked.values()]
+    # Both tell the file; a number is cheaper to join on than a name, as long as it tells.
+    by_size = len(set(sizes)) == len(sizes)
+    names = [path.rpartition("/")[2] for path in marked]
+    words = frame_of(
+        session,
+        pa.table(
+            {
+                FILE: pa.array(sizes, pa.int64()) if by_size else pa.array(names),
+                WORDS: pa.array([one.vector.words() for one in marked.values()], pa.list_(pa.int64())),
+            }
+        ),
+    )
+    key = "_metadata.file_size" if by_size else "_metadata.file_name"
+    rows = scan.selectExpr("*", f"{key} AS {FILE}", f"_metadata.row_index AS {POSITION}")
+    joined = rows.join(F.broadcast(words), FILE, "left")
+    bit = f"getbit(get({WORDS}, {WORD.format(POSITION)}), {BIT.format(POSITION)})"
+    return _live(joined, F.expr(f"coalesce({bit}, 0Y) = 0Y"), then).select(*map(quoted, schema.names))

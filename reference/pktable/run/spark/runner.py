@@ -1,0 +1,276 @@
+"""The Spark runner: bucket work on executors, tiny work in the driver.
+
+The work itself is the kernel's, the same the local runner does. What crosses the wire is pickled metadata
+and Arrow batches; an error of ours comes back as a value and is raised in the driver as what it was.
+Only the public DataFrame API is used, so that Spark Connect serves as well. Its executors, like all others,
+import pktable, and see the table's files under the same paths as the driver.
+
+Clauses: TBL-6, TBL-11, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError, PkTableError
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType
+
+from pktable.bucket.read import BucketRead, by_file, read_bucket
+from pktable.bucket.write import BucketAppend
+from pktable.check.bucket import BucketReport, BucketTask, check_bucket
+from pktable.check.findings import Progress
+from pktable.check.walk import check_here
+from pktable.context import TableContext
+from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.lsm.bucket import BucketChange, BucketId
+from pktable.run.local import CompactionTask, LocalRunner, Query, run_task
+from pktable.run.spark.errors import raised_here
+from pktable.run.spark.native_scan import is_native, native_scan
+from pktable.run.spark.types import for_spark, quoted, spark_schema, with_times_of
+from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, frame_of, result_batch, unpickled
+from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
+from pktable.store.new_files import NewFiles, remove_quietly
+
+DRIVER_BYTES = 4 << 20
+DRIVER_ROWS = 10_000
+TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
+FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
+CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
+MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
+
+Task = TypeVar("Task")
+
+
+@dataclass(slots=True)
+class SparkRunner:
+    """Runs on ``session``. ``driver_bytes``, ``driver_rows``: up to this much is done in the driver."""
+
+    session: SparkSession
+    driver_bytes: int = DRIVER_BYTES
+    driver_rows: int = DRIVER_ROWS
+
+    def write(
+        self,
+        context: TableContext,
+        rows: Any,
+        change: ChangeKind,
+        next_sequence: Mapping[BucketId, int],
+        new: NewFiles,
+        now_millis: int,
+    ) -> list[BucketAppend]:
+        """Write ``rows``, a DataFrame or a pyarrow.Table, as level-0 runs. Clauses: TBL-6, TBL-11."""
+        if isinstance(rows, DataFrame):
+            if rows.isStreaming:
+                raise InvalidRequestError(
+                    "rows: expected a DataFrame of a batch, found a stream: use foreachBatch"
+                )
+            rows = with_times_of(rows, context.schema.fields)
+        elif not isinstance(rows, pa.Table):
+            as_changes(rows, context.schema, change)  # which refuses them
+        small = self._small(rows)
+        if small is not None:
+            return LocalRunner().write(context, small, change, next_sequence, new, now_millis)
+        if isinstance(rows, pa.Table):
+            # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
+            rows, kinds = as_changes(rows, context.schema, change)
+            rows = for_spark(rows).append_column(KIND_GIVEN, pa.array(kinds))
+            schema = spark_schema(context.schema.fields).add(KIND_GIVEN, ByteType())
+            frame, change = frame_of(self.session, rows, schema), ChangeKind(column=KIND_GIVEN)
+        else:
+            frame = rows
+            # What the schema alone tells is told before the job starts.
+            as_changes(_arrow(frame.limit(0)), context.schema, change)
+        results = write_frame(frame, context, change, next_sequence, now_millis)
+        appends: list[BucketAppend] = []
+        failed: PkTableError | None = None
+        for result in results:
+            if isinstance(result, PkTableError):
+                failed = result
+            else:
+                append, paths = result
+                new.paths += paths
+                appends.append(append)
+        if failed is not None:
+            raise failed
+        return merged_by_bucket(appends)
+
+    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+        """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
+        if sum(map(_input_bytes, tasks)) <= self.driver_bytes:
+            return LocalRunner().compact(context, tasks)
+        bins = frame_of(self.session, blob_table(_bins(tasks, _input_bytes)))
+        outcomes = collected(bins.mapInArrow(_compactor(context), BLOBS))
+        changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
+        if failed:
+            remove_quietly(context.store, [path for change in changes for path in change.created])
+            raise failed[0]
+        return changes
+
+    def read(self, context: TableContext, query: Query) -> DataFrame:
+        """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
+        columns, predicate = query.columns, query.predicate
+        tested = predicate.columns() if predicate else ()
+        needed = [*columns, *(name for name in tested if name not in columns)]
+        pieces = [piece for part in query.parts for piece in by_file(part)]
+        native = [piece for piece in pieces if is_native(context, piece, needed)]
+        others = [piece for piece in pieces if not is_native(context, piece, needed)]
+        frames = []
+        if native:
+            with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
+                frames.append(native_scan(self.session, context, native, needed, predicate))
+        if others:
+            merged = self._by_kernel(context, others, needed)
+            frames.append(merged.where(predicate.text) if predicate else merged)
+        schema = spark_schema([context.schema.field(name) for name in needed])
+        frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
+        frame = frame.select(*map(quoted, columns))
+        return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
+
+    def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
+        """Return the rows of ``query``; what is tiny and not for Spark's own scan never leaves the driver."""
+        if not any(is_native(context, part, query.columns) for part in query.parts) and self._is_tiny(
+            query.parts
+        ):
+            return LocalRunner().read(context, query)
+        frame = self.read(context, query)
+        with raised_here():
+            return frame.toArrow()
+
+    def count(self, context: TableContext, query: Query) -> int:
+        frame = self.read(context, query)
+        with raised_here():
+            return int(frame.count())
+
+    def check(
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Check buckets on executors, small ones several to a task; yield each report as it comes.
+
+        The work is several jobs, a few of them at once, so that progress can be told. Clauses: CMP-16.
+        """
+        if sum(task.input_bytes for task in tasks) <= self.driver_bytes:
+            yield from check_here(context, tasks, progress)
+            return
+        bins = _bins(tasks, lambda task: task.input_bytes)
+        total, done = sum(task.file_count for task in tasks), 0
+
+        def job(part: list[list[BucketTask]]) -> list[BucketReport]:
+            frame = frame_of(self.session, blob_table(list(part)))
+            return collected(frame.mapInArrow(_checker(context), BLOBS))
+
+        # Every so many bins to one job: each job has large ones and small ones.
+        parts = [part for start in range(CHECK_JOBS) if (part := bins[start::CHECK_JOBS])]
+        with ThreadPoolExecutor(CHECK_JOBS_AT_ONCE) as pool:
+            for future in as_completed([pool.submit(job, part) for part in parts]):
+                for report in future.result():
+                    done += report.files
+                    progress("data files", done, total)
+                    yield report
+
+    def _small(self, rows: Any) -> pa.Table | None:
+        """Return ``rows`` as Arrow, in order, if the driver may do the work; None otherwise."""
+        if isinstance(rows, pa.Table):
+            return rows if rows.nbytes <= self.driver_bytes else None
+        if not self.driver_rows:
+            return None
+        names = rows.columns
+        numbered = rows.toDF(*map(str, range(len(names)))).withColumn(ORDER, F.monotonically_increasing_id())
+        head = _arrow(numbered.limit(self.driver_rows + 1))
+        if head.num_rows > self.driver_rows or head.nbytes > self.driver_bytes:
+            return None
+        return head.sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
+
+    def _is_tiny(self, parts: Sequence[BucketRead]) -> bool:
+        return sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes
+
+    def _by_kernel(
+        self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]
+    ) -> DataFrame:
+        """Read with the kernel on the executors, one bucket after the other in a task; what is tiny, here and now."""
+        schema = spark_schema([context.schema.field(name) for name in columns])
+        if self._is_tiny(parts):
+            rows = for_spark(LocalRunner().read(context, Query(parts, columns)))
+            return frame_of(self.session, rows, schema)
+
+        def read(batches: Batches) -> Batches:
+            for part in unpickled(batches):
+                for table in read_bucket(context, part, columns, None):
+                    yield from for_spark(table).to_batches()
+
+        return frame_of(self.session, blob_table(list(parts))).mapInArrow(read, schema)
+
+
+def _compactor(context: TableContext) -> Callable[[Batches], Batches]:
+    def compact(batches: Batches) -> Batches:
+        for tasks in unpickled(batches):
+            for task in tasks:
+                yield result_batch(_outcome(context, task))
+
+    return compact
+
+
+def _checker(context: TableContext) -> Callable[[Batches], Batches]:
+    def check(batches: Batches) -> Batches:
+        for tasks in unpickled(batches):
+            for task in tasks:
+                yield result_batch(check_bucket(context, task))
+
+    return check
+
+
+def _outcome(context: TableContext, task: CompactionTask) -> BucketChange | PkTableError:
+    try:
+        return run_task(context, task)
+    except PkTableError as error:
+        return error
+
+
+def _input_bytes(task: CompactionTask) -> int:
+    return sum(file.file_size for file in task.chosen.files)
+
+
+def _bins(tasks: Sequence[Task], input_bytes: Callable[[Task], int]) -> list[list[Task]]:
+    """Group tasks so that small ones share a bin, largest first so that stragglers are small."""
+    bins: list[list[Task]] = []
+    full = min(TASK_BYTES, sum(map(input_bytes, tasks)) // FEWEST_TASKS)
+    room = 0
+    for task in sorted(tasks, key=input_bytes, reverse=True):
+        if not bins or room < input_bytes(task):
+            bins.append([])
+            room = full
+        bins[-1].append(task)
+        room -= input_bytes(task)
+    return bins
+
+
+def _arrow(frame: DataFrame) -> pa.Table:
+    """Return the caller's rows. Raises InvalidRequestError for what Arrow has no type of."""
+    try:
+        with raised_here():
+            return frame.toArrow()
+    except (PySparkTypeError, ValueError) as error:
+        raise InvalidRequestError(f"rows: expected columns that Arrow can hold, found {error}") from None
+
+
+def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
+    """Return one append per bucket, its files oldest first."""
+    grouped: dict[BucketId, list[BucketAppend]] = {}
+    for append in appends:
+        grouped.setdefault(append.place.id, []).append(append)
+    result = []
+    for same in grouped.values():
+        files = sorted(
+            (file for append in same for file in append.files), key=lambda f: f.min_sequence_number
+        )
+        first = min(append.first_sequence for append in same)
+        result.append(BucketAppend(same[0].place, tuple(files), first))
+    return result

@@ -1,0 +1,55 @@
+"""What crosses between driver and executors: Arrow tables and pickled pieces of work there, pickled results back.
+
+Clauses: TBL-6, RD-11.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from pktable.run.spark.errors import raised_here
+
+BLOBS = "blob binary"
+"""The schema of a frame of pickled values, one a row."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def frame_of(session: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """Return ``table`` as a DataFrame, every row of it, in order.
+
+    ``schema``: None for the one that Spark takes from the table. Spark gets one chunk, because it silently loses
+    rows of several: those after an empty chunk (without Connect, up to 4.3), those after the first (Connect 4.0.0).
+    Clauses: TBL-6.
+    """
+    return session.createDataFrame(table.combine_chunks(), schema)
+
+
+def blob_table(values: list[Any]) -> pa.Table:
+    """Return ``values`` pickled, as a table of `BLOBS`."""
+    return pa.table({"blob": pa.array([pickle.dumps(value) for value in values], pa.binary())})
+
+
+def result_batch(result: object) -> pa.RecordBatch:
+    """Return one result as a batch of `BLOBS`."""
+    (batch,) = blob_table([result]).to_batches()
+    return batch
+
+
+def unpickled(batches: Batches) -> Iterator[Any]:
+    """Yield the values of batches of `BLOBS`."""
+    for batch in batches:
+        for blob in batch.column(0).to_pylist():
+            yield pickle.loads(blob)
+
+
+def collected(frame: DataFrame) -> list[Any]:
+    """Run the job of a frame of `BLOBS` and return its values. Raises the error of ours that made it fail."""
+    with raised_here():
+        return [pickle.loads(row.blob) for row in frame.collect()]

@@ -1,0 +1,48 @@
+"""New files of one piece of work: their names, and their removal if the work is not committed.
+
+Clauses: CMT-12.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pktable.format import paths
+from pktable.store.file_io import FileIO
+
+
+@dataclass(slots=True)
+class NewFiles:
+    """Names the files of one piece of work and remembers their paths. ``token``: unique to the work."""
+
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))
+    paths: list[str] = field(default_factory=list)
+    _counter: Iterator[int] = field(default_factory=lambda: iter(range(1 << 31)))
+
+    def data_path(self, directory: str) -> str:
+        """Return the path of a new data file in a bucket directory."""
+        return self._made(paths.data_file(directory, self.token, next(self._counter)))
+
+    def index_path(self, directory: str) -> str:
+        """Return the path of a new DV index file."""
+        return self._made(paths.index_file(directory, self.token, next(self._counter)))
+
+    def _made(self, path: str) -> str:
+        self.paths.append(path)
+        return path
+
+    def remove(self, store: FileIO) -> None:
+        """Delete every file that was made, as far as the store permits. Clauses: CMT-12."""
+        remove_quietly(store, self.paths)
+        self.paths.clear()
+
+
+def remove_quietly(store: FileIO, paths: Iterable[str]) -> None:
+    """Delete files that nothing refers to. A file that cannot be deleted stays as an orphan and harms no read."""
+    for path in paths:
+        try:
+            store.delete(path)
+        except OSError:
+            continue
