@@ -36,6 +36,7 @@ from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
 from pktable.run.spark.types import for_spark, quoted, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, frame_of, result_batch, unpickled
+from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
 from pktable.store.new_files import NewFiles, remove_quietly
 
@@ -107,7 +108,7 @@ class SparkRunner:
         if sum(map(_input_bytes, tasks)) <= self.driver_bytes:
             return LocalRunner().compact(context, tasks)
         bins = frame_of(self.session, blob_table(_bins(tasks, _input_bytes)))
-        outcomes = collected(bins.mapInArrow(_compactor(context), BLOBS))
+        outcomes = collected(map_batches(bins, _compactor(context), BLOBS))
         changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
         if failed:
@@ -165,7 +166,7 @@ class SparkRunner:
 
         def job(part: list[list[BucketTask]]) -> list[BucketReport]:
             frame = frame_of(self.session, blob_table(list(part)))
-            return collected(frame.mapInArrow(_checker(context), BLOBS))
+            return collected(map_batches(frame, _checker(context), BLOBS))
 
         # Every so many bins to one job: each job has large ones and small ones.
         parts = [part for start in range(CHECK_JOBS) if (part := bins[start::CHECK_JOBS])]
@@ -206,7 +207,7 @@ class SparkRunner:
                 for table in read_bucket(context, part, columns, None):
                     yield from for_spark(table).to_batches()
 
-        return frame_of(self.session, blob_table(list(parts))).mapInArrow(read, schema)
+        return map_batches(frame_of(self.session, blob_table(list(parts))), read, schema)
 
 
 def _compactor(context: TableContext) -> Callable[[Batches], Batches]:
