@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pktable import Table
+from pktable.catalog.changes import CommitId
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketState
@@ -113,11 +114,11 @@ def files(path: Path, size: int) -> Measured:
 def planned(path: Path) -> None:
     """Choose what to compact, from the metadata of a table just opened."""
     table = Table.open(path)
-    state = table._committer.latest()
+    state = table.catalog.state()
     for identity, live in state.files.items():
-        place = table._context.place(*identity)
+        place = table.catalog.context.place(*identity)
         assert kind_of(table.schema, table.path).choose_compaction(
-            table._context, BucketState(place, live, state.indexes.get(identity)), full=False
+            table.catalog.context, BucketState(place, live, state.indexes.get(identity)), full=False
         )
 
 
@@ -139,7 +140,7 @@ def cores(folder: Path) -> dict[int, Measured]:
     fresh = rows(np.arange(0, everything, 3))
     prepared = table.stage_write(fresh, ChangeKind(), write_only=True)
     assert prepared is not None
-    prepared.commit("benchmark")
+    prepared.commit(CommitId("benchmark"))
     found = {}
     for count in CORES:
         session = local_session(cores=str(count))

@@ -65,7 +65,7 @@ def test_locate(benchmark: Any, table: tuple[str, Table], count: int, where: str
     """Half of the keys are there."""
     kind, made = table
     benchmark.group = f"locate {count:,} keys, {where}"
-    state = made._committer.latest()
+    state = made.catalog.state()
     (identity,) = state.files
     (file,) = state.files[identity]
     width = 2 * ROWS if where == "spread" else max(count, 2 * ROWS // SHARE_NEAR)
@@ -73,10 +73,10 @@ def test_locate(benchmark: Any, table: tuple[str, Table], count: int, where: str
     numbers = start + np.unique(np.linspace(0, width - 1, count).astype(np.int64))
     keys = rows(kind, numbers).drop_columns(["v"])
     keys = keys.rename_columns([f"_KEY_{name}" for name in keys.column_names])
-    place = made._context.place(*identity)
+    place = made.catalog.context.place(*identity)
 
     def locate() -> int:
-        found = Locator(made._context, place, [file]).locate(keys)
+        found = Locator(made.catalog.context, place, [file]).locate(keys)
         return sum(len(positions) for _, positions in itertools.chain(found))
 
     assert benchmark.pedantic(locate, rounds=5, warmup_rounds=1) == int((numbers % 2 == 0).sum())

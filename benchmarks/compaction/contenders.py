@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable import Table
+from pktable.catalog.changes import CommitId
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
 from pktable.ingest.changes import ChangeKind
 from pktable.run.spark.session import local_session
@@ -78,7 +79,7 @@ class Ground:
         before = data_files(Path(pending.path))
         prepared = pending.stage_write(new, ChangeKind(), write_only=True)
         assert prepared is not None
-        prepared.commit("benchmark")
+        prepared.commit(CommitId("benchmark"))
         shutil.move(pending.path, folder / "pending")
         (fresh,) = data_files(folder / "pending").keys() - before.keys()
         self.ingested_bytes = data_files(folder / "pending")[fresh]

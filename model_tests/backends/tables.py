@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 from pktable_spec.interface import (
     EVERYTHING,
@@ -73,7 +72,7 @@ class PaimonTable:
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
         kinds = {kind for kind, _ in changes}
         if write_only:
-            self._prepare(changes, write_only=True).commit(self._user())
+            self._prepare(changes, write_only=True).commit(self._commit_id())
         elif kinds == {RowKind.INSERT}:
             self._table.upsert(self._frame(self._rows(changes)))
         elif kinds == {RowKind.DELETE}:
@@ -124,16 +123,16 @@ class PaimonTable:
 
     def write_beside(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         prepared = [self._prepare(changes, write_only=True) for changes in (first, second)]
-        # Paimon's writers do not compare their numbers with those of others when they commit.
-        with mock.patch("pktable.catalog.commit._newer", return_value=True):
-            for one in prepared:
-                one.commit(self._user())
+        for one in prepared:
+            # Paimon's writers do not compare their numbers with those of others when they commit.
+            one.rules = ()
+            one.commit(self._commit_id())
 
     def damage_vectors(self, number: int) -> bool:
         from pktable import CorruptFileError, Table
 
-        files = self._table._context
-        paths = [files.index_path(index) for index in self._table._committer.latest().indexes.values()]
+        files = self._table.catalog.context
+        paths = [files.index_path(index) for index in self._table.catalog.state().indexes.values()]
         path = Path(paths[number % len(paths)])
         good = path.read_bytes()
         byte, bit = divmod(number % (8 * len(good)), 8)
@@ -170,9 +169,9 @@ class PaimonTable:
 
     def commit(self, ticket: int) -> bool:
         prepared = self._staged.pop(ticket)
-        if hasattr(prepared, "commit_once"):
-            return bool(prepared.commit_once(self._user()))
-        prepared.commit(self._user())
+        if hasattr(prepared, "commit_as_planned"):
+            return not prepared.commit_as_planned(self._commit_id())
+        prepared.commit(self._commit_id())
         return True
 
     def abandon(self, ticket: int) -> None:
@@ -190,8 +189,10 @@ class PaimonTable:
         frame = self._frame(self._rows_with_kinds(changes))
         return self._table.stage_write(frame, ChangeKind(column=ROW_KIND), write_only=write_only)
 
-    def _user(self) -> str:
-        return f"test-{next(self._tickets)}"
+    def _commit_id(self) -> Any:
+        from pktable.catalog.changes import CommitId
+
+        return CommitId(f"test-{next(self._tickets)}")
 
     # --------------------------------------------------------- looking into
 
@@ -226,7 +227,7 @@ class PaimonTable:
         ]
 
     def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
-        path = self._table._context.index_path(bucket.index)
+        path = self._table.catalog.context.index_path(bucket.index)
         if path not in self._vectors:
             self._vectors[path] = stored_vectors(Path(path).read_bytes(), bucket.index.ranges or ())
         return self._vectors[path]
@@ -236,8 +237,10 @@ class PaimonTable:
 
         state = dict(self._buckets(snapshot))[file.bucket]
         stored = next(one for one in state.files if one.file_name == file.name)
-        assert Path(self._table._context.data_path(state.place, stored)).stat().st_size == file.size, file
-        data = pq.ParquetFile(self._table._context.data_path(state.place, stored)).read()
+        assert Path(self._table.catalog.context.data_path(state.place, stored)).stat().st_size == file.size, (
+            file
+        )
+        data = pq.ParquetFile(self._table.catalog.context.data_path(state.place, stored)).read()
         return [
             StoredRecord(
                 tuple(record[KEY_PREFIX + name] for name in self._shape.trimmed_key),
@@ -253,11 +256,11 @@ class PaimonTable:
         from pktable.format.binary_row import decode_row
 
         table = self._table
-        state = table._states.at(table._snapshots.read(snapshot))
+        state = table.catalog.state(snapshot)
         types = [field.type for field in table.schema.partition_fields]
         for identity in {**state.files, **state.indexes}:
             partition = tuple(decode_row(identity[0], types, at=str(self._path)))
-            yield (partition, identity[1]), table._states.bucket(state, identity)
+            yield (partition, identity[1]), table.catalog.states.bucket(state, identity)
 
     def _key(self, row: bytes) -> Row:
         from pktable.format.binary_row import decode_row

@@ -264,7 +264,7 @@ def test_spark_finds_the_same(tmp_path: Path) -> None:
     surgeon.edit_file(damaged, min_sequence_number=0, max_sequence_number=10_000)
     told: list[tuple[str, int, int]] = []
     on_spark = Table.open(tmp_path, spark=spark)
-    on_spark._runner = SparkRunner(spark, driver_bytes=0)
+    on_spark.runner = SparkRunner(spark)
     report = on_spark.check(progress=lambda *what: told.append(what))
     here = check(tmp_path)
     assert report == here

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import Table
+from pktable.catalog.changes import CommitId
 from pktable.check.findings import NOTE, Finding
 from pktable.format.binary_row import encode_row
 from pktable.format.metadata.manifest import ADD, DELETE
@@ -57,7 +58,7 @@ def make_table(path: Path, options: dict[str, str] | None = None) -> Table:
     table.delete(rows([5], "").select(["p", "k"]))
     prepared = table.stage_write(rows([7], "fresh "), ChangeKind(RowKind.INSERT), write_only=True)
     assert prepared is not None
-    prepared.commit("test")
+    prepared.commit(CommitId("test"))
     return table
 
 

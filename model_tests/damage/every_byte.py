@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 from pktable import CorruptFileError, Table
+from pktable.catalog.changes import CommitId
 from pktable.ingest.changes import ChangeKind
 from pktable.table import check
 from pktable_spec.vocabulary import RowKind
@@ -93,7 +94,7 @@ def make_table(path: Path) -> None:
     table.upsert(rows([3, 9], "newer"))
     prepared = table.stage_write(rows([1], "fresh"), ChangeKind(RowKind.INSERT), write_only=True)
     assert prepared is not None
-    prepared.commit("test")
+    prepared.commit(CommitId("test"))
     (path / "tag").mkdir()
     (path / "tag/tag-a").write_bytes((path / "snapshot/snapshot-2").read_bytes())
     assert [snapshot.commit_kind for snapshot in table.snapshots()][-1] == "APPEND"

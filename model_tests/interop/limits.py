@@ -30,7 +30,7 @@ class Snapshot:
 
     def __init__(self, path: Path, id: int, table: Table) -> None:
         self.id, self.path, self._table = id, path, table
-        self._snapshot = table._snapshots.read(id)
+        self._snapshot = table.catalog.snapshots.read(id)
 
     @cached_property
     def manifests(self) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pktable import Table
 from pktable.bucket.write import split_by_bucket
+from pktable.catalog.changes import CommitId
 from pktable.ingest.changes import ChangeKind
 from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
@@ -98,7 +99,7 @@ class Played:
         found = {}
         for snapshot in table.snapshots():
             first: dict[Any, int] = {}
-            state = table._states.at(table._snapshots.read(snapshot.id))
+            state = table.catalog.state(snapshot.id)
             for bucket, files in state.files.items():
                 for file in files:
                     if file.level == 0:
@@ -152,7 +153,7 @@ class Played:
                 self._arrow(changes), ChangeKind(column="op"), write_only=step.write_only
             )
             assert prepared is not None
-            prepared.commit("interop")
+            prepared.commit(CommitId("interop"))
 
     def _arrow(self, changes: Sequence[PlainChange]) -> pa.Table:
         rows = table_of([row for _, row in changes], self.table.schema.arrow_schema)
@@ -177,7 +178,9 @@ class Played:
         table = self.table
         arrow = table_of(rows, table.schema.arrow_schema)
         numbers = pa.array(range(len(rows)), pa.int64())
-        for partition, bucket, part in split_by_bucket(table._context, arrow.append_column("#", numbers)):
+        for partition, bucket, part in split_by_bucket(
+            table.catalog.context, arrow.append_column("#", numbers)
+        ):
             for number in part.column("#").to_pylist():
                 self._buckets[self._key_of(rows[number])] = (partition, bucket)
 

@@ -19,14 +19,15 @@ ROOT = Path(__file__).parents[2]
 SHARED = ("pktable_spec.vocabulary", "pktable_spec.options", "pktable_spec.errors")
 
 LAYERS: tuple[str, ...] = (
+    "pktable.retry",
     "pktable.format",
     "pktable.store",
     "pktable.datafile",
     "pktable.ingest",
     "pktable.predicate",
     "pktable.lsm",
-    "pktable.context",
     "pktable.merge",
+    "pktable.context",
     "pktable.bucket",
     "pktable.kinds",
     "pktable.catalog",
@@ -34,6 +35,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.run",
     "pktable.staging",
     "pktable.inspect",
+    "pktable.scan",
     "pktable.table",
     "pktable.replay",
     "pktable.cli",
@@ -196,7 +198,10 @@ FAULTS: tuple[tuple[Gate, Mapping[str, str]], ...] = (
         },
     ),
     (of_what_must_not_be_known, {"reference/pktable/table.py": "import pktable_spec.model.meaning\n"}),
-    (naming_the_tests, {"reference/pktable/cli/checks.py": 'importlib.import_module("model_tests.verify")\n'}),
+    (
+        naming_the_tests,
+        {"reference/pktable/cli/checks.py": 'importlib.import_module("model_tests.verify")\n'},
+    ),
     (of_libraries_in_the_specification, {"spec/pktable_spec/trace.py": "import numpy\n"}),
     (of_pyspark_elsewhere, {"reference/pktable/table.py": "def f():\n    import pyspark\n"}),
     (of_more_than_words_and_errors, {"reference/pktable/table.py": "from pktable_spec import covers\n"}),

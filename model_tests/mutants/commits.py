@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from threading import local
 from typing import Any
 from unittest import mock
 
-from pktable import staging as changing
+from pktable import staging
 from pktable.bucket.write import BucketAppend
-from pktable.catalog import commit
+from pktable.catalog import commit, rules
+from pktable.catalog.changes import Append, CommitId
 from pktable.catalog.manifests import ADD, DELETE, Manifests
-from pktable.catalog.state import TableState
-from pktable.lsm.bucket import BucketChange
+from pktable.catalog.state import Delta, TableState
 from pktable.lsm.vectors import VectorMaintainer
 
 from model_tests.mutants.registry import NOT_ABSORBED, READ, Mutant, instead, patched
@@ -24,10 +25,10 @@ _committing = local()
 def _vectors_with_the_append(append: Any) -> Any:
     """Commit a write while it says which compaction follows, and plan that on what the write commits."""
 
-    def appended(self: changing.StagedWrite, user: str) -> TableState:
+    def appended(self: staging.StagedWrite, commit_id: CommitId) -> TableState:
         _committing.write = self
         try:
-            state: TableState = append(self, user)
+            state: TableState = append(self, commit_id)
         finally:
             _committing.write = None
         self.changes = [replace(change, base_index=change.index) for change in self.changes]
@@ -36,25 +37,26 @@ def _vectors_with_the_append(append: Any) -> Any:
     return appended
 
 
-def _index_of_what_follows(next_snapshot: Any) -> Any:
-    def snapshot(self: Any, state: TableState, delta: Any, writer: Any, user: str) -> Any:
+def _index_of_what_follows(delta: Any) -> Any:
+    def indexed(self: Append, state: TableState, refused: Any) -> Delta | None:
+        found: Delta | None = delta(self, state, refused)
         write = getattr(_committing, "write", None)
-        if write is not None:
-            indexes = {change.place.id: change.index for change in write.changes}
-            merged = {**delta.indexes, **indexes}
-            delta = replace(delta, indexes={at: index for at, index in merged.items() if index is not None})
-        return next_snapshot(self, state, delta, writer, user)
+        if found is None or write is None:
+            return found
+        indexes = {change.place.id: change.index for change in write.changes}
+        merged = {**found.indexes, **indexes}
+        return replace(found, indexes={at: index for at, index in merged.items() if index is not None})
 
-    return snapshot
+    return indexed
 
 
-def _without_level(after: Any) -> Any:
+def _without_level(applied: Any) -> Any:
     """Net the entries of a commit by name alone."""
 
     def netted(state: Any, snapshot: Any, manifests: Any, delta: Any) -> Any:
         deleted = {entry.file.file_name for entry in delta.entries if entry.kind == DELETE}
         kept = [e for e in delta.entries if e.kind == DELETE or e.file.file_name not in deleted]
-        return after(state, snapshot, manifests, replace(delta, entries=tuple(kept)))
+        return applied(state, snapshot, manifests, replace(delta, entries=tuple(kept)))
 
     return netted
 
@@ -70,33 +72,24 @@ def _folded_without_level(fold: Any) -> Any:
     return netted
 
 
-def _append_without_index(next_snapshot: Any) -> Any:
-    def snapshot(self: Any, state: Any, delta: Any, writer: Any, user: str) -> Any:
-        if delta.kind == "APPEND":
-            delta = replace(delta, indexes={})
-        return next_snapshot(self, state, delta, writer, user)
+def _append_without_index(delta: Any) -> Any:
+    def unindexed(self: Append, state: TableState, refused: Any) -> Delta | None:
+        found: Delta | None = delta(self, state, refused)
+        return found and replace(found, indexes={})
 
-    return snapshot
-
-
-def _names_of_vectors_unchecked(conflict: Any) -> Any:
-    """Without the check that what a new vector names is live, which would refuse the fault (CMT-9)."""
-    return lambda change, state, order: conflict(replace(change, index=None), state, order)
+    return unindexed
 
 
-def _vectors_unchecked(conflict: Any) -> Any:
-    def checked(change: BucketChange, state: TableState, order: Any) -> Any:
-        return conflict(replace(change, base_index=state.indexes.get(change.place.id)), state, order)
-
-    return checked
+def _without_rules(*clauses: str) -> Callable[[Any], Any]:
+    return lambda checked: tuple((clause, rule) for clause, rule in checked if clause not in clauses)
 
 
-def _of_what_is_live(after: Any) -> Any:
+def _of_what_is_live(applied: Any) -> Any:
     """Take no more away than there is: what a commit that checks nothing comes to, without a crash."""
 
     def netted(state: TableState, snapshot: Any, manifests: Any, delta: Any) -> Any:
         kept = [e for e in delta.entries if e.kind == ADD or (e.partition, e.bucket) in state.files]
-        return after(state, snapshot, manifests, replace(delta, entries=tuple(kept)))
+        return applied(state, snapshot, manifests, replace(delta, entries=tuple(kept)))
 
     return netted
 
@@ -120,21 +113,22 @@ def _restarts_when_write_only(write: Any) -> Any:
     """Number the rows of a write-only write from 0: its writer restores no files."""
 
     def written(self: Any, rows: Any, change: Any, *, write_only: bool) -> Any:
-        from_zero = mock.patch.object(changing, "next_sequences", return_value={})
+        from_zero = mock.patch.object(staging, "next_sequences", return_value={})
         with from_zero if write_only else nullcontext():
             return write(self, rows, change, write_only=write_only)
 
     return written
 
 
-def _only_what_is_left(newer: Any) -> Any:
+def _only_what_is_left(checked: Any) -> Any:
     """Compare the numbers of the rows that no later row of the write has replaced."""
+    ((clause, newest),) = checked
 
-    def compared(append: BucketAppend, live: Any) -> bool:
+    def compared(append: BucketAppend, live: Any) -> Any:
         left = min(file.min_sequence_number for file in append.files)
-        return bool(newer(replace(append, first_sequence=left), live))
+        return newest(replace(append, first_sequence=left), live)
 
-    return compared
+    return ((clause, compared),)
 
 
 MUTANTS = (
@@ -142,8 +136,8 @@ MUTANTS = (
         "M03",
         "marks become visible with the write, a snapshot before the rows that replace what they hide",
         patched(
-            (changing.StagedWrite, "_append", _vectors_with_the_append),
-            (commit.Committer, "_next", _index_of_what_follows),
+            (staging.StagedWrite, "commit_append", _vectors_with_the_append),
+            (Append, "delta", _index_of_what_follows),
         ),
         "appended: a write changes no vector",
         ("DV-14", "CMT-6"),
@@ -152,7 +146,7 @@ MUTANTS = (
     Mutant(
         "M09",
         "an upgrade cancels itself: ADD and DELETE are netted without the level",
-        patched((commit, "_after", _without_level), (Manifests, "fold", _folded_without_level)),
+        patched((commit, "applied", _without_level), (Manifests, "fold", _folded_without_level)),
         "compaction_took_the_pick: upgrades",
         ("CMT-4",),
         bugs=("paimon-rust#376",),
@@ -160,7 +154,7 @@ MUTANTS = (
     Mutant(
         "M10",
         "an append forgets the index of vectors",
-        patched((commit.Committer, "_next", _append_without_index)),
+        patched((Append, "delta", _append_without_index)),
         "appended: a write changes no vector",
         ("CMT-6",),
         bugs=("paimon#7662",),
@@ -170,7 +164,7 @@ MUTANTS = (
         "the vector of a rewritten file stays in the index",
         patched(
             (VectorMaintainer, "forget", instead(lambda self, file: None)),
-            (commit, "conflict", _names_of_vectors_unchecked),
+            (rules, "COMPACTION_RULES", _without_rules("CMT-9")),
         ),
         "vectors_are_well_formed: a vector names a file that is not live",
         ("DV-4", "DV-10"),
@@ -179,7 +173,7 @@ MUTANTS = (
     Mutant(
         "M12",
         "a compaction commits though the vectors it was planned on have changed",
-        patched((commit, "conflict", _vectors_unchecked)),
+        patched((rules, "COMPACTION_RULES", _without_rules("CMT-8"))),
         f"_commit_compaction: committed, though the vectors|vectors_only_grow: .* lost marks|{READ}",
         ("CMT-8",),
         bugs=("paimon#6303", "delta#7163", "delta#3982", "iceberg#15966"),
@@ -188,8 +182,8 @@ MUTANTS = (
         "M18",
         "sequence numbers restart with a write-only writer",
         patched(
-            (changing.Stager, "write", _restarts_when_write_only),
-            (commit, "_newer", instead(lambda appended, live: True)),
+            (staging.Stager, "write", _restarts_when_write_only),
+            (rules, "APPEND_RULES", instead(())),
         ),
         "appended: sequence numbers start above",
         ("LSM-5", "CMT-10"),
@@ -199,8 +193,8 @@ MUTANTS = (
         "C14",
         "a commit checks nothing",
         patched(
-            (commit, "conflict", instead(lambda change, state, order: None)),
-            (commit, "_after", _of_what_is_live),
+            (rules, "COMPACTION_RULES", instead(())),
+            (commit, "applied", _of_what_is_live),
             (Manifests, "fold", _folded_as_it_comes),
         ),
         "_commit_compaction: (committed, though|a file is live at one level)|vectors_are_well_formed: "
@@ -210,7 +204,7 @@ MUTANTS = (
     Mutant(
         "C17",
         "the numbers of rows replaced within a write are taken for free, though its compaction is planned",
-        patched((commit, "_newer", _only_what_is_left)),
+        patched((rules, "APPEND_RULES", _only_what_is_left)),
         f"{NOT_ABSORBED}|{READ}|newer_runs_hold_newer_records: ",
         ("CMT-18", "CMT-10"),
     ),

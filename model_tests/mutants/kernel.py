@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from pktable.bucket import compact, read
-from pktable.bucket import windows as merge
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.kinds import primary_key
 from pktable.kinds.primary_key import PrimaryKeyTables
 from pktable.lsm import universal
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.vectors import VectorMaintainer
+from pktable.merge.deduplicate import Deduplicate, Selected
+from pktable.merge.grouping import Window
 
 from model_tests.mutants.registry import NOT_ABSORBED, NOT_PICKED, READ, Mutant, instead, patched
 
@@ -63,20 +64,15 @@ def _range_end_inclusive(mark: Any) -> Any:
     return marks
 
 
-def _oldest_wins(grouped: Any) -> Any:
-    def group(*arguments: Any, **flags: Any) -> Any:
-        window = grouped(*arguments, **flags)
-        return replace(window, winners=window.order[window.starts])
-
-    return group
+def _oldest_wins(self: Deduplicate, window: Window) -> Selected:
+    return Selected(window, window.order[window.starts])
 
 
-def _adds_looked_up_only(mark: Any) -> Any:
-    def marks(self: Any, window: Any, locator: Any) -> None:
-        adds = window.adds()[window.winners]
-        mark(self, replace(window, winners=window.winners[adds], starts=window.starts[adds]), locator)
+def _adds_looked_up_only(keys_to_look_up: Any) -> Any:
+    def needed(window: Window) -> Any:
+        return keys_to_look_up(window) & window.adds()[window.newest]
 
-    return marks
+    return needed
 
 
 def _one_level_zero_run(extend: Any) -> Any:
@@ -101,7 +97,7 @@ MUTANTS = (
     Mutant(
         "M05",
         "a merge lets the oldest record win",
-        patched((merge, "_grouped", _oldest_wins)),
+        patched((Deduplicate, "fold", instead(_oldest_wins))),
         READ,
         ("MRG-1", "MRG-4"),
         bugs=("paimon#3286", "paimon#4075", "hudi#4880"),
@@ -162,7 +158,7 @@ MUTANTS = (
     Mutant(
         "C9",
         "a deleted key is not looked up",
-        patched((compact._Compaction, "_delete_replaced", _adds_looked_up_only)),
+        patched((compact, "keys_to_look_up", _adds_looked_up_only)),
         READ,
         ("DV-6", "CMP-13"),
     ),

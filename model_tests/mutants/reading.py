@@ -14,7 +14,8 @@ from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
 from pktable.catalog import read_plan as scan
 from pktable.kinds import primary_key
-from pktable.run.local import LocalRunner, Query
+from pktable.run.local import LocalRunner
+from pktable.run.runner import Query
 
 from model_tests.mutants.registry import IN_THE_PLAN, NOT_PICKED, READ, Mutant, instead, patched
 

@@ -55,7 +55,7 @@ def rewritten(
     ``twice``: the manifest entries that leave an entry alive.
     """
     table = Table.open(path)
-    state = table._committer.latest()
+    state = table.catalog.state()
     assert state.snapshot is not None
     entries: list[ManifestEntry] = []
     indexes: list[IndexManifestEntry] = list(others)
@@ -65,8 +65,10 @@ def rewritten(
         for file in files:
             other = change(file, directory / file.file_name)
             names[file.file_name] = other.file_name
-            entries += twice(ManifestEntry(ADD, partition, bucket, table._context.options.bucket, other))
-        vectors = table._context.vectors(table._states.bucket(state, (partition, bucket)))
+            entries += twice(
+                ManifestEntry(ADD, partition, bucket, table.catalog.context.options.bucket, other)
+            )
+        vectors = table.catalog.context.vectors(table.catalog.states.bucket(state, (partition, bucket)))
         if vectors:
             renamed = {
                 names[name]: DeletionVector.from_positions(vector.positions(), bits(i))

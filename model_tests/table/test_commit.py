@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
+from pktable.catalog.changes import CommitId
 from pktable.format.metadata.snapshot import encode_snapshot
 from pktable.ingest.changes import ChangeKind
+from pktable.staging import StagedCompaction
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
@@ -66,7 +68,7 @@ def test_an_append_carries_the_index_manifest_and_a_compact_replaces_it(table: T
 def test_base_and_delta_lists_of_a_snapshot_hold_all_manifests_before_it(table: Table) -> None:
     for i in range(3):
         table.upsert(rows((i, "a")))
-    manifests = table._committer._manifests
+    manifests = table.catalog.committer.manifests
     for before, after in zip(table.snapshots(), table.snapshots()[1:], strict=False):
         all_before = [
             *manifests.read_list(before.base_manifest_list),
@@ -82,7 +84,7 @@ def test_many_small_manifests_are_merged_and_live_files_stay_the_same(tmp_path: 
     for i in range(12):
         table.upsert(rows((i % 5, f"v{i}")))
     last = table.snapshots()[-1]
-    assert len(table._committer._manifests.read_list(last.base_manifest_list)) <= 4
+    assert len(table.catalog.committer.manifests.read_list(last.base_manifest_list)) <= 4
     assert content(Table.open(tmp_path)) == {10 % 5: "v10", 11 % 5: "v11", 2: "v7", 3: "v8", 4: "v9"}
     for snapshot in table.snapshots():
         assert content(Table.open(tmp_path), snapshot=snapshot.id, fresh=True) == content(
@@ -114,8 +116,8 @@ def test_a_write_that_lost_its_sequence_numbers_is_numbered_anew(table: Table) -
     )
     assert mine is not None
     assert theirs is not None
-    theirs.commit("them")
-    mine.commit("me")
+    theirs.commit(CommitId("them"))
+    mine.commit(CommitId("me"))
     assert content(table) == content(table, fresh=True) == {1: "mine"}
     assert content(Table.open(table.path), fresh=True) == {1: "mine"}
 
@@ -128,7 +130,7 @@ def test_a_compaction_that_lost_its_inputs_is_planned_anew(tmp_path: Path) -> No
     slow = table.stage_compaction()
     Table.open(tmp_path).compact()
     table.upsert(rows((2, "d")))
-    slow.commit("slow")
+    slow.commit(CommitId("slow"))
     assert content(table) == {1: "c", 2: "d"}
     levels = table.files().column("level").to_pylist()
     assert 0 not in levels
@@ -140,7 +142,8 @@ def test_a_compaction_of_one_commit_is_all_or_nothing(tmp_path: Path) -> None:
     slow = table.stage_compaction()
     Table.open(tmp_path).compact()
     before = len(table.snapshots())
-    assert not slow.commit_once("slow")
+    (conflict,) = slow.commit_as_planned(CommitId("slow")).values()
+    assert conflict.clause == "CMT-7"
     assert len(table.snapshots()) == before
 
 
@@ -186,9 +189,7 @@ def test_a_write_that_fails_anywhere_changes_no_read_and_leaves_no_data_file(
         table.upsert(rows((1, "a"), (2, "b")))
         expected = {s.id: content(table, snapshot=s.id, fresh=True) for s in table.snapshots()}
         failing = FailingIO(countdown, after)
-        table._context.store = failing
-        table._snapshots._store = failing
-        table._committer._manifests._store = failing
+        table = Table.open(path, store=failing)
         # Not every failure stops the write: a hint that cannot be written is only a hint.
         with contextlib.suppress(OSError):
             table.upsert(rows((1, "c"), (3, "d")))
@@ -213,7 +214,7 @@ def test_a_write_that_fails_anywhere_changes_no_read_and_leaves_no_data_file(
 def test_a_delete_without_its_add_is_damage(table: Table) -> None:
     table.upsert(rows((1, "a")))
     table.upsert(rows((1, "b")))
-    manifests = table._committer._manifests
+    manifests = table.catalog.committer.manifests
     last = table.snapshots()[-1]
     writer = manifests.writer()
     base, size = writer.manifest_list(())
@@ -239,7 +240,7 @@ def test_a_snapshot_that_does_not_exist_is_refused(table: Table) -> None:
 @covers("RD-10")
 def test_a_timestamp_names_the_latest_snapshot_not_younger_than_it(table: Table) -> None:
     now = iter(range(1000, 9000, 1000))
-    table._committer._clock = lambda: next(now)
+    table.catalog.committer.clock = lambda: next(now)
     for value in "abc":
         table.upsert(rows((1, value)))
     times = [s.time_millis for s in table.snapshots()]
@@ -259,14 +260,14 @@ def test_a_change_that_would_overlap_in_a_level_is_refused(tmp_path: Path) -> No
     table.upsert(rows((2, "c")))
     (second,) = table.stage_compaction().changes
     wrong = replace(second, added=tuple(replace(f, level=5) for f in second.added), index=second.base_index)
-    _, refused = table._committer.compact(
-        [replace(wrong, removed=tuple(f for f in wrong.removed if f.level == 0))], "x"
-    )
-    assert list(refused.values())
-    assert "overlap" in next(iter(refused.values())) or "no longer" in next(iter(refused.values()))
+    wrong = replace(wrong, removed=tuple(f for f in wrong.removed if f.level == 0))
+    staged = StagedCompaction(table.stager, [wrong], full=False, base=table.catalog.state())
+    (conflict,) = staged.commit_as_planned(CommitId("x")).values()
+    assert conflict.clause == "CMT-11"
+    assert "overlap" in str(conflict)
     assert change.removed
 
 
 def test_a_conflict_error_names_what_changed() -> None:
     error = CommitConflictError("data-1 is no longer live at level 0", 7)
-    assert str(error) == "data-1 is no longer live at level 0 in snapshot 7; read again and retry"
+    assert str(error) == "data-1 is no longer live at level 0 (latest snapshot: 7); read again and retry"

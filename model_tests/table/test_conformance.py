@@ -79,7 +79,7 @@ def test_a_table_of_paimon_reads_here_as_it_does_there(table: Path) -> None:
 def test_a_table_of_paimon_reads_on_spark_as_it_does_there(table: Path) -> None:
     found = Table.open(table, spark=spark_session())
     # However tiny: what is not for Spark's own scan goes to executors.
-    found._runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    found.runner = SparkRunner(spark_session())
     expect_every_snapshot(found, table)
 
 

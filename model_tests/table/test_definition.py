@@ -109,7 +109,7 @@ def test_a_bucket_key_outside_the_primary_key_is_refused(tmp_path: Path) -> None
 
 def test_a_second_table_at_the_same_place_is_refused(tmp_path: Path) -> None:
     Table.create(tmp_path, "k INT", primary_key=["k"])
-    with pytest.raises(InvalidRequestError, match="found one"):
+    with pytest.raises(InvalidRequestError, match="already exists"):
         Table.create(tmp_path, "k INT", primary_key=["k"])
 
 

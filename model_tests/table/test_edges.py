@@ -48,7 +48,7 @@ def test_what_fails_after_the_snapshot_is_there_removes_nothing(
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=DV)
     table.upsert(pa.table({"k": range(9), "v": ["a"] * 9}))
     table.upsert(pa.table({"k": [1], "v": ["b"]}))
-    table._snapshots._store = FailsAfter(error)
+    table = Table.open(tmp_path, store=FailsAfter(error))
     try:
         table.compact(full=True) if full else table.upsert(pa.table({"k": [2], "v": ["c"]}))
     except KeyboardInterrupt:
@@ -204,7 +204,7 @@ def test_odd_paths_and_names_work_on_spark(tmp_path: Path, in_driver: bool) -> N
         spark=spark,
     )
     if not in_driver:
-        table._runner = table._changer.runner = SparkRunner(spark, driver_bytes=0, driver_rows=0)
+        table.runner = table.stager.runner = SparkRunner(spark)
     table.upsert(pa.table({"k.x": pa.array([1, 2], pa.uint32()), "v v": ["a", "b"], "p.p": [0, 0]}))
     table.upsert(spark.sql("SELECT 7 AS `p.p`, 2 AS `k.x`, 'other' AS `v v`"))
     table.upsert(pa.table({"k.x": [2], "v v": ["c" * 50], "p.p": [0]}))

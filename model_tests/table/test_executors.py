@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 
 def sent_out(table: Table) -> Table:
-    table._runner = table._changer.runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    table.runner = table.stager.runner = SparkRunner(spark_session())
     return table
 
 

@@ -122,7 +122,7 @@ def test_what_is_kept_reads_the_same_and_nothing_else_is_left(
         kept.untag()
     kept.expire(1)
     kept.check()
-    needed = set(kept.table._expiry._needed(kept.table.snapshots()[0]))
+    needed = set(kept.table.catalog.expiry._needed(kept.table.snapshots()[0]))
     left = {str(path / name) for name in stored(path) if not name.startswith(("snapshot/", "schema/"))}
     assert left == needed
     shutil.rmtree(path)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
+from pktable.catalog.changes import CommitId
 from pktable.ingest.changes import ChangeKind
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
@@ -225,7 +226,7 @@ def test_a_commit_does_not_take_the_place_of_one_that_has_expired(
         rows = pa.table({"k": pa.array([key], pa.int32()), "v": ["new"]})
         prepared = table.stage_write(rows, ChangeKind(), write_only=True)
         assert prepared is not None
-        prepared.commit("someone")
+        prepared.commit(CommitId("someone"))
 
     def other(table: Table) -> None:
         for key in range(10, 10 + snapshots):
@@ -242,13 +243,13 @@ def overtaken_write(table: Table) -> None:
     prepared = table.stage_write(rows, ChangeKind())
     assert prepared is not None
     write(Table.open(table.path))
-    prepared.commit("someone")
+    prepared.commit(CommitId("someone"))
 
 
 def overtaken_compaction(table: Table) -> None:
     prepared = table.stage_compaction(full=True)
     write(Table.open(table.path))
-    prepared.commit("someone")
+    prepared.commit(CommitId("someone"))
 
 
 @covers("CMT-10", "CMT-14", "CMT-16")

@@ -87,7 +87,7 @@ def path(tmp_path: Path) -> Path:
 
 def sent_out(path: Path) -> Table:
     table = Table.open(path, spark=spark_session())
-    table._runner = table._changer.runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    table.runner = table.stager.runner = SparkRunner(spark_session())
     return table
 
 
@@ -228,18 +228,18 @@ def test_a_file_of_an_unknown_format_is_refused_by_name(path: Path) -> None:
 def test_a_file_is_read_part_by_part(path: Path, kind: str) -> None:
     rewritten(path, FILES[kind])
     table = Table.open(path)
-    state = table._committer.latest()
+    state = table.catalog.state()
     for identity, files in state.files.items():
-        place = table._context.place(*identity)
+        place = table.catalog.context.place(*identity)
         for file in files:
-            reader = DataReader(table._context, place, file)
+            reader = DataReader(table.catalog.context, place, file)
             parts = list(reader.read(["k", "r"], batch_rows=70))
             assert all(part.num_rows <= 70 for _, part in parts)
             ends = [position + part.num_rows for position, part in parts]
             assert [position for position, _ in parts] == [0, *ends[:-1]]
             assert ends[-1] == file.row_count
             whole = pa.concat_tables(
-                [part for _, part in DataReader(table._context, place, file).read(["k", "r"])]
+                [part for _, part in DataReader(table.catalog.context, place, file).read(["k", "r"])]
             )
             assert pa.concat_tables([part for _, part in parts]).equals(whole)
     if kind == "orc":
@@ -257,8 +257,8 @@ def test_the_memory_of_reading_avro_does_not_depend_on_the_file(tmp_path: Path) 
         )
         rewritten(path, as_avro)
         table = Table.open(path)
-        ((identity, (file,)),) = table._committer.latest().files.items()
-        reader = DataReader(table._context, table._context.place(*identity), file)
+        ((identity, (file,)),) = table.catalog.state().files.items()
+        reader = DataReader(table.catalog.context, table.catalog.context.place(*identity), file)
         tracemalloc.start()
         assert sum(part.num_rows for _, part in reader.read(["k", "s"], batch_rows=1000)) == rows
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -340,7 +340,7 @@ def test_indexes_of_other_types_stay_beside_the_vectors(path: Path) -> None:
     table = Table.open(path)
     assert in_order(table.to_arrow()) == expected
     table.upsert(arrow(table, [row(1, 9)]))
-    kept = Table.open(path)._committer.latest().other_indexes
+    kept = Table.open(path).catalog.state().other_indexes
     assert [entry.file_name for entry in kept] == ["index-hash-0", "index-btree-0"]
 
 
@@ -353,10 +353,8 @@ def test_a_file_that_changed_its_level_is_live_once(path: Path) -> None:
     expected = in_order(Table.open(path).to_arrow())
     rewritten(path, unchanged, twice=moved)
     assert in_order(Table.open(path).to_arrow()) == expected
-    assert Table.open(path)._committer.latest().files
-    assert moved(
-        ManifestEntry(ADD, EMPTY_ROW, 0, 1, Table.open(path)._committer.latest().files[EMPTY_ROW, 0][0])
-    )
+    assert Table.open(path).catalog.state().files
+    assert moved(ManifestEntry(ADD, EMPTY_ROW, 0, 1, Table.open(path).catalog.state().files[EMPTY_ROW, 0][0]))
 
 
 @covers("META-2")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, Table
+from pktable.catalog.changes import CommitId
 from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import APPEND, RowKind
@@ -33,7 +34,7 @@ def write(path: Path, writer: int) -> None:
             rows, ChangeKind(RowKind.INSERT, column="op"), write_only=number % 3 == 0
         )
         assert prepared is not None
-        prepared.commit(f"{writer} {number}")
+        prepared.commit(CommitId(f"{writer} {number}"))
 
 
 def compact(path: Path) -> None:
@@ -61,8 +62,8 @@ def test_a_write_that_came_between_is_not_older_than_the_compaction_of_a_newer_o
     )
     assert prepared is not None
     assert between is not None
-    between.commit("between")
-    prepared.commit("deletes")
+    between.commit(CommitId("between"))
+    prepared.commit(CommitId("deletes"))
     for fresh in (False, True):
         assert table.to_arrow(fresh=fresh).num_rows == 0
 

@@ -16,12 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
+from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
 from pktable.format.metadata.schema import encode_schema
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange
 from pktable.predicate import parse
 from pktable.run import local
+from pktable.staging import StagedCompaction
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
@@ -79,11 +81,13 @@ def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
     for bucket in {0, 1}:
         stored = [
             f
-            for identity, files in table._committer.latest().files.items()
+            for identity, files in table.catalog.state().files.items()
             for f in files
             if identity[1] == bucket
         ]
-        assert all(table._context.order.smallest(f) <= table._context.order.greatest(f) for f in stored)
+        assert all(
+            table.catalog.context.order.smallest(f) <= table.catalog.context.order.greatest(f) for f in stored
+        )
 
 
 @covers("MRG-5")
@@ -150,13 +154,14 @@ def tombstones_above_level_zero(path: Path) -> Table:
     plain.upsert(big)
     plain.compact(full=True)
     plain.delete(pa.table({"k": pa.array([1, 2], pa.int32())}))
-    state = plain._committer.latest()
+    state = plain.catalog.state()
     (identity,) = state.files
-    bucket = plain._states.bucket(state, identity)
+    bucket = plain.catalog.states.bucket(state, identity)
     fresh = next(f for f in bucket.files if f.level == 0)
     up = BucketChange(bucket.place, (fresh,), (replace(fresh, level=2),), None, None)
-    _, refused = plain._committer.compact([up], "test")
-    assert not refused
+    assert not StagedCompaction(plain.stager, [up], full=False, base=state).commit_as_planned(
+        CommitId("test")
+    )
     definition = path / "schema" / "schema-0"
     changed = replace(plain.schema, options={**plain.schema.options, "deletion-vectors.enabled": "true"})
     definition.write_bytes(encode_schema(changed))
@@ -171,11 +176,15 @@ def test_vectors_switched_on_later_hide_what_was_written_before(tmp_path: Path, 
     plain.upsert(pa.table({"k": pa.array(range(200), pa.int32()), "v": ["old"] * 200}))
     plain.compact(full=True)
     plain.upsert(pa.table({"k": pa.array([7, 8], pa.int32()), "v": ["new"] * 2}))
-    state = plain._committer.latest()
+    state = plain.catalog.state()
     (identity,) = state.files
     fresh = next(file for file in state.files[identity] if file.level == 0)
-    up = BucketChange(plain._context.place(*identity), (fresh,), (replace(fresh, level=2),), None, None)
-    assert plain._committer.compact([up], "test")[1] == {}
+    up = BucketChange(
+        plain.catalog.context.place(*identity), (fresh,), (replace(fresh, level=2),), None, None
+    )
+    assert not StagedCompaction(plain.stager, [up], full=False, base=state).commit_as_planned(
+        CommitId("test")
+    )
     options = {**plain.schema.options, "deletion-vectors.enabled": "true"}
     (tmp_path / "schema" / "schema-1").write_bytes(
         encode_schema(replace(plain.schema, id=1, options=options))
@@ -228,7 +237,7 @@ def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) ->
         assert found == {k: r for k, r in everything.items() if holds(r)}, where
     predicate = parse("v > 125", table.schema.fields)
     parts = plan_read(
-        table._context, table._states, table._committer.latest(), fresh=False, predicate=predicate
+        table.catalog.context, table.catalog.states, table.catalog.state(), fresh=False, predicate=predicate
     )
     assert sum(len(part.state.files) for part in parts) < table.files().num_rows
 

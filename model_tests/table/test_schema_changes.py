@@ -48,7 +48,7 @@ def with_options(**options: str) -> Change:
 
 def sent_out(path: Path) -> Table:
     table = Table.open(path, spark=spark_session())
-    table._runner = table._changer.runner = SparkRunner(spark_session(), driver_bytes=0, driver_rows=0)
+    table.runner = table.stager.runner = SparkRunner(spark_session())
     return table
 
 
@@ -220,7 +220,11 @@ def test_statistics_of_a_widened_column_still_skip_files(tmp_path: Path) -> None
     def planned(where: str) -> int:
         predicate = parse(where, table.schema.fields)
         parts = plan_read(
-            table._context, table._states, table._committer.latest(), fresh=False, predicate=predicate
+            table.catalog.context,
+            table.catalog.states,
+            table.catalog.state(),
+            fresh=False,
+            predicate=predicate,
         )
         return sum(len(part.state.files) for part in parts)
 
@@ -266,7 +270,7 @@ def test_rows_are_not_sought_by_a_hash_that_did_not_place_them(tmp_path: Path) -
     # Our files lie by the default function: a reader that hashed as if it knew would miss them, or not.
     predicate = parse("k = 5", table.schema.fields)
     parts = plan_read(
-        table._context, table._states, table._committer.latest(), fresh=False, predicate=predicate
+        table.catalog.context, table.catalog.states, table.catalog.state(), fresh=False, predicate=predicate
     )
     buckets = {part.state.place.bucket for part in parts}
     assert len(buckets) > 1 or table.files().num_rows == len(parts)
@@ -314,8 +318,8 @@ def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_pat
     assert table.count() == 5
     with pytest.raises(UnsupportedOptionError, match="merge-engine='first-row'"):
         table.to_arrow(fresh=True)
-    state = table._committer.latest()
+    state = table.catalog.state()
     waiting = {(partition, -2): files for (partition, _), files in state.files.items()}
-    table._states.at = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
+    table.catalog.states.at = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
     assert table.to_arrow().num_rows == 0
-    assert table._context.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")
+    assert table.catalog.context.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")

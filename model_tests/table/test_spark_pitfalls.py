@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from pktable import CorruptFileError, Table
 from pktable.format.metadata.manifest import DataFileMeta
+from pktable.run.local import LocalRunner
 from pktable.run.spark.runner import SparkRunner
+from pktable.run.tiny_first import TinyFirst
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -146,7 +148,9 @@ def test_columns_may_be_called_as_spark_calls_its_own(tmp_path: Path, name: str)
         "CAST(id AS INT) AS k", f"named_struct('file_name', 'x', 'row_index', id) AS {name}"
     )
     for driver_rows in (1000, 0):
-        table._runner = table._changer.runner = SparkRunner(spark, driver_rows=driver_rows)
+        table.runner = table.stager.runner = TinyFirst(
+            LocalRunner(), SparkRunner(spark), tiny_rows=driver_rows
+        )
         table.upsert(frame)
         table.upsert(frame.where("k = 3"))
         assert sorted(row.k for row in table.read().collect()) == list(range(10))

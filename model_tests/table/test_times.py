@@ -13,11 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import Table
+from pktable.catalog.changes import CommitId
 from pktable.datafile.parquet_times import has_nanoseconds, meanings, stored_schema
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.ingest.changes import ChangeKind
+from pktable.run.local import LocalRunner
 from pktable.run.spark.runner import SparkRunner
 from pktable.run.spark.types import for_spark, spark_schema
+from pktable.run.tiny_first import TinyFirst
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 
@@ -99,7 +102,7 @@ def test_times_of_nanoseconds_are_int96_and_the_others_are_what_they_would_be_al
 
 def test_a_table_without_times_of_nanoseconds_has_no_int96(tmp_path: Path) -> None:
     table = Table.create(tmp_path, COLUMNS.replace("(9)", "(6)"), primary_key=["k"], options=DV)
-    assert not has_nanoseconds(table._context.file_schema)
+    assert not has_nanoseconds(table.catalog.context.file_schema)
 
 
 @covers("META-17")
@@ -204,12 +207,12 @@ def test_the_time_zone_of_the_session_moves_no_time(tmp_path: Path) -> None:
         for in_driver in (True, False):
             on_spark = Table.open(tmp_path, spark=spark)
             if not in_driver:
-                on_spark._runner = on_spark._changer.runner = SparkRunner(spark, driver_bytes=0)
+                on_spark.runner = on_spark.stager.runner = SparkRunner(spark)
             # A run of level 0 is merged in by the kernel, the others are for Spark's own scan.
             for write_only in (False, True):
                 prepared = on_spark.stage_write(written, ChangeKind(), write_only=write_only)
                 assert prepared is not None
-                prepared.commit("test")
+                prepared.commit(CommitId("test"))
                 frame = on_spark.read(fresh=True)
                 assert [kind for _, kind in frame.dtypes] == ["int", "timestamp_ntz", "timestamp"]
                 for found in (Table.open(tmp_path).to_arrow(fresh=True), on_spark.to_arrow(fresh=True)):
@@ -228,7 +231,7 @@ def test_a_frame_has_its_wall_times_in_the_zone_of_the_session(tmp_path: Path, d
     row = "ROW<x ARRAY<TIMESTAMP(6)>, m MAP<TIMESTAMP(6), INT>>"
     columns = f"k TIMESTAMP(6), z TIMESTAMP_LTZ(6), `r.s` {row}, `a.b` INT"
     table = Table.create(tmp_path, columns, primary_key=["k"], options=DV, spark=spark)
-    table._runner = table._changer.runner = SparkRunner(spark, driver_rows=driver_rows)
+    table.runner = table.stager.runner = TinyFirst(LocalRunner(), SparkRunner(spark), tiny_rows=driver_rows)
     before = spark.conf.get("spark.sql.session.timeZone")
     try:
         spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
@@ -272,7 +275,7 @@ def test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none(tmp_path:
     spark = spark_session()
     columns = "k INT, n TIMESTAMP(9), t TIMESTAMP(3)"
     table = Table.create(tmp_path, columns, primary_key=["k"], options=DV, spark=spark)
-    table._runner = table._changer.runner = SparkRunner(spark, driver_bytes=0, driver_rows=0)
+    table.runner = table.stager.runner = SparkRunner(spark)
     exact = rows(table, [MOMENT // 1000 * 1000, None, -1000])
     table.upsert(spark.createDataFrame(for_spark(exact), spark_schema(table.schema.fields)))
     assert table.to_arrow().sort_by("k").equals(exact)

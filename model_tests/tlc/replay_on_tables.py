@@ -14,11 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 from pktable import Table, UnsupportedOptionError
+from pktable.catalog.changes import CommitId
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.universal import Pick
-from pktable.run.local import CompactionTask
+from pktable.run.runner import CompactionTask
 from pktable.staging import StagedCompaction, StagedWrite
 from pktable_spec.model import invariants, picks
 from pktable_spec.model.mechanism import State
@@ -84,7 +85,7 @@ class Replay:
     def _do(self, step: Mapping[str, Any]) -> None:
         action, job = step["action"], step.get("job", "")
         if action == "Write":
-            self._write(step["changes"]).commit("test")
+            self._write(step["changes"]).commit(CommitId("test"))
             self.commits += 1
         elif action == "BeginWrite":
             self.work[job] = self._begun(step["changes"], step.get("plans", []))
@@ -93,14 +94,14 @@ class Replay:
         elif action == "CommitWrite":
             write = self.work.pop(job)
             assert isinstance(write, StagedWrite)
-            state = write._append("test")
+            state = write.commit_append(CommitId("test"))
             if write.changes:  # what `StagedWrite.commit` does at once: others may come between
-                self.work[job] = StagedCompaction(write.changer, write.changes, full=False, base=state)
+                self.work[job] = StagedCompaction(write.stager, write.changes, full=False, base=state)
             self.commits += 1
         elif action == "CommitCompaction":
             prepared = self.work.pop(job)
             assert isinstance(prepared, StagedCompaction)
-            if not prepared.commit_once("test"):
+            if prepared.commit_as_planned(CommitId("test")):
                 raise DifferenceError("the commit is refused")
             self.commits += 1
         elif action == "Crash":
@@ -144,8 +145,7 @@ class Replay:
         """Do the work of the compaction that a step tells. Raises DifferenceError if it would never be picked."""
         if step["inputs"] is None:
             raise DifferenceError("what would be put on top goes below")
-        committer, states = self.table._committer, self.table._states
-        latest = committer.latest()
+        states, latest = self.table.catalog.states, self.table.catalog.state()
         inputs = {self.names[name]: level for name, level in step["inputs"].items()}
         (identity,) = (i for i, live in latest.files.items() if inputs.keys() & {f.file_name for f in live})
         bucket = states.bucket(latest, identity)
@@ -156,11 +156,11 @@ class Replay:
             raise DifferenceError(f"{step['inputs']} to level {step['level']} is no pick")
         upgrades = {self.names[name] for name in step["upgrades"]}
         for size in (SMALLEST, GREATEST):
-            changes = self.table._runner.compact(
-                _with_target(self.table._context, size),
+            changes = self.table.runner.compact(
+                _with_target(self.table.catalog.context, size),
                 [CompactionTask(bucket, Pick(step["level"], files), f"{len(self.names)}-{size[0]}", 0)],
             )
-            prepared = StagedCompaction(self.table._changer, changes, full=False, base=latest)
+            prepared = StagedCompaction(self.table.stager, changes, full=False, base=latest)
             if {f.file_name for f in changes[0].removed} & {
                 f.file_name for f in changes[0].added
             } == upgrades:
@@ -225,7 +225,7 @@ class Replay:
 
     def check(self) -> None:
         """Check that the disk holds steps of the mechanism, and states that keep its invariants."""
-        latest = self.table._snapshots.latest_id() or 0
+        latest = self.table.catalog.snapshots.latest_id() or 0
         self.refinement.follow(latest)
         for states in self.refinement.abstraction.states.values():
             broken = invariants.broken(self.refinement.mechanism, states[-1])

@@ -29,6 +29,7 @@ from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.format.vectors.index_file import decode_index
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
+from pktable.merge.engine import MergeEngine, engine_of
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO, locate
 
@@ -119,6 +120,11 @@ class TableContext:
     @cached_property
     def order(self) -> KeyOrder:
         return KeyOrder(self.key_types)
+
+    @cached_property
+    def merge_engine(self) -> MergeEngine:
+        """The table's merge engine. Raises UnsupportedOptionError."""
+        return engine_of(self.schema.options)
 
     @cached_property
     def vector_bits(self) -> int:

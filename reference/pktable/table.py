@@ -1,7 +1,11 @@
 """A primary-key table: create or open it, write, compact, read, look inside.
 
-With a Spark session the session does the work and reads are DataFrames; without one this process does it
-and reads are Arrow tables. Both go through the same kernel and see the same rows.
+With a Spark session the session does the work and reads are DataFrames. Without one this process does the work and
+reads are Arrow tables. Both use the same kernel and see the same rows.
+
+    table = Table.create("cities", "id BIGINT, city STRING", primary_key=["id"])
+    table.upsert(rows)
+    table.to_arrow(where="id = 2")
 """
 
 from __future__ import annotations
@@ -10,41 +14,35 @@ import contextlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError, InvalidRequestError, NotATableError, SnapshotNotFoundError
-from pktable_spec.options import parse_options
+from pktable_spec.errors import InvalidRequestError, NotATableError, SnapshotNotFoundError
 from pktable_spec.vocabulary import RowKind
 
-from pktable.bucket.read import live_record_count
-from pktable.catalog.commit import Committer
-from pktable.catalog.manifests import Manifests
-from pktable.catalog.read_plan import plan_read
-from pktable.catalog.retention import Expiry
+from pktable.catalog.as_of import LATEST, AsOf, millis_of
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.changes import CommitId
 from pktable.catalog.schemas import create_schema, load_schemas
-from pktable.catalog.snapshots import SnapshotLog
-from pktable.catalog.state import StateLoader, TableState
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
-from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
-from pktable.inspect import list_files
-from pktable.predicate import parse
-from pktable.run.local import LocalRunner, Query
-from pktable.staging import Runner, StagedCompaction, StagedWrite, Stager
+from pktable.inspect import Inspection
+from pktable.kinds import kind_of
+from pktable.run.local import LocalRunner
+from pktable.run.runner import Runner
+from pktable.scan import ReadOptions, Scan
+from pktable.staging import StagedCompaction, StagedWrite, Stager
 from pktable.store.file_io import FileIO, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Result = TypeVar("Result")
+    from typing_extensions import Unpack
 
 
 def now_millis() -> int:
@@ -52,21 +50,21 @@ def now_millis() -> int:
 
 
 class Table:
-    """One primary-key table of Paimon's format. Use `Table.create` or `Table.open`."""
+    """One primary-key table of Paimon's format. Use `Table.create` or `Table.open`.
+
+    A table pickles: the copy is opened in the other process, without Spark.
+
+    ``catalog`` and ``stager`` are the parts below this face, for tools; ``inspect`` shows what snapshots are made of.
+    """
 
     def __init__(self, store: FileIO, root: str, schemas: Mapping[int, TableSchema], runner: Runner) -> None:
-        schema = schemas[max(schemas)]
-        options = parse_options(schema.options)
+        kind_of(schemas[max(schemas)], root)  # refuses a table of a kind that is not supported
         self.path = root
-        self._context = TableContext(store, root, schema, options, schemas)
-        self._former: dict[int, TableContext] = {}
-        self._snapshots = SnapshotLog(store, self._context.paths)
-        manifests = Manifests(store, self._context.paths, schema, options)
-        self._states = StateLoader(self._context, manifests)
-        self._committer = Committer(self._context, self._snapshots, manifests, self._states, now_millis)
-        self._expiry = Expiry(self._context, self._snapshots, manifests, self._states)
-        self._changer = Stager(self._context, self._states, self._committer, runner, now_millis)
-        self._runner = runner
+        self.runner = runner
+        self.catalog = Catalog(store, root, schemas, now_millis)
+        self.stager = Stager(
+            self.catalog.context, self.catalog.states, self.catalog.committer, runner, now_millis
+        )
 
     @classmethod
     def create(
@@ -78,18 +76,23 @@ class Table:
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str = "",
+        store: FileIO | None = None,
         spark: SparkSession | None = None,
+        runner: Runner | None = None,
     ) -> Table:
         """Create an empty table and open it.
 
-        ``columns``: ``"id BIGINT, city STRING"`` or an Arrow schema; key columns become NOT NULL. ``options``:
-        Paimon's names; ``deletion-vectors.enabled`` is off unless given, as in Paimon; ``bucket`` is 1.
+        * ``columns``: ``"id BIGINT, city STRING"`` or an Arrow schema. Key columns become NOT NULL.
+        * ``options``: Paimon's names and defaults, except that ``bucket`` is 1. Deletion vectors are off unless
+          ``deletion-vectors.enabled`` is true, as in Paimon.
+        * ``store``, ``spark``, ``runner``: as in `open`.
+
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, META-1.
         """
-        store, root = open_store(path)
+        found, root = _located(path, store)
         create_schema(
-            store,
+            found,
             TablePaths(root),
             columns,
             primary_key,
@@ -98,129 +101,176 @@ class Table:
             comment,
             now_millis(),
         )
-        return cls.open(path, spark=spark)
+        return cls.open(path, store=store, spark=spark, runner=runner)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, spark: SparkSession | None = None) -> Table:
-        """Open an existing table, ours or Paimon's. Raises NotATableError, CorruptFileError."""
-        store, root = open_store(path)
-        schemas = load_schemas(store, TablePaths(root))
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        store: FileIO | None = None,
+        spark: SparkSession | None = None,
+        runner: Runner | None = None,
+    ) -> Table:
+        """Open an existing table, ours or Paimon's.
+
+        * ``path``: a local path or a URI; with ``store``, the table directory as that store spells it.
+        * ``store``: any `FileIO`, instead of the one that ``path`` names.
+        * ``spark``: a session that does the work, Spark Connect included. Without it this process does.
+        * ``runner``: any other `Runner` that does the work.
+
+        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported.
+        """
+        found, root = _located(path, store)
+        schemas = load_schemas(found, TablePaths(root))
         if not schemas:
             raise NotATableError(
-                os.fspath(path), "a directory without one" if store.exists(root) else "nothing"
+                os.fspath(path), "a directory without one" if found.exists(root) else "nothing"
             )
-        return cls(store, root, schemas, _runner(spark))
+        return cls(found, root, schemas, runner or runner_of(spark))
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
+        return f"<Table {self.path}: {columns}; primary key {', '.join(self.schema.primary_keys)}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        context = self.catalog.context
+        return _reopened, (context.store, self.path, dict(context.schemas))
 
     @property
     def schema(self) -> TableSchema:
         """The latest schema of the table."""
-        return self._context.schema
+        return self.catalog.context.schema
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns in order: name to SQL type, such as ``{"id": "BIGINT NOT NULL"}``."""
+        return {field.name: str(field.type) for field in self.schema.fields}
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options the table was created with."""
+        return dict(self.schema.options)
+
+    @property
+    def inspect(self) -> Inspection:
+        """Files, buckets, deletion vectors and records of every snapshot."""
+        return Inspection(self.catalog)
 
     # Writing
 
     def upsert(self, rows: Any) -> int | None:
-        """Write ``rows`` (DataFrame or pyarrow.Table); return the id of the snapshot after it, None if none.
+        """Insert ``rows``, and replace those whose primary key is there already.
 
-        Of rows with equal keys the last decides. Raises InvalidRequestError, and then nothing is written.
+        ``rows``: a pyarrow.Table, or a Spark DataFrame if the table has a session. Of rows with equal keys the last
+        one decides. Returns the id of the snapshot after the write, None if there were no rows.
+        Raises InvalidRequestError before anything is written, CommitConflictError.
         Clauses: TBL-6, TBL-8, TBL-11, CMT-2.
         """
         return self._write(rows, ChangeKind(RowKind.INSERT))
 
     def delete(self, keys: Any = None, *, where: str | None = None) -> int | None:
-        """Delete by ``keys`` (rows of the primary-key columns) or by a condition on the freshest rows.
+        """Delete by ``keys`` (rows of the primary-key columns) or by a condition on the rows of a fresh read.
 
-        Returns the id of the snapshot after it, None if there was nothing to delete. Clauses: TBL-4, RD-3.
+        Returns the id of the snapshot after the delete, None if there was nothing to delete.
+        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3.
         """
         if (keys is None) == (where is None):
-            raise InvalidRequestError("delete: expected either keys or where=…")
+            raise InvalidRequestError("delete: give either keys or where=…")
         if where is not None:
             keys = self.read(fresh=True, where=where, columns=list(self.schema.primary_keys))
         return self._write(keys, ChangeKind(RowKind.DELETE, keys_only=True))
 
     def write_changes(self, rows: Any, *, row_kind: str) -> int | None:
-        """Write ``rows`` whose column ``row_kind`` says what each does: +I, -U, +U, -D, or 0..3.
+        """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
 
-        Returns the id of the snapshot after it, None if ``rows`` is empty. Clauses: TBL-4, TBL-6.
+        Returns the id of the snapshot after the write, None if there were no rows.
+        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6.
         """
         return self._write(rows, ChangeKind(column=row_kind))
 
     def compact(self, *, full: bool = False) -> int | None:
-        """Compact what the strategy picks, in every bucket, or everything; return the new snapshot's id or None.
+        """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
+        Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
         Clauses: CMP-1 to CMP-8.
         """
-        state = self.stage_compaction(full=full).commit(str(uuid.uuid4()))
+        state = self.stage_compaction(full=full).commit(_new_commit())
         return state.id if state else None
 
-    # Keeping and letting go
+    def stage_write(
+        self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
+    ) -> StagedWrite | None:
+        """Do the data work of a write without committing it; None if there are no rows. Clauses: CMT-12."""
+        self._require_writable()
+        context = self.catalog.context
+        only = context.options.write_only if write_only is None else write_only
+        # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
+        return self.catalog.snapshots.retry_on_latest(
+            lambda _: self.stager.write(rows, change, write_only=only)
+        )
+
+    def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
+        """Do the data work of a compaction without committing it. Clauses: CMT-12."""
+        self._require_writable()
+        return self.catalog.read_as_of(
+            LATEST, lambda state, _: self.stager.compact(state, list(state.files), full=full)
+        )
+
+    def _require_writable(self) -> None:
+        """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening."""
+        context = self.catalog.context
+        context.options.require_writable()
+        newer = context.paths.schema(self.schema.id + 1)
+        if context.store.exists(newer):
+            raise InvalidRequestError(
+                f"{self.path}: the schema has changed since the table was opened ({newer}); open it again"
+            )
+
+    def _write(self, rows: Any, change: ChangeKind) -> int | None:
+        staged = self.stage_write(rows, change)
+        return staged.commit(_new_commit()).id if staged else None
+
+    # Tags and expiry
 
     def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
-        """Keep ``snapshot`` (None: the latest) under ``name``, also when it expires.
+        """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
 
-        Raises InvalidRequestError if there is such a tag or nothing to tag, SnapshotNotFoundError.
-        Clauses: CMT-17.
+        Raises InvalidRequestError if the name is taken or not allowed, or there is no snapshot yet;
+        SnapshotNotFoundError. Clauses: CMT-17.
         """
-        found = self._snapshots.latest_id() if snapshot is None else snapshot
+        found = self.catalog.snapshots.latest_id() if snapshot is None else snapshot
         if found is None:
-            raise InvalidRequestError(f"tag {name!r}: expected a table with a snapshot, found none")
-        self._expiry.make_tag(name, found)
+            raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
+        self.catalog.expiry.make_tag(name, found)
 
     def delete_tag(self, name: str) -> None:
-        """Drop a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
-        self._expiry.drop_tag(name)
+        """Delete a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17."""
+        self.catalog.expiry.drop_tag(name)
 
     def tags(self) -> dict[str, Snapshot]:
         """Return the snapshot that each tag keeps, by name."""
-        found = {}
-        for name in self._snapshots.tags():
-            with contextlib.suppress(SnapshotNotFoundError):  # dropped meanwhile
-                found[name] = self._snapshots.by_tag(name)
+        snapshots, found = self.catalog.snapshots, {}
+        for name in snapshots.tags():
+            with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
+                found[name] = snapshots.by_tag(name)
         return found
 
     def expire_snapshots(
         self, *, retain_last: int, older_than: int | str | datetime | None = None
     ) -> list[int]:
-        """Expire the oldest snapshots and delete the files that then nothing needs; return the expired ids.
+        """Expire the oldest snapshots and delete the files that are no longer referenced; return the expired ids.
 
-        The ``retain_last`` newest stay, and with ``older_than`` (as ``timestamp`` of `read`) all from the
-        first one on that is not older. What a tag keeps can still be read by the tag.
+        The ``retain_last`` newest snapshots stay. With ``older_than`` (a time, as ``timestamp`` of `scan`) the first
+        snapshot that is not older stays, and all after it. A snapshot that a tag keeps can still be read by the tag.
         Raises InvalidRequestError. Clauses: CMT-16, CMT-17.
         """
-        limit = None if older_than is None else _millis(older_than)
-        return self._expiry.expire(retain_last=retain_last, older_than=limit)
-
-    def stage_write(
-        self, rows: Any, change: ChangeKind, *, write_only: bool | None = None
-    ) -> StagedWrite | None:
-        """Do the data work of a write without committing it. Clauses: CMT-12."""
-        self._require_writable()
-        only = self._context.options.write_only if write_only is None else write_only
-        # Its compaction reads the latest snapshot, so that is begun anew as a read is.
-        return self._snapshots.retry_on_latest(lambda _: self._changer.write(rows, change, write_only=only))
-
-    def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
-        """Do the data work of a compaction without committing it. Clauses: CMT-12."""
-        self._require_writable()
-        return self._reading(
-            lambda state, files: self._changer.compact(state, list(state.files), full=full), None
-        )
-
-    def _require_writable(self) -> None:
-        """Raise InvalidRequestError if an option stands against writing, or the schema has changed since opening."""
-        self._context.options.require_writable()
-        newer = self._context.paths.schema(self.schema.id + 1)
-        if self._context.store.exists(newer):
-            raise InvalidRequestError(
-                f"{self.path}: expected schema {self.schema.id} to be the latest, found {newer}"
-            )
-
-    def _write(self, rows: Any, change: ChangeKind) -> int | None:
-        prepared = self.stage_write(rows, change)
-        return prepared.commit(str(uuid.uuid4())).id if prepared else None
+        limit = None if older_than is None else millis_of(older_than)
+        return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit)
 
     # Reading
 
-    def read(
+    def scan(
         self,
         *,
         snapshot: int | None = None,
@@ -230,59 +280,65 @@ class Table:
         where: str | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
-    ) -> Any:
-        """Return rows: a DataFrame with Spark, a pyarrow.Table without. Starts no job with Spark,
-        but that Spark lists more than 32 files by one.
+    ) -> Scan:
+        """Return a lazy read, with `Scan.to_arrow`, ``to_batches``, ``to_pandas``, ``to_spark``, ``count``, ``splits``.
 
-        With deletion vectors a plain read sees what compaction has absorbed, ``fresh`` merges level 0 in.
-        A read of an older snapshot has the columns that the table had then.
-        ``timestamp``: milliseconds since the epoch, a datetime, or ISO text (UTC unless it says otherwise).
-        Raises SnapshotNotFoundError, InvalidRequestError, CorruptFileError. Clauses: RD-1 to RD-14.
+        * ``snapshot``, ``tag``, ``timestamp``: at most one of them; by default the latest snapshot. A read of an older
+          snapshot has the columns that the table had then. ``timestamp``: milliseconds since the epoch, a datetime, or
+          ISO text (UTC unless it says otherwise).
+        * ``fresh``: with deletion vectors, a default read sees what compaction has made visible; a fresh read merges
+          the files of level 0 in. They differ where a table is ``write-only`` and compacted elsewhere.
+        * ``where``: a condition in SQL as Spark reads it.
+        * ``columns``: names, in the order wanted. ``limit``: at most so many rows, any of them.
+
+        Raises InvalidRequestError here or when rows are asked for; SnapshotNotFoundError and CorruptFileError then.
+        Clauses: RD-1 to RD-14.
         """
+        as_of = AsOf.given(snapshot, tag, timestamp)
+        names = None if columns is None else tuple(columns)
+        return Scan(self.catalog, self.runner, as_of, fresh, where, names, limit)
 
-        def work(state: TableState, context: TableContext) -> Any:
-            return self._runner.read(context, self._query(state, context, fresh, where, columns, limit))
+    def read(self, **options: Unpack[ReadOptions]) -> Any:
+        """Return rows: a lazy DataFrame with Spark, a pyarrow.Table without. ``options``: those of `scan`.
 
-        return self._reading(work, snapshot, tag, timestamp)
+        With Spark it starts no job, except that Spark itself lists more than 32 files by a job.
+        """
+        return self.scan(**options).read()
 
-    def to_arrow(
-        self,
-        *,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: int | str | datetime | None = None,
-        fresh: bool = False,
-        where: str | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """Return the rows of `read` with the same arguments as a pyarrow.Table."""
+    def to_arrow(self, **options: Unpack[ReadOptions]) -> pa.Table:
+        """Return rows as a pyarrow.Table. ``options``: those of `scan`."""
+        return self.scan(**options).to_arrow()
 
-        def work(state: TableState, context: TableContext) -> pa.Table:
-            found = self._runner.to_arrow(context, self._query(state, context, fresh, where, columns, limit))
-            schema = context.schema.arrow_schema
-            return found.cast(pa.schema([schema.field(name) for name in found.column_names]))
+    def to_pandas(self, **options: Unpack[ReadOptions]) -> Any:
+        """Return rows as a pandas DataFrame. ``options``: those of `scan`."""
+        return self.scan(**options).to_pandas()
 
-        return self._reading(work, snapshot, tag, timestamp)
+    def to_polars(self, **options: Unpack[ReadOptions]) -> Any:
+        """Return rows as a polars DataFrame. ``options``: those of `scan`."""
+        return self.scan(**options).to_polars()
 
-    def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
-        """Return the number of rows of a read; from metadata alone where no merge is needed. Clauses: RD-1."""
+    def to_batches(self, **options: Unpack[ReadOptions]) -> pa.RecordBatchReader:
+        """Return rows batch by batch, read as they are asked for. ``options``: those of `scan`."""
+        return self.scan(**options).to_batches()
 
-        def work(state: TableState, context: TableContext) -> int:
-            query = self._query(state, context, fresh, None, context.schema.primary_keys[:1], None)
-            counted = sum(live_record_count(context, part.state) for part in query.parts if not part.merges)
-            merged = [part for part in query.parts if part.merges]
-            return counted + (self._runner.count(context, replace(query, parts=merged)) if merged else 0)
+    def count(self, **options: Unpack[ReadOptions]) -> int:
+        """Return the number of rows of a read, from metadata alone where nothing is merged. ``options``: of `scan`.
 
-        return self._reading(work, snapshot)
+        Clauses: RD-1.
+        """
+        return self.scan(**options).count()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows of a default read as an Arrow C stream."""
+        return self.scan().__arrow_c_stream__(requested_schema)
 
     def snapshots(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first."""
-        return self._snapshots.retained()
+        return self.catalog.snapshots.retained()
 
     def files(self, snapshot: int | None = None) -> pa.Table:
-        """Return one row per live file: partition, bucket, level, name, counts, key and sequence ranges."""
-        return self._reading(lambda state, files: list_files(files, self._states, state), snapshot)
+        """Return one row per live data file, as `Inspection.files`."""
+        return self.inspect.files(snapshot)
 
     def check(
         self,
@@ -291,101 +347,19 @@ class Table:
         reads_rows: bool = True,
         progress: Progress = lambda what, done, total: None,
     ) -> Report:
-        """Check every invariant that stored bytes can show, and report what does not hold; nothing is changed.
+        """Check every invariant that stored bytes can show, and report every violation; nothing is changed.
 
-        ``snapshot``: only this one; otherwise all that can be read, and files that nothing refers to.
+        ``snapshot``: only this one; by default all that can be read, and files that are not referenced.
         ``reads_rows``: False opens no data file. Raises SnapshotNotFoundError. Clauses: RD-11.
         """
         return check_table(
-            self._context.store,
+            self.catalog.context.store,
             self.path,
-            self._runner,
+            self.runner,
             snapshot=snapshot,
             reads_rows=reads_rows,
             progress=progress,
         )
-
-    def _query(
-        self,
-        state: TableState,
-        context: TableContext,
-        fresh: bool,
-        where: str | None,
-        columns: Sequence[str] | None,
-        limit: int | None,
-    ) -> Query:
-        names = _columns(columns, context.schema)
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
-        if where is not None and not isinstance(where, str):
-            raise InvalidRequestError(f"where: expected text, found {type(where).__name__}")
-        predicate = parse(where, context.schema.fields) if where is not None else None
-        fresh = fresh or context.options.read_merges_level_zero
-        parts = plan_read(context, self._states, state, fresh=fresh, predicate=predicate)
-        return Query(parts, names, predicate, limit)
-
-    def _reading(
-        self,
-        work: Callable[[TableState, TableContext], Result],
-        snapshot: int | None,
-        tag: str | None = None,
-        timestamp: int | str | datetime | None = None,
-    ) -> Result:
-        """Return what ``work`` makes of the state to read, and of the files under the schema to read it with.
-
-        A file is missing because the snapshot has expired meanwhile, or it is damage: the latest snapshot is
-        read anew then, as the latest of now; another was asked for by name and is refused. Clauses: RD-10, RD-14.
-        """
-        found = self._named(snapshot, tag, timestamp)
-        if found is None:
-            return self._committer.retry_on_latest_state(lambda state: work(state, self._context))
-        try:
-            return work(self._states.at(found), self._under(found.schema_id))
-        except CorruptFileError:
-            lost = self._snapshots.expired_error(found, tag)
-            if lost is None:
-                raise
-        raise lost
-
-    def _named(
-        self, snapshot: int | None, tag: str | None, timestamp: int | str | datetime | None
-    ) -> Snapshot | None:
-        """Return the snapshot asked for, None for the latest. Raises SnapshotNotFoundError. Clauses: RD-10."""
-        given = [
-            name
-            for name, value in (("snapshot", snapshot), ("tag", tag), ("timestamp", timestamp))
-            if value is not None
-        ]
-        if len(given) > 1:
-            raise InvalidRequestError(
-                f"read: expected one of snapshot, tag, timestamp, found {' and '.join(given)}"
-            )
-        if snapshot is not None:
-            if not isinstance(snapshot, int) or isinstance(snapshot, bool):
-                raise InvalidRequestError(f"snapshot: expected an integer, found {snapshot!r}")
-            return self._snapshots.read(snapshot)
-        if tag is not None:
-            return self._snapshots.by_tag(tag)
-        return None if timestamp is None else self._snapshots.as_of(_millis(timestamp))
-
-    def _under(self, schema_id: int) -> TableContext:
-        """Return the table's files as they are read under a schema of some time. Clauses: RD-14."""
-        if schema_id == self.schema.id:
-            return self._context
-        if schema_id not in self._former:
-            self._former[schema_id] = self._context.under(self._context.schema_of(schema_id))
-        return self._former[schema_id]
-
-
-def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
-    names = [field.name for field in schema.fields]
-    if columns is None:
-        return names
-    unknown = [column for column in columns if column not in names]
-    if unknown or not columns or len(set(columns)) != len(columns):
-        found = ", ".join(map(str, columns)) or "none"
-        raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
-    return list(columns)
 
 
 def check(
@@ -396,33 +370,33 @@ def check(
     reads_rows: bool = True,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
-    """Check the table at ``path``, even one too damaged to be opened; otherwise as `Table.check`.
+    """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.
 
     Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
     """
     store, root = open_store(path)
     return check_table(
-        store, root, _runner(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
+        store, root, runner_of(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
     )
 
 
-def _millis(timestamp: int | str | datetime) -> int:
-    if isinstance(timestamp, str):
-        try:
-            timestamp = datetime.fromisoformat(timestamp)
-        except ValueError:
-            raise InvalidRequestError(
-                f"timestamp: expected ISO text such as 2024-05-01T12:00:00, found {timestamp!r}"
-            ) from None
-    if isinstance(timestamp, datetime):
-        aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)
-        return int(aware.timestamp() * 1000)
-    return timestamp
-
-
-def _runner(spark: SparkSession | None) -> Runner:
+def runner_of(spark: SparkSession | None) -> Runner:
+    """Return who does the work: this process, or with a session this process for tiny work and Spark for the rest."""
     if spark is None:
         return LocalRunner()
     from pktable.run.spark.runner import SparkRunner
+    from pktable.run.tiny_first import TinyFirst
 
-    return SparkRunner(spark)
+    return TinyFirst(LocalRunner(), SparkRunner(spark))
+
+
+def _located(path: str | os.PathLike[str], store: FileIO | None) -> tuple[FileIO, str]:
+    return open_store(path) if store is None else (store, os.fspath(path))
+
+
+def _reopened(store: FileIO, root: str, schemas: Mapping[int, TableSchema]) -> Table:
+    return Table(store, root, schemas, LocalRunner())
+
+
+def _new_commit() -> CommitId:
+    return CommitId(str(uuid.uuid4()))

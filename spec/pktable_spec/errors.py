@@ -64,7 +64,7 @@ class CommitConflictError(PkTableError):
     """Another commit changed what this one was based on. Nothing of it is visible; read again and retry."""
 
     def __init__(self, what: str, snapshot: int) -> None:
-        super().__init__(f"{what} in snapshot {snapshot}; read again and retry")
+        super().__init__(f"{what} (latest snapshot: {snapshot}); read again and retry")
         self.what, self.snapshot = what, snapshot
 
     def __reduce__(self) -> tuple[object, ...]:

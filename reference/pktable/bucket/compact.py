@@ -21,7 +21,7 @@ from pktable_spec.vocabulary import DELETION_VECTORS
 
 from pktable.bucket.locate import Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
-from pktable.bucket.windows import Window, merge
+from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.vectors.index_file import encode_index
@@ -30,6 +30,7 @@ from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
 from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
+from pktable.merge.grouping import Flags, Window, taken
 from pktable.store.new_files import NewFiles
 
 
@@ -51,6 +52,11 @@ def compact_bucket(
     return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
 
 
+def keys_to_look_up(window: Window) -> Flags:
+    """Return per key of ``window`` whether older files may hold a live row of it. Clauses: DV-6, DV-7, DV-8."""
+    return ~window.any_of_key(window.adds() & (window.levels > 0))
+
+
 class _Compaction:
     """One compaction under way."""
 
@@ -70,6 +76,8 @@ class _Compaction:
         older = [file for file in state.files if file.level > steps.output_level]
         self._older = older if context.options.deletion_vectors_enabled else []
         self._deleted = 0
+        self._engine = context.merge_engine
+        assert not self._older or self._engine.lookup == "position", "refused when the table was opened"
 
     def run(self) -> BucketChange:
         removed: list[DataFileMeta] = []
@@ -112,8 +120,8 @@ class _Compaction:
         try:
             for window in self._merged(runs, columns):
                 self._delete_replaced(window, locator)
-                stays = window.adds()[window.winners] if self._plan.drop_deletes else None
-                writer.write(window.winning_rows(stays))
+                folded = self._engine.fold(window)
+                writer.write(folded.rows(folded.adds() if self._plan.drop_deletes else None))
             return writer.close()
         except BaseException:
             writer.abort()
@@ -133,10 +141,10 @@ class _Compaction:
     def _delete_replaced(self, window: Window, locator: Locator | None) -> None:
         if locator is None:
             return
-        needed = ~window.any_of_key(window.adds() & (window.levels > 0))
+        needed = keys_to_look_up(window)
         if not needed.any():
             return
-        keys = window.winning_rows(needed).select(list(self._context.key_columns))
+        keys = taken(window.records.select(list(self._context.key_columns)), window.newest[needed])
         for file, positions in locator.locate(keys):
             self._deleted += self._vectors.mark(file.file_name, positions)
 

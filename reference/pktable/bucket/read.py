@@ -80,10 +80,11 @@ def _kept(
 def _merged(
     context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
-    """Yield the winning rows of all runs, retractions dropped. Clauses: RD-3, RD-4, RD-5, MRG-3."""
+    """Yield the rows that the merge of all runs leaves. Clauses: RD-3, RD-4, RD-5, MRG-3."""
     runs = sorted_runs(state.files, context.order)
     for window in merge(context, state.place, runs, context.vectors(state), columns):
-        rows = window.winning_rows(window.adds()[window.winners]).select(list(columns))
+        folded = context.merge_engine.fold(window)
+        rows = folded.rows(folded.adds()).select(list(columns))
         yield predicate.filter(rows) if predicate else rows
 
 

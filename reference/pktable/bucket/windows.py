@@ -1,12 +1,11 @@
 """Merge the runs of a bucket by key, window by window.
 
-Every run fills a buffer. The smallest last key of the buffers that have more to come is a bound: whatever
-is not above it is complete, all records of those keys are in the buffers. That window is sorted, handed
-out, and the buffers are filled again. So memory depends on the buffers, not on the bucket.
+1. Every run fills a buffer.
+2. The smallest last key of the buffers that have more to come is the bound. All records of the keys up to the
+   bound are in the buffers.
+3. That window of keys is grouped and yielded; the buffers are filled again.
 
-The subtle case: sequence numbers decide, not the age of runs (MRG-4). Runs are concatenated oldest first
-and sorted by key, stably; only where the sequence numbers of a key are then not ascending, which no table
-of ours shows but a damaged or foreign one may, are they sorted too.
+So memory depends on the buffers, not on the size of the bucket.
 
 Clauses: MRG-1 to MRG-5, LSM-1, CMP-12, CMP-16.
 """
@@ -14,11 +13,9 @@ Clauses: MRG-1 to MRG-5, LSM-1, CMP-12, CMP-16.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
@@ -29,54 +26,13 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.lsm.bucket import BucketPath
 from pktable.lsm.runs import Run
+from pktable.merge.grouping import Window, grouped
 from pktable.merge.key_encoding import Encoded, encode_keys
 
 WINDOW_BYTES = 64 << 20  # of Arrow memory over all buffers of one merge
 FEWEST_ROWS = 1 << 10  # in a buffer, however many runs there are
 
 Tables = Iterable[tuple[str, pa.Table]]
-Indices = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The records of a range of keys, grouped.
-
-    ``records``: n rows of all runs. ``winners``: per key, ascending, the index of its winning record.
-    ``starts`` and ``order``: the records of key i are ``order[starts[i]:starts[i + 1]]``, oldest first.
-    ``levels``: per record, in the order of ``records``, the level it comes from.
-    """
-
-    records: pa.Table
-    winners: Indices
-    starts: Indices
-    order: Indices
-    levels: npt.NDArray[np.int32]
-
-    def any_of_key(self, flags: Flags) -> Flags:
-        """Return per key whether ``flags`` (one per record) holds for any record of it."""
-        if not len(self.starts):
-            return np.zeros(0, dtype=bool)
-        found: Flags = np.logical_or.reduceat(flags[self.order], self.starts)
-        return found
-
-    def adds(self) -> Flags:
-        """Return per record whether it leaves a row (+I, +U)."""
-        found: Flags = (self.records.column(VALUE_KIND).to_numpy() & 1) == 0
-        return found
-
-    def winning_rows(self, chosen: Flags | None = None) -> pa.Table:
-        """Return the winning records, or those of the keys that ``chosen`` names."""
-        indices = self.winners if chosen is None else self.winners[chosen]
-        return taken(self.records, indices)
-
-
-def taken(table: pa.Table, rows: Indices) -> pa.Table:
-    """Return the rows of these numbers, each once; what is in order already is not moved."""
-    if len(rows) == table.num_rows and bool(np.all(rows[1:] > rows[:-1])):
-        return table
-    return table.take(pa.array(rows))
 
 
 def merge(
@@ -116,7 +72,7 @@ def merge(
         levels = np.repeat(np.array([buffer.level for buffer, _, _ in parts], dtype=np.int32), cuts)
         records = pa.concat_tables([rows for _, rows, _ in parts])
         together = np.concatenate([keys for _, _, keys in parts])
-        yield _grouped(records, together, levels, single=sum(cut > 0 for cut in cuts) == 1)
+        yield grouped(records, together, levels, single=sum(cut > 0 for cut in cuts) == 1)
 
 
 def rows_to_hold(runs: Sequence[Run], window_bytes: int) -> int:
@@ -153,26 +109,6 @@ def aligned(
             for buffer, encoded in zip(live, keys, strict=True)
             for cut in [len(encoded) if bound is None else int(np.searchsorted(encoded, bound, side="right"))]
         ]
-
-
-def _grouped(records: pa.Table, keys: Encoded, levels: npt.NDArray[np.int32], *, single: bool) -> Window:
-    count = len(keys)
-    if single:  # one run: each key once, in order
-        all_rows: Indices = np.arange(count, dtype=np.int64)
-        return Window(records, all_rows, all_rows, all_rows, levels)
-    order: Indices = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    fresh = np.ones(count, dtype=bool)
-    fresh[1:] = ordered[1:] != ordered[:-1]
-    sequences = records.column(SEQUENCE_NUMBER).to_numpy()
-    in_order = sequences[order]
-    if not bool(np.all(fresh[1:] | (in_order[1:] > in_order[:-1]))):
-        adds = (records.column(VALUE_KIND).to_numpy() & 1) == 0
-        by_sequence = np.lexsort((np.arange(count), adds, sequences))
-        order = by_sequence[np.argsort(keys[by_sequence], kind="stable")]
-    starts: Indices = np.flatnonzero(fresh).astype(np.int64)
-    ends = np.append(starts[1:], count) - 1
-    return Window(records, order[ends], starts, order, levels)
 
 
 class RunBuffer:

@@ -1,7 +1,8 @@
 """Turn rows into level-0 runs.
 
-The rows of one bucket come in their order. They get ascending sequence numbers, are sorted by key, and
-of one key only the last remains; retractions are kept, they must reach the compaction.
+1. The rows of one bucket get ascending sequence numbers, in their order.
+2. They are sorted by key, and the merge engine folds the rows of each key to one record.
+3. The records are written as one sorted run. Retractions are kept: a compaction needs them.
 
 Clauses: TBL-6, LSM-1, LSM-5, MRG-1.
 """
@@ -20,12 +21,12 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
-from pktable.bucket.windows import taken
 from pktable.context import TableContext
 from pktable.format.binary_row import EMPTY_ROW, encode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
 from pktable.lsm.bucket import BucketPath
+from pktable.merge.grouping import grouped
 from pktable.merge.key_encoding import encode_keys
 from pktable.store.new_files import NewFiles
 
@@ -97,13 +98,8 @@ def write_rows(
     """
     keys = [rows.column(name[len(KEY_PREFIX) :]) for name in context.key_columns]
     (encoded,) = encode_keys([keys], context.key_types)
-    order = np.argsort(encoded, kind="stable")
-    ordered = encoded[order]
-    last = np.ones(len(ordered), dtype=bool)
-    last[:-1] = ordered[1:] != ordered[:-1]
-    winners = order[last]
     sequences = np.arange(first_sequence, first_sequence + rows.num_rows, dtype=np.int64)
-    table = pa.table(
+    records = pa.table(
         {
             **dict(zip(context.key_columns, keys, strict=True)),
             SEQUENCE_NUMBER: sequences,
@@ -111,7 +107,8 @@ def write_rows(
             **{name: rows.column(name) for name in rows.column_names},
         }
     )
-    table = taken(table, winners)
+    levels = np.zeros(records.num_rows, dtype=np.int32)
+    table = context.merge_engine.fold(grouped(records, encoded, levels, single=False)).rows()
     writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
     try:
         writer.write(table)

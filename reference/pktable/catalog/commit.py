@@ -1,8 +1,14 @@
-"""Make a change visible as the next snapshot, or say what stands against it.
+"""Commit a change as the next snapshot.
 
-Every attempt looks at the latest snapshot, checks the change against it, writes the metadata, and puts the
-snapshot file if it is absent. When another commit was faster, the metadata of the attempt is removed and
-everything is checked again: what was right for the old snapshot may be wrong for the new one.
+Each attempt does this:
+
+1. Load the state of the latest snapshot.
+2. Ask the change for its conflicts with that state, and for its delta without the buckets that conflict.
+3. Write the metadata: manifests, manifest lists and the index manifest.
+4. Put the snapshot file if it is absent.
+
+If another commit was faster, the metadata of the attempt is removed and everything is checked again: a change
+that fits the old snapshot may not fit the new one.
 
 Clauses: CMT-1 to CMT-12, CMT-14, DV-14, META-11.
 """
@@ -10,38 +16,29 @@ Clauses: CMT-1 to CMT-12, CMT-14, DV-14, META-11.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pktable_spec.errors import CommitConflictError
-from pktable_spec.vocabulary import APPEND, COMPACT
 
-from pktable.bucket.write import BucketAppend
-from pktable.catalog.manifests import ADD, DELETE, Manifests, ManifestWriter, MissingManifestError
+from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
+from pktable.catalog.manifests import ADD, Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.snapshots import SnapshotLog
-from pktable.catalog.state import StateLoader, TableState
+from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext
-from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
-from pktable.lsm.bucket import BucketChange, BucketId
-from pktable.lsm.runs import KeyOrder, level_run
+from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly
 
-ATTEMPTS = 1000
-BATCH_COMMIT = (1 << 63) - 1  # commitIdentifier of a commit that is no streaming checkpoint
-
-Indexes = Mapping[BucketId, IndexManifestEntry]
 Result = TypeVar("Result")
 
+COMMITS: Final = RetryPolicy()
 
-class StaleSequenceError(CommitConflictError):
-    """Another write took the sequence numbers of this one."""
 
-    def __init__(self, buckets: Sequence[BucketId], state: TableState) -> None:
-        super().__init__(f"{len(buckets)} buckets have newer sequence numbers", state.id)
+class _LostRaceError(Exception):
+    """Another commit was faster."""
 
 
 class CommittedError(KeyboardInterrupt):
@@ -53,12 +50,15 @@ class CommittedError(KeyboardInterrupt):
 
 
 @dataclass(frozen=True, slots=True)
-class _Delta:
-    """Entries of one commit and the indexes of vectors after it."""
+class Outcome:
+    """The result of a commit.
 
-    kind: str
-    entries: tuple[ManifestEntry, ...]
-    indexes: Indexes
+    ``state``: the state after it, None if nothing was committed. ``refused``: the buckets whose part of the change
+    did not fit the latest snapshot, and why.
+    """
+
+    state: TableState | None
+    refused: Conflicts
 
 
 class Committer:
@@ -71,9 +71,10 @@ class Committer:
         manifests: Manifests,
         states: StateLoader,
         clock: Callable[[], int],
+        policy: RetryPolicy = COMMITS,
     ) -> None:
-        self._context, self._snapshots, self._manifests, self._states = context, snapshots, manifests, states
-        self._clock = clock
+        self._context, self._snapshots, self.manifests, self._states = context, snapshots, manifests, states
+        self.clock, self.policy = clock, policy
 
     def latest(self) -> TableState:
         """Return the state of the latest snapshot."""
@@ -85,97 +86,59 @@ class Committer:
             lambda found: work(self._states.at(found) if found else TableState())
         )
 
-    def append(
-        self, appends: Sequence[BucketAppend], user: str, base: TableState | None = None
-    ) -> TableState:
-        """Commit new level-0 files as an APPEND snapshot and return its state.
+    def commit(self, change: CatalogChange, commit_id: CommitId, base: TableState | None = None) -> Outcome:
+        """Make ``change`` the next snapshot, or the parts of it that fit the latest one.
 
-        ``base``: the state they were numbered on. It saves looking for the latest where it still is that.
-        Raises StaleSequenceError if they are not newer than all that is live.
-        Clauses: CMT-2, CMT-6, CMT-10, CMT-18.
+        ``base``: the state the change was planned on, or a later one. It saves looking for the latest snapshot if it
+        still is the latest.
+        Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
+        the snapshot was there. Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14.
         """
+        first = [base] if base else []
 
-        def delta(state: TableState) -> _Delta:
-            stale = [a.place.id for a in appends if not _newer(a, state.files.get(a.place.id, ()))]
-            if stale:
-                raise StaleSequenceError(stale, state)
-            entries = [self._entry(ADD, a.place.id, file) for a in appends for file in a.files]
-            return _Delta(APPEND, tuple(entries), state.indexes)
-
-        committed = self._commit(delta, user, base)
-        assert committed is not None, "an append is never empty"
-        return committed
-
-    def compact(
-        self,
-        changes: Sequence[BucketChange],
-        user: str,
-        base: TableState | None = None,
-        *,
-        partly: bool = True,
-    ) -> tuple[TableState | None, dict[BucketId, str]]:
-        """Commit those changes that fit the latest snapshot as one COMPACT snapshot; not ``partly``: all or none.
-
-        ``base``: the state they were planned on, or a later one.
-        Returns its state (None if nothing fits, or nothing changes) and, for each bucket whose change did
-        not fit, what stands against it: plan those anew. Clauses: CMT-7, CMT-8, CMT-9, CMT-11, CMT-14.
-        """
-        refused: dict[BucketId, str] = {}
-
-        def delta(state: TableState) -> _Delta | None:
-            refused.clear()
-            entries: list[ManifestEntry] = []
-            indexes = dict(state.indexes)
-            for change in changes:
-                identity = change.place.id
-                reason = conflict(change, state, self._context.order)
-                if reason:
-                    refused[identity] = reason
-                    continue
-                entries += [self._entry(DELETE, identity, file) for file in change.removed]
-                entries += [self._entry(ADD, identity, file) for file in change.added]
-                indexes.pop(identity, None)
-                if change.index is not None:
-                    indexes[identity] = change.index
-            nothing = not entries and indexes == state.indexes
-            return None if nothing or (refused and not partly) else _Delta(COMPACT, tuple(entries), indexes)
-
-        return self._commit(delta, user, base), refused
-
-    def _commit(
-        self, make_delta: Callable[[TableState], _Delta | None], user: str, base: TableState | None
-    ) -> TableState | None:
-        for attempt in range(ATTEMPTS):
+        def attempt() -> Outcome:
             # Whether ``base`` is still the latest need not be known: if it is not, the put will fail.
-            state = base if base and not attempt and self._is_retained(base) else self.latest()
-            delta = make_delta(state)
-            if delta is None:
-                return None
-            writer = self._manifests.writer()
-            try:
-                snapshot, after = self._next(state, delta, writer, user)
-                if self._snapshots.put(snapshot, partial(self._is_base_of, after)):
-                    self._states.remember(after)
-                    return after
-            except BaseException as error:
-                # If the snapshot is there after all, the commit has happened, whatever failed then: its files stay.
-                if not self._is_committed(state.id + 1, writer):
-                    remove_quietly(self._context.store, writer.paths)
-                    # A manifest of a snapshot that has expired: another commit was faster, and more than that.
-                    if isinstance(error, MissingManifestError) and not self._is_retained(state):
-                        continue
-                    raise
+            planned_on = first.pop() if first else None
+            state = planned_on if planned_on and self._is_retained(planned_on) else self.latest()
+            refused = change.conflicts(state)
+            delta = change.delta(state, refused)
+            return Outcome(self._put(state, delta, commit_id) if delta else None, refused)
+
+        try:
+            return retry(attempt, on=_LostRaceError, policy=self.policy)
+        except _LostRaceError:
+            raise CommitConflictError(
+                f"commit failed: other writers committed first in all {self.policy.attempts} attempts",
+                self.latest().id,
+            ) from None
+
+    def _put(self, state: TableState, delta: Delta, commit_id: CommitId) -> TableState:
+        """Write the metadata of the next snapshot and put the snapshot. Raises _LostRaceError."""
+        writer = self.manifests.writer()
+        try:
+            snapshot, after = self._next(state, delta, writer, commit_id)
+            if self._snapshots.put(snapshot, partial(self._is_base_of, after)):
+                self._states.remember(after)
+                return after
+        except BaseException as error:
+            # If the snapshot is there after all, the commit has happened, whatever failed then: its files stay.
+            if self._is_committed(state.id + 1, writer):
                 if not isinstance(error, Exception):
                     raise CommittedError(state.id + 1) from error
                 return self.latest()
             remove_quietly(self._context.store, writer.paths)
-        raise CommitConflictError(f"{ATTEMPTS} attempts to commit lost the race", self.latest().id)
+            # A manifest of a snapshot that has expired is missing: other commits were faster.
+            if isinstance(error, MissingManifestError) and not self._is_retained(state):
+                raise _LostRaceError from None
+            raise
+        remove_quietly(self._context.store, writer.paths)
+        raise _LostRaceError
 
     def _is_base_of(self, state: TableState, following: Snapshot) -> bool:
         """Whether ``following`` was made from ``state``. Raises SnapshotNotFoundError. Clauses: CMT-5."""
         try:
-            base = self._manifests.read_list(following.base_manifest_list, following.base_manifest_list_size)
-            return self._manifests.fold(base).keys() == self._manifests.fold(state.manifests).keys()
+            base = self.manifests.read_list(following.base_manifest_list, following.base_manifest_list_size)
+            return self.manifests.fold(base).keys() == self.manifests.fold(state.manifests).keys()
         except MissingManifestError as error:
             raise self._snapshots.expired_error(following) or error from None
 
@@ -191,7 +154,7 @@ class Committer:
         return any(path.endswith("/" + found.delta_manifest_list) for path in writer.paths)
 
     def _next(
-        self, state: TableState, delta: _Delta, writer: ManifestWriter, user: str
+        self, state: TableState, delta: Delta, writer: ManifestWriter, commit_id: CommitId
     ) -> tuple[Snapshot, TableState]:
         """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, META-11."""
         base = writer.merged(state.manifests)
@@ -213,69 +176,12 @@ class Committer:
             delta_manifest_list=delta_name,
             delta_manifest_list_size=delta_size,
             index_manifest=index_name,
-            commit_user=user,
-            commit_identifier=BATCH_COMMIT,
+            commit_user=commit_id.user,
+            commit_identifier=commit_id.identifier,
             commit_kind=delta.kind,
             # Time travel needs times that do not run backwards, whatever the clocks of the writers.
-            time_millis=max(self._clock(), state.snapshot.time_millis if state.snapshot else 0),
+            time_millis=max(self.clock(), state.snapshot.time_millis if state.snapshot else 0),
             total_record_count=(state.snapshot.total_record_count if state.snapshot else 0) + change,
             delta_record_count=change,
         )
-        return snapshot, _after(state, snapshot, (*base, *new), delta)
-
-    def _entry(self, kind: int, identity: BucketId, file: DataFileMeta) -> ManifestEntry:
-        return ManifestEntry(kind, identity[0], identity[1], self._context.options.bucket, file)
-
-
-def conflict(change: BucketChange, state: TableState, order: KeyOrder) -> str | None:
-    """Return what stands against ``change`` in ``state``, or None.
-
-    Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
-    """
-    identity = change.place.id
-    live = {(file.file_name, file.level): file for file in state.files.get(identity, ())}
-    for file in change.removed:
-        if live.pop((file.file_name, file.level), None) is None:
-            return f"{file.file_name} is no longer live at level {file.level}"
-    latest, base = state.indexes.get(identity), change.base_index
-    if (latest and latest.file_name) != (base and base.file_name):
-        return f"the vectors of bucket {identity[1]} have changed"
-    after = [*live.values(), *change.added]
-    names = {file.file_name for file in after}
-    for vector in (change.index.ranges or ()) if change.index else ():
-        if vector.data_file not in names:
-            return f"{vector.data_file}, which a vector names, is no longer live"
-    for level in {file.level for file in change.added if file.level > 0}:
-        run = level_run(after, level, order)
-        for left, right in pairwise(run):
-            if order.greatest(left) >= order.smallest(right):
-                return f"{left.file_name} and {right.file_name} overlap at level {level}"
-    return None
-
-
-def _newer(append: BucketAppend, live: Sequence[DataFileMeta]) -> bool:
-    # Not the least number that is in a file: below it there may be room for a write that came between.
-    return append.first_sequence > max((file.max_sequence_number for file in live), default=-1)
-
-
-def _after(
-    state: TableState, snapshot: Snapshot, manifests: Sequence[ManifestFileMeta], delta: _Delta
-) -> TableState:
-    """Return the state that ``delta`` makes of ``state``, without reading anything back. Clauses: CMT-4."""
-    files = dict(state.files)
-    for entry in delta.entries:
-        identity = (entry.partition, entry.bucket)
-        if entry.kind == ADD:
-            files[identity] = (*files.get(identity, ()), entry.file)
-        else:
-            gone = (entry.file.file_name, entry.file.level)
-            files[identity] = tuple(f for f in files[identity] if (f.file_name, f.level) != gone)
-    counts = state.bucket_counts | {entry.total_buckets for entry in delta.entries if entry.kind == ADD}
-    return TableState(
-        snapshot,
-        tuple(manifests),
-        {identity: found for identity, found in files.items() if found},
-        dict(delta.indexes),
-        state.other_indexes,
-        counts,
-    )
+        return snapshot, applied(state, snapshot, (*base, *new), delta)

@@ -40,6 +40,38 @@ class TableState:
         return self.snapshot.id if self.snapshot else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one commit does. ``kind``: of the snapshot; ``indexes``: the DV index files after it, by bucket."""
+
+    kind: str
+    entries: tuple[ManifestEntry, ...]
+    indexes: Mapping[BucketId, IndexManifestEntry]
+
+
+def applied(
+    state: TableState, snapshot: Snapshot, manifests: Sequence[ManifestFileMeta], delta: Delta
+) -> TableState:
+    """Return the state that ``delta`` makes of ``state``, without reading anything back. Clauses: CMT-4."""
+    files = dict(state.files)
+    for entry in delta.entries:
+        bucket_id = (entry.partition, entry.bucket)
+        if entry.kind == ADD:
+            files[bucket_id] = (*files.get(bucket_id, ()), entry.file)
+        else:
+            gone = (entry.file.file_name, entry.file.level)
+            files[bucket_id] = tuple(f for f in files[bucket_id] if (f.file_name, f.level) != gone)
+    counts = state.bucket_counts | {entry.total_buckets for entry in delta.entries if entry.kind == ADD}
+    return TableState(
+        snapshot,
+        tuple(manifests),
+        {bucket_id: live for bucket_id, live in files.items() if live},
+        dict(delta.indexes),
+        state.other_indexes,
+        counts,
+    )
+
+
 class StateLoader:
     """Finds the state of a snapshot, from the one before it where that is at hand."""
 

@@ -1,1 +1,1 @@
-"""Bytes and values of a table's metadata: decoded and encoded, without any I/O. Data files have a package of their own."""
+"""A table's metadata: bytes to values and back, without any I/O. Data files have a package of their own."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
@@ -22,39 +21,14 @@ from pktable.check.walk import check_here
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.kinds import kind_of
-from pktable.lsm.bucket import BucketChange, BucketState
-from pktable.lsm.universal import Pick
-from pktable.predicate import Predicate
+from pktable.lsm.bucket import BucketChange
+from pktable.run.runner import CompactionTask, Query
 from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
 TINY_BYTES = 4 << 20  # of data files that one thread has read before others have started
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionTask:
-    """One bucket to compact: its state, what to compact, and the token that names its new files.
-
-    ``cached_rows``: the rows of some of its files, by name.
-    """
-
-    state: BucketState
-    chosen: Pick
-    token: str
-    now_millis: int
-    cached_rows: Mapping[str, pa.Table] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What to read: the parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave."""
-
-    parts: Sequence[BucketRead]
-    columns: Sequence[str]
-    predicate: Predicate | None = None
-    limit: int | None = None
 
 
 class LocalRunner:
@@ -157,7 +131,7 @@ def _in_parts(
     def one(part: BucketRead) -> Result:
         return work(read_bucket(context, part, query.columns, query.predicate))
 
-    if sum(file.file_size for part in query.parts for file in part.state.files) <= TINY_BYTES:
+    if query.input_bytes <= TINY_BYTES:
         return map(one, query.parts)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(one, (piece for part in query.parts for piece in by_file(part))))

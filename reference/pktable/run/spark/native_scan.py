@@ -33,7 +33,7 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
 from pktable.run.spark.types import is_finer, quoted, spark_schema
-from pktable.run.spark.wire import frame_of
+from pktable.run.spark.wire import whole_frame
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
 FILES_BY_SIZE = 16  # are told apart by comparing a number with each
@@ -210,7 +210,7 @@ def _looked_up(
     for one, start in zip(marked.values(), starts, strict=False):
         found = one.vector.words()
         words[start : start + len(found)] = found
-    array = frame_of(session, pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
+    array = whole_frame(session, pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
     # A file without a vector has no start, and so no bit.
     start = " ".join(f"WHEN {size} THEN {at}" for size, at in zip(sizes, starts, strict=False))
     place = F.expr(f"CASE _metadata.file_size {start} END + {WORD.format('_metadata.row_index')}")
@@ -230,7 +230,7 @@ def _joined(
     # Both tell the file; a number is cheaper to join on than a name, as long as it tells.
     by_size = len(set(sizes)) == len(sizes)
     names = [path.rpartition("/")[2] for path in marked]
-    words = frame_of(
+    words = whole_frame(
         session,
         pa.table(
             {

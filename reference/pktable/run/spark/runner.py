@@ -1,9 +1,9 @@
-"""The Spark runner: bucket work on executors, tiny work in the driver.
+"""The Spark runner: bucket work on executors, reads by Spark's own scan where that is possible.
 
-The work itself is the kernel's, the same the local runner does. What crosses the wire is pickled metadata
-and Arrow batches; an error of ours comes back as a value and is raised in the driver as what it was.
-Only the public DataFrame API is used, so that Spark Connect serves as well. Its executors, like all others,
-import pktable, and see the table's files under the same paths as the driver.
+The work itself is the kernel's, the same as the local runner's. Pickled metadata and Arrow batches cross the wire. An
+error of ours comes back as a value and is raised in the driver as the error it was. Only the public DataFrame API is
+used, so that Spark Connect serves as well. Executors, its server's too, import pktable and see the table's files under
+the same paths as the driver.
 
 Clauses: TBL-6, TBL-11, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, PkTableError
@@ -27,36 +27,30 @@ from pktable.bucket.read import BucketRead, by_file, read_bucket
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import Progress
-from pktable.check.walk import check_here
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.lsm.bucket import BucketChange, BucketId
-from pktable.run.local import CompactionTask, LocalRunner, Query, run_task
+from pktable.run.local import run_task
+from pktable.run.runner import CompactionTask, Query
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
 from pktable.run.spark.types import for_spark, quoted, spark_schema, with_times_of
-from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, frame_of, result_batch, unpickled
+from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
 from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
 from pktable.store.new_files import NewFiles, remove_quietly
 
-DRIVER_BYTES = 4 << 20
-DRIVER_ROWS = 10_000
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
 FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
 CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
 MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
 
-Task = TypeVar("Task")
-
 
 @dataclass(slots=True)
 class SparkRunner:
-    """Runs on ``session``. ``driver_bytes``, ``driver_rows``: up to this much is done in the driver."""
+    """Runs on ``session``, whatever the size of the work; `TinyFirst` keeps tiny work in the driver."""
 
     session: SparkSession
-    driver_bytes: int = DRIVER_BYTES
-    driver_rows: int = DRIVER_ROWS
 
     def write(
         self,
@@ -69,26 +63,16 @@ class SparkRunner:
     ) -> list[BucketAppend]:
         """Write ``rows``, a DataFrame or a pyarrow.Table, as level-0 runs. Clauses: TBL-6, TBL-11."""
         if isinstance(rows, DataFrame):
-            if rows.isStreaming:
-                raise InvalidRequestError(
-                    "rows: expected a DataFrame of a batch, found a stream: use foreachBatch"
-                )
-            rows = with_times_of(rows, context.schema.fields)
-        elif not isinstance(rows, pa.Table):
-            as_changes(rows, context.schema, change)  # which refuses them
-        small = self._small(rows)
-        if small is not None:
-            return LocalRunner().write(context, small, change, next_sequence, new, now_millis)
-        if isinstance(rows, pa.Table):
+            _expect_batch(rows)
+            frame = with_times_of(rows, context.schema.fields)
+            # What the schema alone shows is reported before the job starts.
+            as_changes(_arrow(frame.limit(0)), context.schema, change)
+        else:
             # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
             rows, kinds = as_changes(rows, context.schema, change)
             rows = for_spark(rows).append_column(KIND_GIVEN, pa.array(kinds))
             schema = spark_schema(context.schema.fields).add(KIND_GIVEN, ByteType())
-            frame, change = frame_of(self.session, rows, schema), ChangeKind(column=KIND_GIVEN)
-        else:
-            frame = rows
-            # What the schema alone tells is told before the job starts.
-            as_changes(_arrow(frame.limit(0)), context.schema, change)
+            frame, change = whole_frame(self.session, rows, schema), ChangeKind(column=KIND_GIVEN)
         results = write_frame(frame, context, change, next_sequence, now_millis)
         appends: list[BucketAppend] = []
         failed: PkTableError | None = None
@@ -105,9 +89,7 @@ class SparkRunner:
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
-        if sum(map(_input_bytes, tasks)) <= self.driver_bytes:
-            return LocalRunner().compact(context, tasks)
-        bins = frame_of(self.session, blob_table(_bins(tasks, _input_bytes)))
+        bins = whole_frame(self.session, blob_table(_bins(tasks)))
         outcomes = collected(map_batches(bins, _compactor(context), BLOBS))
         changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
@@ -137,11 +119,7 @@ class SparkRunner:
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
-        """Return the rows of ``query``; what is tiny and not for Spark's own scan never leaves the driver."""
-        if not any(is_native(context, part, query.columns) for part in query.parts) and self._is_tiny(
-            query.parts
-        ):
-            return LocalRunner().read(context, query)
+        """Return the rows of ``query`` as a pyarrow.Table."""
         frame = self.read(context, query)
         with raised_here():
             return frame.toArrow()
@@ -158,14 +136,11 @@ class SparkRunner:
 
         The work is several jobs, a few of them at once, so that progress can be told. Clauses: CMP-16.
         """
-        if sum(task.input_bytes for task in tasks) <= self.driver_bytes:
-            yield from check_here(context, tasks, progress)
-            return
-        bins = _bins(tasks, lambda task: task.input_bytes)
+        bins = _bins(tasks)
         total, done = sum(task.file_count for task in tasks), 0
 
         def job(part: list[list[BucketTask]]) -> list[BucketReport]:
-            frame = frame_of(self.session, blob_table(list(part)))
+            frame = whole_frame(self.session, blob_table(list(part)))
             return collected(map_batches(frame, _checker(context), BLOBS))
 
         # Every so many bins to one job: each job has large ones and small ones.
@@ -177,37 +152,41 @@ class SparkRunner:
                     progress("data files", done, total)
                     yield report
 
-    def _small(self, rows: Any) -> pa.Table | None:
-        """Return ``rows`` as Arrow, in order, if the driver may do the work; None otherwise."""
-        if isinstance(rows, pa.Table):
-            return rows if rows.nbytes <= self.driver_bytes else None
-        if not self.driver_rows:
-            return None
-        names = rows.columns
+    def fetched(
+        self, context: TableContext, rows: Any, *, at_most_rows: int, at_most_bytes: int
+    ) -> Any | None:
+        """Return the caller's ``rows``, in order, as a pyarrow.Table; None if they are more than that."""
+        if not isinstance(rows, DataFrame):
+            return rows if not isinstance(rows, pa.Table) or rows.nbytes <= at_most_bytes else None
+        _expect_batch(rows)
+        names, rows = rows.columns, with_times_of(rows, context.schema.fields)
         numbered = rows.toDF(*map(str, range(len(names)))).withColumn(ORDER, F.monotonically_increasing_id())
-        head = _arrow(numbered.limit(self.driver_rows + 1))
-        if head.num_rows > self.driver_rows or head.nbytes > self.driver_bytes:
+        head = _arrow(numbered.limit(at_most_rows + 1))
+        if head.num_rows > at_most_rows or head.nbytes > at_most_bytes:
             return None
         return head.sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
 
-    def _is_tiny(self, parts: Sequence[BucketRead]) -> bool:
-        return sum(file.file_size for part in parts for file in part.state.files) <= self.driver_bytes
+    def scans(self, context: TableContext, query: Query) -> bool:
+        """Return whether Spark's own scan reads any part of ``query``."""
+        return any(is_native(context, part, query.columns) for part in query.parts)
+
+    def frame_of(self, context: TableContext, rows: pa.Table) -> DataFrame:
+        """Return rows that were read in the driver as a DataFrame."""
+        schema = spark_schema([context.schema.field(name) for name in rows.column_names])
+        return whole_frame(self.session, for_spark(rows), schema)
 
     def _by_kernel(
         self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]
     ) -> DataFrame:
-        """Read with the kernel on the executors, one bucket after the other in a task; what is tiny, here and now."""
+        """Read with the kernel on the executors, one bucket after the other in a task."""
         schema = spark_schema([context.schema.field(name) for name in columns])
-        if self._is_tiny(parts):
-            rows = for_spark(LocalRunner().read(context, Query(parts, columns)))
-            return frame_of(self.session, rows, schema)
 
         def read(batches: Batches) -> Batches:
             for part in unpickled(batches):
                 for table in read_bucket(context, part, columns, None):
                     yield from for_spark(table).to_batches()
 
-        return map_batches(frame_of(self.session, blob_table(list(parts))), read, schema)
+        return map_batches(whole_frame(self.session, blob_table(list(parts))), read, schema)
 
 
 def _compactor(context: TableContext) -> Callable[[Batches], Batches]:
@@ -235,22 +214,31 @@ def _outcome(context: TableContext, task: CompactionTask) -> BucketChange | PkTa
         return error
 
 
-def _input_bytes(task: CompactionTask) -> int:
-    return sum(file.file_size for file in task.chosen.files)
+class _Sized(Protocol):
+    @property
+    def input_bytes(self) -> int: ...
 
 
-def _bins(tasks: Sequence[Task], input_bytes: Callable[[Task], int]) -> list[list[Task]]:
+Task = TypeVar("Task", bound=_Sized)
+
+
+def _bins(tasks: Sequence[Task]) -> list[list[Task]]:
     """Group tasks so that small ones share a bin, largest first so that stragglers are small."""
     bins: list[list[Task]] = []
-    full = min(TASK_BYTES, sum(map(input_bytes, tasks)) // FEWEST_TASKS)
+    full = min(TASK_BYTES, sum(task.input_bytes for task in tasks) // FEWEST_TASKS)
     room = 0
-    for task in sorted(tasks, key=input_bytes, reverse=True):
-        if not bins or room < input_bytes(task):
+    for task in sorted(tasks, key=lambda task: task.input_bytes, reverse=True):
+        if not bins or room < task.input_bytes:
             bins.append([])
             room = full
         bins[-1].append(task)
-        room -= input_bytes(task)
+        room -= task.input_bytes
     return bins
+
+
+def _expect_batch(rows: DataFrame) -> None:
+    if rows.isStreaming:
+        raise InvalidRequestError("rows: a streaming DataFrame cannot be written at once; use foreachBatch")
 
 
 def _arrow(frame: DataFrame) -> pa.Table:

@@ -21,7 +21,7 @@ BLOBS = "blob binary"
 Batches = Iterator[pa.RecordBatch]
 
 
-def frame_of(session: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+def whole_frame(session: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
     """Return ``table`` as a DataFrame, every row of it, in order.
 
     ``schema``: None for the one that Spark takes from the table. Spark gets one chunk, because it silently loses

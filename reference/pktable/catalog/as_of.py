@@ -1,0 +1,71 @@
+"""Which snapshot a read asks for: the latest, one by id, one by tag, or the one that was the latest at a time.
+
+Clauses: RD-10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Final
+
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.format.metadata.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """At most one of ``snapshot``, ``tag`` and ``time_millis`` (since the epoch); none of them: the latest snapshot."""
+
+    snapshot: int | None = None
+    tag: str | None = None
+    time_millis: int | None = None
+
+    @classmethod
+    def given(
+        cls,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | str | datetime | None = None,
+    ) -> AsOf:
+        """Return what a caller asks for by keywords. Raises InvalidRequestError if that is not one snapshot."""
+        keywords = {"snapshot": snapshot, "tag": tag, "timestamp": timestamp}
+        named = [name for name, value in keywords.items() if value is not None]
+        if len(named) > 1:
+            raise InvalidRequestError(
+                f"read: give one of snapshot, tag and timestamp, not {' and '.join(named)}"
+            )
+        if snapshot is not None and (not isinstance(snapshot, int) or isinstance(snapshot, bool)):
+            raise InvalidRequestError(f"snapshot: expected an integer, found {snapshot!r}")
+        return cls(snapshot, tag, None if timestamp is None else millis_of(timestamp))
+
+    def find(self, snapshots: SnapshotLog) -> Snapshot | None:
+        """Return the snapshot asked for, None for the latest. Raises SnapshotNotFoundError, CorruptFileError."""
+        if self.snapshot is not None:
+            return snapshots.read(self.snapshot)
+        if self.tag is not None:
+            return snapshots.by_tag(self.tag)
+        return None if self.time_millis is None else snapshots.as_of(self.time_millis)
+
+
+LATEST: Final = AsOf()
+
+
+def millis_of(timestamp: int | str | datetime) -> int:
+    """Return a time as milliseconds since the epoch. Text and datetimes are UTC unless they say otherwise.
+
+    Raises InvalidRequestError.
+    """
+    if isinstance(timestamp, str):
+        try:
+            timestamp = datetime.fromisoformat(timestamp)
+        except ValueError:
+            raise InvalidRequestError(
+                f"timestamp: expected ISO text such as 2024-05-01T12:00:00, found {timestamp!r}"
+            ) from None
+    if isinstance(timestamp, datetime):
+        aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)
+        return int(aware.timestamp() * 1000)
+    return timestamp

@@ -1,0 +1,78 @@
+"""One table's metadata: its schemas, snapshots, manifests and commits, put together.
+
+A `Table` is a face over a `Catalog` and a runner. Tools and tests that look below that face find the parts here.
+
+Clauses: RD-10, RD-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from pktable_spec.errors import CorruptFileError
+from pktable_spec.options import parse_options
+
+from pktable.catalog.as_of import AsOf
+from pktable.catalog.commit import Committer
+from pktable.catalog.manifests import Manifests
+from pktable.catalog.retention import Expiry
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.catalog.state import StateLoader, TableState
+from pktable.context import TableContext
+from pktable.format.metadata.schema import TableSchema
+from pktable.lsm.bucket import BucketId, BucketState
+from pktable.store.file_io import FileIO
+
+Result = TypeVar("Result")
+
+
+class Catalog:
+    """The metadata of one table under its latest schema. ``clock``: milliseconds since the epoch."""
+
+    def __init__(
+        self, store: FileIO, root: str, schemas: Mapping[int, TableSchema], clock: Callable[[], int]
+    ) -> None:
+        schema = schemas[max(schemas)]
+        options = parse_options(schema.options)
+        self.context = TableContext(store, root, schema, options, schemas)
+        self.snapshots = SnapshotLog(store, self.context.paths)
+        self.manifests = Manifests(store, self.context.paths, schema, options)
+        self.states = StateLoader(self.context, self.manifests)
+        self.committer = Committer(self.context, self.snapshots, self.manifests, self.states, clock)
+        self.expiry = Expiry(self.context, self.snapshots, self.manifests, self.states)
+        self._former: dict[int, TableContext] = {}
+
+    def read_as_of(self, as_of: AsOf, work: Callable[[TableState, TableContext], Result]) -> Result:
+        """Return what ``work`` makes of the state that ``as_of`` names, and of the table under the schema to read it.
+
+        If a file is missing because the snapshot expired while ``work`` ran, a read of the latest snapshot is retried
+        on the new latest one, and a read of a named snapshot raises SnapshotNotFoundError. Any other missing file is
+        damage: CorruptFileError. Clauses: RD-10, RD-14.
+        """
+        snapshot = as_of.find(self.snapshots)
+        if snapshot is None:
+            return self.committer.retry_on_latest_state(lambda state: work(state, self.context))
+        try:
+            return work(self.states.at(snapshot), self._under(snapshot.schema_id))
+        except CorruptFileError:
+            expired = self.snapshots.expired_error(snapshot, as_of.tag)
+            if expired is None:
+                raise
+        raise expired
+
+    def state(self, snapshot: int | None = None) -> TableState:
+        """Return the state at a snapshot, by default the latest. Raises SnapshotNotFoundError, CorruptFileError."""
+        return self.read_as_of(AsOf(snapshot), lambda state, _: state)
+
+    def bucket(self, bucket_id: BucketId, snapshot: int | None = None) -> BucketState:
+        """Return one bucket at a snapshot, by default the latest; without files if there is no such bucket."""
+        return self.states.bucket(self.state(snapshot), bucket_id)
+
+    def _under(self, schema_id: int) -> TableContext:
+        """Return the table as it is read under a schema of some time. Clauses: RD-14."""
+        if schema_id == self.context.schema.id:
+            return self.context
+        if schema_id not in self._former:
+            self._former[schema_id] = self.context.under(self.context.schema_of(schema_id))
+        return self._former[schema_id]

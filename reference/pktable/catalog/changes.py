@@ -1,0 +1,128 @@
+"""Changes of a table: each says what stands against it in a state, and what it does to that state.
+
+`Append` adds the level-0 files of a write. `Compaction` replaces files and deletion vectors in some buckets. The commit
+loop treats all changes alike.
+
+Clauses: CMT-2, CMT-6, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from pktable_spec.vocabulary import APPEND, COMPACT
+
+from pktable.bucket.write import BucketAppend
+from pktable.catalog import rules
+from pktable.catalog.manifests import ADD, DELETE
+from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule
+from pktable.catalog.state import Delta, TableState
+from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
+from pktable.lsm.bucket import BucketChange, BucketId
+from pktable.lsm.runs import KeyOrder
+
+BATCH: Final = (1 << 63) - 1
+"""The commit identifier of a commit that is no streaming checkpoint."""
+
+Conflicts = Mapping[BucketId, Conflict]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitId:
+    """Who commits, and which of its commits this is. A streaming writer numbers its checkpoints. Clauses: META-2."""
+
+    user: str
+    identifier: int = BATCH
+
+
+class CatalogChange(Protocol):
+    """A change that wants to become the next snapshot."""
+
+    def conflicts(self, state: TableState) -> Conflicts:
+        """Return, for each bucket whose part of the change does not fit ``state``, why."""
+        ...
+
+    def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
+        """Return what the change does to ``state`` without the ``refused`` buckets.
+
+        None if nothing is to be committed, because nothing is left or because the change is all or nothing.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Append:
+    """The level-0 files of one write. It is committed whole or not at all. ``total_buckets``: of the table."""
+
+    appends: Sequence[BucketAppend]
+    total_buckets: int
+    rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
+
+    def conflicts(self, state: TableState) -> Conflicts:
+        found = {}
+        for append in self.appends:
+            live = state.files.get(append.place.id, ())
+            for clause, rule in self.rules:
+                what = rule(append, live)
+                if what is not None:
+                    found[append.place.id] = Conflict(clause, what)
+                    break
+        return found
+
+    def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
+        """Return the added files; the DV index files stay as they are. Clauses: CMT-2, CMT-6."""
+        if refused:
+            return None
+        entries = [
+            _entry(ADD, append.place.id, self.total_buckets, file)
+            for append in self.appends
+            for file in append.files
+        ]
+        return Delta(APPEND, tuple(entries), state.indexes)
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """The compactions of some buckets. ``partly``: whether those that fit may be committed without the others."""
+
+    changes: Sequence[BucketChange]
+    total_buckets: int
+    order: KeyOrder
+    partly: bool = True
+    rules: Sequence[tuple[str, Rule]] = field(default_factory=lambda: rules.COMPACTION_RULES)
+
+    def conflicts(self, state: TableState) -> Conflicts:
+        found = {}
+        for change in self.changes:
+            attempt = Attempt(change, state, self.order)
+            for clause, rule in self.rules:
+                what = rule(attempt)
+                if what is not None:
+                    found[change.place.id] = Conflict(clause, what)
+                    break
+        return found
+
+    def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
+        """Return files and DV index files after the compactions; None if they change nothing. Clauses: CMT-2, CMT-6."""
+        if refused and not self.partly:
+            return None
+        entries: list[ManifestEntry] = []
+        indexes = dict(state.indexes)
+        for change in self.changes:
+            bucket_id = change.place.id
+            if bucket_id in refused:
+                continue
+            entries += [_entry(DELETE, bucket_id, self.total_buckets, file) for file in change.removed]
+            entries += [_entry(ADD, bucket_id, self.total_buckets, file) for file in change.added]
+            indexes.pop(bucket_id, None)
+            if change.index is not None:
+                indexes[bucket_id] = change.index
+        if not entries and indexes == state.indexes:
+            return None
+        return Delta(COMPACT, tuple(entries), indexes)
+
+
+def _entry(kind: int, bucket_id: BucketId, total_buckets: int, file: DataFileMeta) -> ManifestEntry:
+    return ManifestEntry(kind, *bucket_id, total_buckets, file)

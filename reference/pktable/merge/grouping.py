@@ -1,0 +1,92 @@
+"""Group records by key: all records of a key side by side, oldest first.
+
+1. Records come as tables of several runs, oldest run first, with their encoded keys.
+2. A stable sort by key brings the records of a key together and keeps the order of the runs.
+3. Sequence numbers decide which record is newer, not the age of its run (MRG-4). Our own tables always agree in
+   both. Where they do not, in a damaged table or one of another writer, the records are sorted again by sequence
+   number; of equal numbers a retraction comes first.
+
+Clauses: MRG-1, MRG-2, MRG-4, MRG-5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
+
+from pktable.merge.key_encoding import Encoded
+
+Indices = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Levels = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The records of a range of keys: n records of k keys.
+
+    ``records``: n rows with key columns, sequence number, row kind and the columns that were asked for.
+    ``order``: n row numbers, by key and then oldest first. ``starts``: the records of key i (of k, ascending) are
+    ``order[starts[i]:starts[i + 1]]``. ``levels``: per row of ``records`` the level it comes from.
+    """
+
+    records: pa.Table
+    starts: Indices
+    order: Indices
+    levels: Levels
+
+    @property
+    def newest(self) -> Indices:
+        """The row number of the newest record of each key."""
+        ends = np.append(self.starts[1:], len(self.order)) - 1 if len(self.starts) else self.starts
+        found: Indices = self.order[ends]
+        return found
+
+    def any_of_key(self, flags: Flags) -> Flags:
+        """Return per key whether ``flags`` (one per record) holds for any record of it."""
+        if not len(self.starts):
+            return np.zeros(0, dtype=bool)
+        found: Flags = np.logical_or.reduceat(flags[self.order], self.starts)
+        return found
+
+    def adds(self) -> Flags:
+        """Return per record whether it leaves a row (+I, +U)."""
+        return is_add(self.records)
+
+
+def is_add(records: pa.Table) -> Flags:
+    """Return per record whether it leaves a row (+I, +U); otherwise it is a retraction. Clauses: TBL-4."""
+    found: Flags = (records.column(VALUE_KIND).to_numpy() & 1) == 0
+    return found
+
+
+def grouped(records: pa.Table, keys: Encoded, levels: Levels, *, single: bool) -> Window:
+    """Return ``records`` (oldest run first) grouped by their encoded ``keys``.
+
+    ``single``: all records are of one sorted run, so each key occurs once and in order.
+    """
+    count = len(keys)
+    if single:
+        all_rows: Indices = np.arange(count, dtype=np.int64)
+        return Window(records, all_rows, all_rows, levels)
+    order: Indices = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first_of_key = np.ones(count, dtype=bool)
+    first_of_key[1:] = ordered[1:] != ordered[:-1]
+    sequences = records.column(SEQUENCE_NUMBER).to_numpy()
+    in_order = sequences[order]
+    if not bool(np.all(first_of_key[1:] | (in_order[1:] > in_order[:-1]))):
+        by_sequence = np.lexsort((np.arange(count), is_add(records), sequences))
+        order = by_sequence[np.argsort(keys[by_sequence], kind="stable")]
+    return Window(records, np.flatnonzero(first_of_key).astype(np.int64), order, levels)
+
+
+def taken(table: pa.Table, rows: Indices) -> pa.Table:
+    """Return the rows of these numbers, each once. Rows that are in order already are not copied."""
+    if len(rows) == table.num_rows and bool(np.all(rows[1:] > rows[:-1])):
+        return table
+    return table.take(pa.array(rows))

@@ -1,0 +1,101 @@
+"""Who does the work on buckets, and the pieces of work it is given.
+
+A `Runner` does the data work of writes, compactions, reads and checks: this process (`LocalRunner`), a Spark cluster
+(`SparkRunner`), or this process for tiny work and a cluster for the rest (`TinyFirst`). Nothing a runner does is
+visible before a commit.
+
+Clauses: CMT-12, RD-9, RD-12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pktable.bucket.read import BucketRead
+from pktable.bucket.write import BucketAppend
+from pktable.check.bucket import BucketReport, BucketTask
+from pktable.check.findings import Progress
+from pktable.context import TableContext
+from pktable.ingest.changes import ChangeKind
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState
+from pktable.lsm.universal import Pick
+from pktable.predicate import Predicate
+from pktable.store.new_files import NewFiles
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTask:
+    """One bucket to compact: its state, the files to compact, and the token that names its new files.
+
+    ``cached_rows``: the rows of some of its files by name; those files are not read.
+    """
+
+    state: BucketState
+    chosen: Pick
+    token: str
+    now_millis: int
+    cached_rows: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(file.file_size for file in self.chosen.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A planned read: parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave."""
+
+    parts: Sequence[BucketRead]
+    columns: Sequence[str]
+    predicate: Predicate | None = None
+    limit: int | None = None
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(file.file_size for part in self.parts for file in part.state.files)
+
+
+class Runner(Protocol):
+    """Does the data work of one table."""
+
+    def write(
+        self,
+        context: TableContext,
+        rows: Any,
+        change: ChangeKind,
+        next_sequence: Mapping[BucketId, int],
+        new: NewFiles,
+        now_millis: int,
+    ) -> list[BucketAppend]:
+        """Write ``rows``, in order, as level-0 files; ``new`` gets the path of every file made.
+
+        ``next_sequence``: per bucket the first free sequence number, 0 where it is absent.
+        Raises InvalidRequestError before anything is written. Clauses: TBL-6, TBL-8, TBL-11.
+        """
+        ...
+
+    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
+        """Carry out ``tasks``. If one fails, the files made by all are removed. Clauses: CMP-16, CMT-12."""
+        ...
+
+    def read(self, context: TableContext, query: Query) -> Any:
+        """Return the rows of ``query``: a lazy DataFrame on Spark, a pyarrow.Table otherwise. Clauses: RD-9."""
+        ...
+
+    def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
+        """Return the rows of ``query`` as a pyarrow.Table."""
+        ...
+
+    def count(self, context: TableContext, query: Query) -> int:
+        """Return the number of rows of ``query``."""
+        ...
+
+    def check(
+        self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
+    ) -> Iterator[BucketReport]:
+        """Check buckets; yield each report when it is ready."""
+        ...

@@ -1,0 +1,264 @@
+"""A read of a table as a value: planned when it is asked for rows, never before.
+
+A `Scan` says which snapshot, which rows and which columns. It gives the rows as Arrow (at once, or batch by batch), as
+pandas or polars, or as a Spark DataFrame. Whatever understands Arrow's C stream takes a scan as it is: DuckDB,
+polars, pandas, pyarrow. `Scan.splits` gives the pieces of the read, each of which pickles and reads itself anywhere.
+
+Clauses: RD-1 to RD-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypedDict, TypeVar
+
+import pyarrow as pa
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
+
+from pktable.bucket.read import BucketRead, live_record_count, read_bucket
+from pktable.catalog.as_of import LATEST, AsOf
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.read_plan import plan_read
+from pktable.catalog.state import TableState
+from pktable.context import TableContext
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.predicate import Predicate, parse
+from pktable.run.runner import Query, Runner
+
+Result = TypeVar("Result")
+
+
+class ReadOptions(TypedDict, total=False):
+    """The keywords of `Table.scan`, which `Table.read` and its like take too."""
+
+    snapshot: int | None
+    tag: str | None
+    timestamp: int | str | datetime | None
+    fresh: bool
+    where: str | None
+    columns: Sequence[str] | None
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class Split:
+    """A piece of a scan: some files of one bucket. It pickles; the process that reads it needs the same paths.
+
+    The rows of a scan without a limit are those of its splits, in any order.
+    """
+
+    context: TableContext
+    part: BucketRead
+    columns: tuple[str, ...]
+    predicate: Predicate | None = None
+
+    @property
+    def partition(self) -> str:
+        """The partition's directory, such as ``region=eu``; empty for a table without partitions."""
+        return self.context.partition_path(self.part.state.place.partition)
+
+    @property
+    def bucket(self) -> int:
+        return self.part.state.place.bucket
+
+    @property
+    def paths(self) -> list[str]:
+        """The data files to read."""
+        place = self.part.state.place
+        return [self.context.data_path(place, file) for file in self.part.state.files]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the data files."""
+        return sum(file.file_size for file in self.part.state.files)
+
+    @property
+    def row_count(self) -> int:
+        """An upper bound of the number of rows, from metadata."""
+        return sum(file.row_count for file in self.part.state.files)
+
+    @property
+    def merges(self) -> bool:
+        """Whether the files must be merged; otherwise rows are filtered by deletion vectors."""
+        return self.part.merges
+
+    def read(self) -> Iterator[pa.Table]:
+        """Yield the rows, as tables of the scan's columns. Raises CorruptFileError."""
+        schema = self.context.schema.arrow_schema
+        wanted = pa.schema([schema.field(name) for name in self.columns])
+        for table in read_bucket(self.context, self.part, self.columns, self.predicate):
+            yield table.cast(wanted)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Which rows to read. Made by `Table.scan`; nothing is read or planned before rows are asked for."""
+
+    catalog: Catalog
+    runner: Runner
+    as_of: AsOf = LATEST
+    fresh: bool = False
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        limit = self.limit
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
+        if self.where is not None and not isinstance(self.where, str):
+            raise InvalidRequestError(f"where: expected text, found {type(self.where).__name__}")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and types of the rows. Raises SnapshotNotFoundError, InvalidRequestError."""
+        return self._planned(lambda context, query: _arrow_schema(context, query))
+
+    def read(self) -> Any:
+        """Return the rows: a lazy DataFrame with Spark, a pyarrow.Table without."""
+        return self._planned(self.runner.read)
+
+    def to_spark(self) -> Any:
+        """Return the rows as a lazy DataFrame. Raises InvalidRequestError if the table was opened without Spark."""
+        found = self.read()
+        if isinstance(found, pa.Table):
+            raise InvalidRequestError(
+                "to_spark: the table was opened without Spark; give spark=session to Table.open"
+            )
+        return found
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as a pyarrow.Table, all in memory."""
+
+        def work(context: TableContext, query: Query) -> pa.Table:
+            return self.runner.to_arrow(context, query).cast(_arrow_schema(context, query))
+
+        return self._planned(work)
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Return the rows batch by batch, read in this process as they are asked for.
+
+        Raises CorruptFileError, or SnapshotNotFoundError if the snapshot expires meanwhile, from the reader too.
+        """
+        return self.catalog.read_as_of(
+            self.as_of,
+            lambda state, context: self._reader(state.snapshot, context, self._query(state, context)),
+        )
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return the rows as a pandas DataFrame. ``options``: those of `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars DataFrame. Raises InvalidRequestError if polars is not installed."""
+        try:
+            import polars
+        except ImportError:
+            raise InvalidRequestError("to_polars: polars is not installed; pip install polars") from None
+        return polars.from_arrow(self.to_arrow())
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows as a list of dicts."""
+        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return rows
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as an Arrow C stream, batch by batch."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def count(self) -> int:
+        """Return the number of rows: from metadata alone where nothing is merged or filtered. Clauses: RD-1, DV-2."""
+        if self.where is not None or self.limit is not None:
+            return self._planned(lambda context, query: self.runner.count(context, query))
+
+        def work(context: TableContext, query: Query) -> int:
+            counted = sum(live_record_count(context, part.state) for part in query.parts if not part.merges)
+            merged = [part for part in query.parts if part.merges]
+            return counted + (self.runner.count(context, replace(query, parts=merged)) if merged else 0)
+
+        keys = self.catalog.context.schema.primary_keys[:1]
+        return replace(self, columns=keys)._planned(work)
+
+    def splits(self) -> list[Split]:
+        """Return the pieces of the read. Raises InvalidRequestError for a scan with a limit."""
+        if self.limit is not None:
+            raise InvalidRequestError("splits: a scan with a limit cannot be divided")
+        return self._planned(_splits)
+
+    def explain(self) -> str:
+        """Return in a few lines which snapshot, buckets and files the scan reads, and which of them it merges."""
+
+        def work(state: TableState, context: TableContext) -> str:
+            query = self._query(state, context)
+            live = sum(len(files) for files in state.files.values())
+            lines = [
+                f"snapshot {state.id}, {'fresh' if self.fresh else 'default'} read of {context.root}",
+                f"columns: {', '.join(query.columns)}",
+                f"condition: {query.predicate.text if query.predicate else 'none'}",
+                f"files: {sum(len(part.state.files) for part in query.parts)} of {live}, "
+                f"{query.input_bytes} bytes, in {len(query.parts)} of {len(state.files)} buckets",
+            ]
+            for part in query.parts:
+                way = "merge" if part.merges else "filter by deletion vectors" if part.state.index else "read"
+                place = part.state.place.directory.removeprefix(context.root + "/")
+                lines.append(f"  {place}: {len(part.state.files)} files, {way}")
+            return "\n".join(lines)
+
+        return self.catalog.read_as_of(self.as_of, work)
+
+    def _reader(self, snapshot: Snapshot | None, context: TableContext, query: Query) -> pa.RecordBatchReader:
+        schema = _arrow_schema(context, query)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            missing = query.limit
+            try:
+                for split in _splits(context, query):
+                    for table in split.read():
+                        rows = table if missing is None else table.slice(0, missing)
+                        yield from rows.to_batches()
+                        if missing is not None:
+                            missing -= rows.num_rows
+                            if not missing:
+                                return
+            except CorruptFileError:
+                expired = self.catalog.snapshots.expired_error(snapshot, self.as_of.tag) if snapshot else None
+                if expired is None:
+                    raise
+                raise expired from None
+
+        return pa.RecordBatchReader.from_batches(schema, batches() if query.limit != 0 else iter(()))
+
+    def _planned(self, work: Callable[[TableContext, Query], Result]) -> Result:
+        return self.catalog.read_as_of(
+            self.as_of, lambda state, context: work(context, self._query(state, context))
+        )
+
+    def _query(self, state: TableState, context: TableContext) -> Query:
+        names = _columns(self.columns, context.schema)
+        predicate = parse(self.where, context.schema.fields) if self.where is not None else None
+        fresh = self.fresh or context.options.read_merges_level_zero
+        parts = plan_read(context, self.catalog.states, state, fresh=fresh, predicate=predicate)
+        return Query(parts, names, predicate, self.limit)
+
+
+def _splits(context: TableContext, query: Query) -> list[Split]:
+    return [Split(context, part, tuple(query.columns), query.predicate) for part in query.parts]
+
+
+def _arrow_schema(context: TableContext, query: Query) -> pa.Schema:
+    schema = context.schema.arrow_schema
+    return pa.schema([schema.field(name) for name in query.columns])
+
+
+def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
+    names = [field.name for field in schema.fields]
+    if columns is None:
+        return names
+    unknown = [column for column in columns if column not in names]
+    if unknown or not columns or len(set(columns)) != len(columns):
+        found = ", ".join(map(str, columns)) or "none"
+        raise InvalidRequestError(f"columns: expected some of {', '.join(names)}, each once, found {found}")
+    return list(columns)
