@@ -141,18 +141,18 @@ def native_scan(
         len(marked) <= FEW_VECTORS
         and sum(one.vector.max_position for one in marked.values()) <= FEW_POSITIONS
     ):
-        return _small_filter(scan(every), marked, then)
+        return filtered_by_positions(scan(every), marked, then)
     sizes = [file.file_size for file in plain.values()] + [one.size for one in marked.values()]
     if (
         len(marked) > FILES_BY_SIZE
         or len(set(sizes)) < len(sizes)
         or sum(one.word_count for one in marked.values()) > TASK_WORDS
     ):
-        live = _joined(session, scan(list(marked)), marked, schema, then)
+        live = filtered_by_join(session, scan(list(marked)), marked, schema, then)
     elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
-        return _looked_up(session, scan(every), marked, then)
+        return filtered_by_lookup(session, scan(every), marked, then)
     else:
-        live = _looked_up(session, scan(list(marked)), marked, then)
+        live = filtered_by_lookup(session, scan(list(marked)), marked, then)
     return scan(list(plain), asked).unionAll(live) if plain else live
 
 
@@ -190,7 +190,7 @@ def _out_of_reach(field: StructField) -> str:
     return f"coalesce({name}, {name}) AS {name}"
 
 
-def _small_filter(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:
+def filtered_by_positions(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
     dead = [
         (F.col("_metadata.file_name") == path.rpartition("/")[2])
@@ -200,7 +200,7 @@ def _small_filter(scan: DataFrame, marked: Mapping[str, Marked], then: str | Non
     return _live(scan, ~reduce(Column.__or__, dead), then)
 
 
-def _looked_up(
+def filtered_by_lookup(
     session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], then: str | None
 ) -> DataFrame:
     """Return the rows of ``scan`` that no vector marks. No two files have the same size. Clauses: DV-1, RD-7."""
@@ -218,7 +218,7 @@ def _looked_up(
     return _live(scan, F.coalesce(bit, F.expr("0Y")) == F.expr("0Y"), then)
 
 
-def _joined(
+def filtered_by_join(
     session: SparkSession,
     scan: DataFrame,
     marked: Mapping[str, Marked],
