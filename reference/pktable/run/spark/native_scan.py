@@ -179,18 +179,18 @@ def _live_rows(
         len(marked) <= FEW_VECTORS
         and sum(one.vector.max_position for one in marked.values()) <= FEW_POSITIONS
     ):
-        return _small_filter(scan(every), marked, then)
+        return filtered_by_positions(scan(every), marked, then)
     sizes = [file.file_size for file in plain.values()] + [one.size for one in marked.values()]
     if (
         len(marked) > FILES_BY_SIZE
         or len(set(sizes)) < len(sizes)
         or sum(one.word_count for one in marked.values()) > TASK_WORDS
     ):
-        live = _joined(session, scan(list(marked)), marked, schema, then)
+        live = filtered_by_join(session, scan(list(marked)), marked, schema, then)
     elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
-        return _looked_up(session, scan(every), marked, then)
+        return filtered_by_lookup(session, scan(every), marked, then)
     else:
-        live = _looked_up(session, scan(list(marked)), marked, then)
+        live = filtered_by_lookup(session, scan(list(marked)), marked, then)
     return scan(list(plain), asked).unionAll(live) if plain else live
 
 
@@ -236,8 +236,13 @@ def _out_of_reach(field: StructField) -> str:
     return f"coalesce({name}, {name}) AS {name}"
 
 
+<<<<<<< HEAD
 def _small_filter(scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None) -> DataFrame:
     """Return the rows of ``scan`` that no vector deletes, the positions spelled out in the filter. Clauses: DV-1."""
+=======
+def filtered_by_positions(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:
+    """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
+>>>>>>> harness
     dead = [
         (F.col("_metadata.file_name") == path.rpartition("/")[2])
         & F.expr(f"_metadata.row_index IN ({', '.join(map(str, one.vector.positions().tolist()))})")
@@ -246,8 +251,13 @@ def _small_filter(scan: DataFrame, marked: Mapping[str, DeletedRows], then: str 
     return _live(scan, ~reduce(Column.__or__, dead), then)
 
 
+<<<<<<< HEAD
 def _looked_up(
     session: SparkSession, scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None
+=======
+def filtered_by_lookup(
+    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], then: str | None
+>>>>>>> harness
 ) -> DataFrame:
     """Return the rows of ``scan`` that no vector deletes. No two files have the same size. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
@@ -264,7 +274,7 @@ def _looked_up(
     return _live(scan, F.coalesce(bit, F.expr("0Y")) == F.expr("0Y"), then)
 
 
-def _joined(
+def filtered_by_join(
     session: SparkSession,
     scan: DataFrame,
     marked: Mapping[str, DeletedRows],
