@@ -236,13 +236,8 @@ def _out_of_reach(field: StructField) -> str:
     return f"coalesce({name}, {name}) AS {name}"
 
 
-<<<<<<< HEAD
-def _small_filter(scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None) -> DataFrame:
+def filtered_by_positions(scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None) -> DataFrame:
     """Return the rows of ``scan`` that no vector deletes, the positions spelled out in the filter. Clauses: DV-1."""
-=======
-def filtered_by_positions(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:
-    """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
->>>>>>> harness
     dead = [
         (F.col("_metadata.file_name") == path.rpartition("/")[2])
         & F.expr(f"_metadata.row_index IN ({', '.join(map(str, one.vector.positions().tolist()))})")
@@ -251,13 +246,8 @@ def filtered_by_positions(scan: DataFrame, marked: Mapping[str, Marked], then: s
     return _live(scan, ~reduce(Column.__or__, dead), then)
 
 
-<<<<<<< HEAD
-def _looked_up(
-    session: SparkSession, scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None
-=======
 def filtered_by_lookup(
-    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], then: str | None
->>>>>>> harness
+    session: SparkSession, scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None
 ) -> DataFrame:
     """Return the rows of ``scan`` that no vector deletes. No two files have the same size. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
