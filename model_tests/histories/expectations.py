@@ -87,7 +87,9 @@ class Expectations:
         self.bucket_of: Callable[[Row], BucketId] = lru_cache(maxsize=None)(
             lambda row: bucket_of(shape, row, self.options.bucket_count)
         )
-        self.meaning = Meaning(lambda row: shape.pick(row, shape.primary_key), self.bucket_of)
+        self.meaning = Meaning(
+            lambda row: shape.pick(row, shape.primary_key), self.bucket_of, self.options.merge_engine
+        )
         self.layouts: list[Layout] = [Layout(0, "")]
         self.written_by: dict[FileKey, int] = {}
         self.without_vector: set[FileKey] = set()

@@ -8,7 +8,9 @@ under test has it. A commit or a crash may come long after its work was begun.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -41,9 +43,15 @@ class TableMachine(RuleBasedStateMachine):
 
     session: Session
 
-    def __init__(self, open_table: OpenTable, profile: Profile, stats: Stats) -> None:
+    def __init__(
+        self,
+        open_table: OpenTable,
+        profile: Profile,
+        stats: Stats,
+        options: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__()
-        self._open_table, self._profile, self._stats = open_table, profile, stats
+        self._open_table, self._profile, self._stats, self._options = open_table, profile, stats, options
 
     @initialize(
         table=strategies.tables(),
@@ -61,6 +69,7 @@ class TableMachine(RuleBasedStateMachine):
             # Compacted as often as possible, so that there are levels between the first and the last.
             options = {DELETION_VECTORS: "false", "num-sorted-run.compaction-trigger": "2"}
             table = replace(table, options={**table.options, **options})
+        table = replace(table, options={**table.options, **self._options})
         self.session = Session(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]
         if layers:
@@ -144,7 +153,10 @@ class TableMachine(RuleBasedStateMachine):
     @covers("DV-15", "DV-18", "RD-22")
     @precondition(
         lambda self: (
-            self.session.can("enable vectors") and not self._has_vectors_enabled() and not self.session.jobs
+            self.session.can("enable vectors")
+            and DELETION_VECTORS not in self._options
+            and not self._has_vectors_enabled()
+            and not self.session.jobs
         )
     )
     @rule(query=QUERY_NUMBERS)

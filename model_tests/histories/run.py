@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
@@ -60,28 +61,36 @@ def run_histories(
     progress: Progress | None = None,
     *,
     open_table: OpenTable | None = None,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
     """Run a profile's histories on ``backend`` (model, local or spark).
 
     ``progress`` is called after every history, while shrinking too. ``open_table`` replaces the
-    backend's own. Raises nothing for a mismatch.
+    backend's own; ``options`` are table options for all histories, over those that are drawn. Raises nothing
+    for a mismatch.
     """
     if isinstance(profile, str):
         profile = PROFILES[backend, profile]
     if open_table is not None:
-        return _run(backend, profile, open_table, progress)
+        return _run(backend, profile, open_table, progress, options)
     with BACKENDS[backend]() as backend_open:
-        return _run(backend, profile, backend_open, progress)
+        return _run(backend, profile, backend_open, progress, options)
 
 
-def _run(backend: str, profile: Profile, open_table: OpenTable, progress: Progress | None) -> Report:
+def _run(
+    backend: str,
+    profile: Profile,
+    open_table: OpenTable,
+    progress: Progress | None,
+    options: Mapping[str, str],
+) -> Report:
     stats, seen = Stats(), _Seen()
 
     class Machine(TableMachine):
         """The machine, which remembers its failure and reports its progress."""
 
         def __init__(self) -> None:
-            super().__init__(open_table, profile, stats)
+            super().__init__(open_table, profile, stats, options)
 
         def perform(self, operation: Operation) -> None:
             try:

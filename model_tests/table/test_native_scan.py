@@ -77,11 +77,11 @@ def test_a_condition_that_can_fail_is_not_asked_of_deleted_rows(
 
 @covers("DV-1")
 def test_files_of_one_size_are_told_apart_by_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def equal_sizes(*given: Any) -> native.Marked:
-        return native_marked(1, *given[1:])
+    def equal_sizes(*given: Any) -> native.DeletedRows:
+        return original(1, *given[1:])
 
-    native_marked = native.Marked
-    monkeypatch.setattr(native, "Marked", equal_sizes)
+    original = native.DeletedRows
+    monkeypatch.setattr(native, "DeletedRows", equal_sizes)
     taken = watch(monkeypatch)
     frame = Table.open(path, spark=spark_session()).read()
     assert taken == ["filtered_by_join"]

@@ -32,6 +32,9 @@ HISTORIES = (
 TESTS = (
     "model_tests/table/test_native_scan.py",
     "model_tests/table/test_executors.py",
+    "model_tests/table/test_partition_pruning.py::test_a_filter_on_a_partition_column_opens_no_file_of_another_partition",
+    "model_tests/table/test_spark_workers.py::test_an_unfit_interpreter_of_workers_is_named_in_one_line",
+    "model_tests/table/test_spark_workers.py::test_an_interpreter_that_does_not_start_is_named_in_one_line",
     "model_tests/table/test_times.py::test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none",
     "model_tests/check/test_check.py::test_spark_finds_the_same",
     "model_tests/cli/test_cli.py::test_spark_reads_what_this_process_reads",

@@ -100,10 +100,11 @@ def test_dates_of_old_are_what_they_are(tmp_path: Path, mode: str) -> None:
 @covers("RD-6")
 @pytest.mark.parametrize("literals", ["true", "false"])
 def test_strings_of_a_condition_are_what_they_are(tmp_path: Path, literals: str) -> None:
-    texts = [r"C:\tmp", r"C:\\tmp", "it's", "50%", "a\nb"]
+    # A session puts the value of the variable HOME in the place of the last one, wherever it finds it in SQL.
+    texts = [r"C:\tmp", r"C:\\tmp", "it's", "50%", "a\nb", "${env:HOME}"]
     with setting("spark.sql.parser.escapedStringLiterals", literals) as spark:
         table = Table.create(tmp_path, "k INT, s STRING", primary_key=["k"], options=DV, spark=spark)
-        table.upsert(pa.table({"k": range(5), "s": texts}))
+        table.upsert(pa.table({"k": range(len(texts)), "s": texts}))
         for where, wanted in {
             r"s = r'C:\tmp'": [0],
             r"s LIKE r'%\\tmp'": [0, 1],
@@ -111,6 +112,8 @@ def test_strings_of_a_condition_are_what_they_are(tmp_path: Path, literals: str)
             "s LIKE '%it''s%'": [2],
             r"s LIKE r'%\%'": [3],
             "s IN ('it''s', 'a\nb')": [2, 4],
+            "s = '${env:HOME}'": [5],
+            "s LIKE '${env:H%'": [5],
         }.items():
             assert sorted(row.k for row in table.read(where=where).collect()) == wanted, where
 

@@ -18,9 +18,11 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.model.graph import Scope, reachable
 from pktable_spec.model.levels import DataFile, KeyedChange, Record
 from pktable_spec.model.mechanism import Mechanism, Plan, StagedWrite, State, Work
+from pktable_spec.model.merge import DEDUPLICATE
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
+from model_tests.oracle.max_engine import MaxOfColumn
 from model_tests.tlc.checker import outcome, run_tlc, workplace
 from model_tests.tlc.models import PASSES, Expected, Model, batch
 from model_tests.tlc.values import Value, variables
@@ -32,9 +34,16 @@ NODE: Final = re.compile(r'^(-?\d+) \[(?:style = filled,? ?)?label="(.*?)"(?:,st
 EDGE: Final = re.compile(r'^(-?\d+) -> (-?\d+) \[label="(\w+)"', re.M)
 
 
+MAXIMUM: Final = {"Engine": "MaxOfColumn"}
+VALUE_LOOKUP: Final = {"LookedUp": "RowsLookedUp", "MustBeRewritten": "RewrittenOutOfLevelZero"}
+
+
 @dataclass(frozen=True)
 class GraphScope:
-    """One scope in the words of both: the options and bounds of the oracle, the constants of TLA+."""
+    """One scope in the words of both: the options and bounds of the oracle, the constants of TLA+.
+
+    ``maximum``: whether the merge engine is the maximum of a column, which here is the only one.
+    """
 
     batches: tuple[str, ...]
     vectors: bool = True
@@ -45,10 +54,16 @@ class GraphScope:
     write_limit: int = 2
     compaction_limit: int = 2
     crashes: bool = True
+    maximum: bool = False
 
     @property
     def options(self) -> ModelOptions:
-        return ModelOptions(deletion_vectors=self.vectors, num_levels=self.levels, trigger=self.trigger)
+        return ModelOptions(
+            deletion_vectors=self.vectors,
+            num_levels=self.levels,
+            trigger=self.trigger,
+            merge_engine=MaxOfColumn(0) if self.maximum else DEDUPLICATE,
+        )
 
     @property
     def scope(self) -> Scope:
@@ -73,7 +88,12 @@ class GraphScope:
             "MaxLevel": self.levels - 1,
             "Trigger": self.trigger,
         }
-        return Model(name, "", "DeletionVectors", constants, Expected(PASSES, 0))
+        if not self.maximum:
+            return Model(name, "", "DeletionVectors", constants, Expected(PASSES, 0))
+        replaces = dict(MAXIMUM)
+        if self.vectors:
+            replaces |= VALUE_LOOKUP
+        return Model(name, "", "ValueLookup, MaxEngine", constants, Expected(PASSES, 0), replaces=replaces)
 
 
 SCOPES: Final[Mapping[str, GraphScope]] = {
@@ -90,6 +110,12 @@ SCOPES: Final[Mapping[str, GraphScope]] = {
     ),
     "no vectors": GraphScope(
         ("+1", "-1", "+1 +2"), vectors=False, trigger=2, compactors=("c1", "c2"), write_limit=2
+    ),
+    "max of a column": GraphScope(
+        ("+1", "-1", "+1 +2"), levels=4, compactors=("c1", "c2"), compaction_limit=3, maximum=True
+    ),
+    "max of a column, no vectors": GraphScope(
+        ("+1", "-1", "+1"), vectors=False, trigger=2, write_limit=3, maximum=True
     ),
 }
 

@@ -21,6 +21,7 @@ from pktable_spec.model.mechanism import Mechanism
 from pktable_spec.model.options import ModelOptions
 
 from model_tests.oracle import mechanism_faults as faults
+from model_tests.oracle.max_engine import ForgetsRetractions
 from model_tests.tlc import checker, counterexamples, jar, models, state_graph, suite
 from model_tests.tlc.__main__ import main
 from model_tests.tlc.checker import Outcome, check
@@ -44,6 +45,19 @@ def test_a_model_that_holds_is_no_failure_and_its_states_are_counted() -> None:
     assert found.problem == f"{model.name}: expected 4 states, found {found.states}"
 
 
+@covers("MRG-4", "CMP-13")
+def test_an_engine_that_is_not_associative_breaks_the_refinement() -> None:
+    found = check(MODELS["max of a column, retraction forgotten"])
+    assert found.problem is None
+    assert found.trace[-1].action == "RunCompaction"
+
+
+def test_an_engine_that_is_assumed_lawful_and_is_not_is_refused() -> None:
+    model = MODELS["max of a column, retraction forgotten"]
+    found = check(replace(model, replaces={"Deduplicate": "ForgetsRetractions"}))
+    assert re.fullmatch(r"TLC failed: Assumption line .* of module Engines is false\.", found.violated)
+
+
 @pytest.mark.parametrize("hold", [True, False])
 def test_the_readme_has_the_table_of_models(hold: bool) -> None:
     table = models.as_markdown(list(MODELS.values()), hold=hold)
@@ -58,7 +72,13 @@ def test_every_property_that_holds_is_seen_violated_by_another_model() -> None:
 @covers("LSM-5", "LSM-10")
 @pytest.mark.parametrize(
     ("scope", "size"),
-    [("two compactors", (496, 1446)), ("two writers", (813, 2466)), ("own compactions", (1963, 7038))],
+    [
+        ("two compactors", (496, 1446)),
+        ("two writers", (813, 2466)),
+        ("own compactions", (1963, 7038)),
+        ("max of a column", (496, 1446)),
+        ("max of a column, no vectors", (616, 921)),
+    ],
 )
 def test_the_oracle_and_tlc_reach_the_same_states_by_the_same_steps(
     scope: str, size: tuple[int, int]
@@ -87,6 +107,15 @@ def test_a_fault_of_the_oracle_shows_in_its_graph(fault: type[Mechanism], scope:
     assert found.problem is not None
 
 
+@pytest.mark.parametrize("scope", ["max of a column", "max of a column, no vectors"])
+def test_a_broken_merge_engine_of_the_oracle_shows_in_its_graph(scope: str) -> None:
+    found = state_graph.compare(
+        scope, lambda options: Mechanism(replace(options, merge_engine=ForgetsRetractions(0)))
+    )
+    assert found.states_of_one
+    assert found.problem is not None
+
+
 def test_a_comparison_of_nothing_has_not_passed() -> None:
     assert state_graph.Comparison(1, 0, frozenset(), frozenset()).problem == "compared nothing"
 
@@ -96,16 +125,16 @@ CULPRITS: dict[str, type[Mechanism]] = {
     "C3 two compactors, Paimon's rule": faults.ChecksInputsOnly,
     "C3 dangling vector": faults.ChecksInputsOnly,
     "C4 index unchanged is not enough": faults.ChecksBaseVectorsOnly,
-    "C9 retraction dropped without a mark": faults.MarksNoDeletes,
+    "C9 retraction dropped, row kept": faults.MarksNoDeletes,
     "C10 vector of a rewritten file kept": faults.KeepsVectorsOfRewrittenFiles,
     "C10 vector for a row of the same compaction": faults.MarksInputs,
     "C11 inputs read without their vectors": faults.IgnoresVectorsOfInputs,
-    "C12 an upsert marks nothing": faults.ForgetsMarks,
+    "C12 an upsert deletes nothing": faults.ForgetsMarks,
     "C14 commit against a stale snapshot": faults.CommitsBlindly,
     "B44 index a snapshot before its data": faults.VectorsOneSnapshotEarly,
     "C17 gap in the numbers": faults.ComparesWhatIsLeft,
     "C17 level 0 alone": faults.LooksBehindAtLevelZero,
-    "marks of siblings dropped": faults.DropsSiblingVectors,
+    "vectors of siblings dropped": faults.DropsSiblingVectors,
 }
 
 
@@ -139,7 +168,7 @@ def test_every_model_that_must_fail_has_a_stored_history_and_no_other_is_stored(
 
 
 def test_a_stored_history_that_is_not_the_trace_of_tlc_is_a_problem(tmp_path: Path) -> None:
-    model = MODELS["C12 an upsert marks nothing"]
+    model = MODELS["C12 an upsert deletes nothing"]
     found = check(model)
     path = counterexamples.path_of(model, tmp_path)
     assert counterexamples.problems([found], tmp_path) == [
@@ -213,7 +242,7 @@ def test_what_tlc_cannot_read_is_no_result() -> None:
 
 
 def test_an_outcome_compares_the_name_and_the_number_of_states() -> None:
-    model = MODELS["C12 an upsert marks nothing"]
+    model = MODELS["C12 an upsert deletes nothing"]
     right = Outcome(model, model.expected.violated, model.expected.states, 0.0)
     assert right.problem is None
     assert "expected KeysAreLiveOnce, found passes" in str(replace(right, violated="passes").problem)

@@ -143,7 +143,14 @@ def model_of(traces: Sequence[Trace]) -> Model:
         "Trigger": traces[0].trigger,
     }
     return Model(
-        "traces", "", "Traces", constants, Expected(PASSES, 0), "TraceSpec", replaces={"Rolled": "CutAsSeen"}
+        "traces",
+        "",
+        "Traces",
+        constants,
+        Expected(PASSES, 0),
+        "TraceSpec",
+        invariants=("TraceTypeOK",),
+        replaces={"Rolled": "CutAsSeen"},
     )
 
 

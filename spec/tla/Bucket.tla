@@ -1,19 +1,24 @@
 ------------------------------- MODULE Bucket ------------------------------
-(* One bucket as files: what is in them, which runs a compaction may take, what
-   it does, when it may commit, what is read.  Constants only: every operator
-   is a function of a bucket b = [files, live, vectors]:
-     files    every file ever committed, [records, born]; its index is its name,
-              born the level it was written to; a file never changes
-     live     the latest snapshot's files, pairs <<file, level>>
-     vectors  the deletion vectors, pairs <<file, position>>
-   A file's records are a sequence ascending by key; positions are its indices
-   (from 1 here, from 0 in the clauses).  Names are those of the Python model
-   (mechanism.py, picks.py, deletion_vectors.py); faults override operators. *)
+(* One bucket as files: their records, the picks of a compaction, its result, the
+   rules of its commit, and reads.  Constants only: every operator is a function
+   of a bucket b = [files, live, vectors]:
+     files    every data file ever committed, [records, born]; its index is its
+              name, born the level it was written to; a file never changes
+     live     the live files of the latest snapshot, pairs <<file, level>>
+     vectors  the deleted positions, pairs <<file, position>>
+   The records of a file are a sequence ascending by key, and positions are its
+   indices: from 1 here, from 0 in the clauses.  In names of operators and of bound
+   variables, a `mark` is a deleted position.  Names are those of the Python model
+   (mechanism.py, picks.py, deletion_vectors.py).  Faults replace operators. *)
 EXTENDS Records
 
 CONSTANTS Vectors,   \* whether the table has deletion vectors
-          MaxLevel,  \* num-levels - 1
+          MaxLevel,  \* the deepest level, num-levels - 1
           Trigger    \* num-sorted-run.compaction-trigger
+
+ASSUME Vectors \in BOOLEAN
+ASSUME MaxLevel \in Nat \ {0}
+ASSUME Trigger \in Nat \ {0}
 
 VectorsOn(b) == Vectors
 File(e) == e[1]
@@ -30,7 +35,7 @@ HasVector(b, e) == \E mark \in b.vectors : mark[1] = File(e)
 Visible(b, f) == {Records(b, f)[i] : i \in {i \in DOMAIN Records(b, f) : <<f, i>> \notin b.vectors}}
 
 -------------------------------- (* runs *) --------------------------------
-\* Whether a level-0 file is a newer run than another.  Clauses: LSM-4.
+\* Whether one level-0 file is a newer run than another.  Clauses: LSM-4.
 NewerRun(b, e, g) ==
   LET s == Sequences(b, File(e))
       t == Sequences(b, File(g))
@@ -53,7 +58,7 @@ ZeroCount(runs) == Cardinality({n \in DOMAIN runs : LevelOf(runs[n]) = 0})
 Taken(runs, n) == UNION {runs[m] : m \in 1..n}
 
 -------------------------------- (* picks *) -------------------------------
-\* The pick of the newest n runs, or of more where it would end in level 0.
+\* The pick of the newest n runs, or of more if its output level would be 0.
 \* Clauses: CMP-2, CMP-19.
 Take(runs, n) ==
   LET short == n < Len(runs) /\ LevelOf(runs[n + 1]) <= 1
@@ -64,7 +69,7 @@ Take(runs, n) ==
                     [] OTHER -> LevelOf(runs[count + 1]) - 1,
       full    |-> FALSE, purges |-> FALSE]
 
-\* Every pick that universal compaction takes for some sizes of the files.
+\* Every pick of universal compaction, for all sizes that the files may have.
 \* Clauses: CMP-1 to CMP-6, CMP-8, CMP-18 to CMP-21, CMP-27.
 AllowedPicks(b) ==
   LET runs   == Runs(b, b.live)
@@ -87,7 +92,7 @@ FullPicks(b) ==
 
 Picks(b) == AllowedPicks(b) \cup FullPicks(b)
 
-------------------- (* what is rewritten, what is upgraded *) ---------------
+------------------------ (* rewrites and upgrades *) -------------------------
 \* Files whose key ranges overlap, directly or through others.  Clauses: CMP-9.
 Sections(b, entries) ==
   LET heads == {MinKey(b, e) : e \in
@@ -95,7 +100,7 @@ Sections(b, entries) ==
       From(h) == {e \in entries : MinKey(b, e) >= h}
   IN {From(h) \ UNION {From(i) : i \in {i \in heads : i > h}} : h \in heads}
 
-\* Which files are large is free for those alone in their section.
+\* The files that are alone in their section.  Each of them may be large or small.
 Lone(b, pick) == {e \in pick.entries : {e} \in Sections(b, pick.entries)}
 
 \* Clauses: CMP-11, CMP-25, DV-13.
@@ -104,8 +109,8 @@ MustBeRewritten(b, e, pick) ==
      /\ ((VectorsOn(b) /\ Level(e) = 0) \/ pick.level = MaxLevel)
   \/ (pick.full /\ HasVector(b, e))
 
-\* Small files are rewritten with their neighbours up to the next large one; a
-\* file left alone is upgraded if it may.  Clauses: CMP-9, CMP-10, CMP-11, CMP-23, CMP-24.
+\* Small files are rewritten with their neighbours up to the next large one.  A file
+\* that is left alone is upgraded if that is allowed.  Clauses: CMP-9, CMP-10, CMP-11, CMP-23, CMP-24.
 Division(b, pick, large) ==
   LET Between(e, g) == {h \in large : \/ MinKey(b, e) < MinKey(b, h) /\ MinKey(b, h) < MinKey(b, g)
                                       \/ MinKey(b, g) < MinKey(b, h) /\ MinKey(b, h) < MinKey(b, e)}
@@ -119,56 +124,56 @@ Division(b, pick, large) ==
      ELSE [rewrites |-> {group \in groups : ~Alone(group) \/ Must(group)}, upgrades |-> whole]
 
 --------------------------- (* deletion vectors *) --------------------------
-\* What a compaction reads of a file.  Clauses: CMP-12.
+\* The records that a compaction reads of a file.  Clauses: CMP-12.
 InputRecords(b, f) == Visible(b, f)
 
-\* The unmarked positions of some keys in the levels above (deeper than) one.
+\* The positions of live records of some keys at levels greater than one.
 \* Clauses: DV-6, DV-9.
 Lookup(b, keys, level) ==
   UNION {{<<File(e), i>> : i \in {i \in DOMAIN Records(b, File(e)) :
             Records(b, File(e))[i].key \in keys /\ <<File(e), i>> \notin b.vectors}}
          : e \in {e \in b.live : Level(e) > level}}
 
-\* The three cases.  A key marks its older records if it comes from level 0
-\* and meets no live record of a deeper level among the inputs: that one would
-\* be merged away here (DV-8); a key not from level 0 marked when it left level
-\* 0 (DV-7).  Clauses: DV-6, DV-7, DV-8.
+\* The keys to look up.  A key is looked up if it comes from level 0 and no input
+\* of a deeper level has a live record of it.  If one has, that record is merged
+\* here (DV-8).  A key that does not come from level 0 was looked up when it left
+\* level 0 (DV-7).  Clauses: DV-6, DV-7, DV-8.
 KeysToLookUp(b, group) ==
   LET KeysAt(entries) == UNION {KeysOf(Visible(b, File(e))) : e \in entries}
   IN KeysAt({e \in group : Level(e) = 0}) \ KeysAt({e \in group : Level(e) > 0})
 
-\* Clauses: DV-6, DV-7, DV-8, DV-9.
+\* The positions that a compaction deletes.  Clauses: DV-6, DV-7, DV-8, DV-9.
 Marks(b, group, level) == Lookup(b, KeysToLookUp(b, group), level)
 
-\* Whether something older of a retracted key could come back.  Clauses: CMP-13.
+\* Whether an older record of a retracted key could become visible again.  Clauses: CMP-13.
 KeepsRetraction(b, key, level, marks) ==
   IF VectorsOn(b)
   THEN Lookup([b EXCEPT !.vectors = @ \cup marks], {key}, level) # {}
   ELSE \E e \in b.live : Level(e) > level
 
-\* Records of other files that take part in the merge of a group: none, because
-\* what is looked up is older.
+\* The records of other files that take part in the merge of a group.  None: they
+\* are older, and the newest wins.
 LookedUp(b, group, level) == {}
 
-\* The records that remain of a group.  Clauses: CMP-12, CMP-13, MRG-1.
+\* The records that a rewrite leaves of a group.  Clauses: CMP-12, CMP-13, MRG-1.
 Rewrite(b, group, level, marks) ==
   LET runs   == Runs(b, group)
       merged == Merge([n \in DOMAIN runs |-> UNION {InputRecords(b, f) : f \in Named(runs[n])}]
                       \o <<LookedUp(b, group, level)>>)
   IN {r \in merged : IsAdd(r) \/ KeepsRetraction(b, r.key, level, marks)}
 
-\* The marks that outlive a compaction.  Clauses: DV-10, DV-11, DV-17.
+\* The deleted positions that stay after a compaction, without the new ones.  Clauses: DV-10, DV-11, DV-17.
 KeptVectors(b, rewritten) == {mark \in b.vectors : mark[1] \notin rewritten}
 
-\* How the output of one rewrite is cut into files: not at all.  Clauses: CMP-15, CMP-26.
+\* The output of one rewrite, cut into files.  Here it is never cut.  Clauses: CMP-15, CMP-26.
 Rolled(records) == <<records>>
 
 RECURSIVE Concatenated(_)
 Concatenated(seqs) == IF seqs = <<>> THEN <<>> ELSE Head(seqs) \o Concatenated(Tail(seqs))
 
 ----------------------------- (* compaction *) ------------------------------
-\* All a compaction will do, decided when it is planned.  `vectors` is the
-\* bucket's whole new index, `base` the one it was planned on.
+\* The effect of a compaction, which is decided when it is planned.  `vectors` are all
+\* deleted positions of the bucket after it, `base` those that it was planned on.
 \* Clauses: CMP-9, CMP-10, CMP-12, CMP-24, DV-6, DV-10, DV-14, DV-17.
 Plan(b, pick, large) ==
   LET division  == Division(b, pick, large)
@@ -188,12 +193,12 @@ Plan(b, pick, large) ==
       vectors  |-> KeptVectors(b, Named(rewritten)) \cup marks,
       base     |-> b.vectors]
 
-\* Every compaction that may be planned; one that changes nothing is none.
+\* Every compaction that may be planned.  It changes something.
 \* Clauses: CMT-2.
 Plans(b) ==
   {plan \in UNION {{Plan(b, pick, large) : large \in SUBSET Lone(b, pick)} : pick \in Picks(b)} : plan.inputs # {}}
 
-\* Clauses: CMP-10, DV-14.
+\* The bucket after a compaction.  Clauses: CMP-10, DV-14.
 Compacted(b, plan) ==
   LET created == (Len(b.files) + 1)..(Len(b.files) + Len(plan.outputs))
   IN [files   |-> b.files \o [n \in DOMAIN plan.outputs |->
@@ -205,46 +210,47 @@ Compacted(b, plan) ==
 \* The first number above those of every live file.  Clauses: LSM-10, CMT-10.
 NextSequence(b) == Max({-1} \cup UNION {Sequences(b, f) : f \in Named(b.live)}) + 1
 
-\* The number a staged write commits with: new where another came between.  The
-\* first it gave is compared, whether or not the record that got it is left.
+\* The first number of a staged write when it commits: renumbered if another write
+\* committed first.  The first number that it assigned is compared, even if the
+\* record that received it was replaced in the same write.
 \* Clauses: CMT-10, CMT-18, CMT-24.
 FirstSequence(b, staged) == Greater(staged.first, NextSequence(b))
 
-\* A write leaves the vectors as they are.  Clauses: CMT-6.
+\* A write deletes no positions.  Clauses: CMT-6.
 VectorsAfterWrite(b, f) == b.vectors
 
-\* Clauses: CMT-2, CMT-6, LSM-1, LSM-8.
+\* The bucket after a write.  Clauses: CMT-2, CMT-6, LSM-1, LSM-8.
 Written(b, changes, first) ==
   LET f == Len(b.files) + 1
       after == [b EXCEPT !.files = Append(@, [records |-> Ascending(Flush(changes, first)), born |-> 0]),
                          !.live = @ \cup {<<f, 0>>}]
   IN [after EXCEPT !.vectors = VectorsAfterWrite(after, f)]
 
-\* The file of a write that is not committed: its name comes with the commit.
+\* The file of a staged write.  It gets its name with the commit.
 OwnFile == 0
 Renamed(plan, old, new) ==
   LET Name(f) == IF f = old THEN new ELSE f
   IN [plan EXCEPT !.inputs = {<<Name(File(e)), Level(e)>> : e \in @}, !.upgraded = {Name(f) : f \in @}]
 
-\* The work of who has none.
+\* The work of a job that has none.
 Idle == [kind |-> "idle"]
 
-\* Every compaction that a write may plan of what it is about to add.  Clauses: CMT-2, CMP-17.
+\* Every compaction that a staged write may plan of the file that it will add.  Clauses: CMT-2, CMP-17.
 OwnPlans(b, changes, first) ==
   LET after == Written(b, changes, first)
   IN {Renamed(plan, Len(after.files), OwnFile) : plan \in Plans(after)}
 
-\* What remains to be done of a staged write that is committed as file f: what it
-\* planned, unless it was numbered anew.  Clauses: CMT-33.
+\* The work that remains of a staged write after it is committed as file f: the
+\* compaction it planned, unless it was renumbered.  Clauses: CMT-33.
 Remaining(staged, first, f) ==
   IF first = staged.first /\ staged.plan # Idle THEN Renamed(staged.plan, OwnFile, f) ELSE Idle
 
 -------------------------------- (* commit *) -------------------------------
-\* An input is gone, or at another level.  Clauses: CMT-7.
+\* An input is no longer live, or is at another level.  Clauses: CMT-7.
 InputGone(b, plan) == ~(plan.inputs \subseteq b.live)
-\* Marks of another compaction would be lost.  Clauses: CMT-8.
+\* Positions that another compaction deleted would be lost.  Clauses: CMT-8.
 VectorsChanged(b, plan) == plan.base # b.vectors
-\* A vector would name a file that is gone.  Clauses: CMT-9.
+\* A deletion vector would name a file that is not live.  Clauses: CMT-9.
 TargetGone(b, plan) == LET after == Compacted(b, plan)
                        IN ~({mark[1] : mark \in after.vectors} \subseteq Named(after.live))
 \* Two files of one level would overlap.  Clauses: CMT-11.
@@ -252,7 +258,7 @@ Overlapping(b) == \E e, g \in b.live : e # g /\ Level(e) = Level(g) /\ Level(e) 
                     /\ MinKey(b, e) <= MinKey(b, g) /\ MinKey(b, g) <= MaxKey(b, e)
 LevelClash(b, plan) == Overlapping(Compacted(b, plan))
 
-\* What forbids a commit, "" if nothing.  Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
+\* The reason that forbids a commit, "" if there is none.  Clauses: CMT-7, CMT-8, CMT-9, CMT-11.
 Conflict(b, plan) ==
   CASE InputGone(b, plan)      -> "input gone"
     [] VectorsChanged(b, plan) -> "vectors changed"
@@ -265,16 +271,16 @@ Merged(b, entries) ==
   LET runs == Runs(b, entries)
   IN {r \in Merge([n \in DOMAIN runs |-> UNION {Visible(b, f) : f \in Named(runs[n])}]) : IsAdd(r)}
 
-\* What all runs leave.  Clauses: RD-3, RD-4, MRG-3.
+\* The records of a fresh read: all runs, merged.  Clauses: RD-3, RD-4, MRG-3.
 FreshRead(b) == Merged(b, b.live)
 
-\* Unmarked positions above level 0.
+\* The positions of live records above level 0.
 DeeperPositions(b) ==
   UNION {{<<f, i>> : i \in {i \in DOMAIN Records(b, f) : <<f, i>> \notin b.vectors}}
          : f \in Named({e \in b.live : Level(e) > 0})}
 
-\* What a plain read returns: level 0 left out, and nothing merged unless
-\* retractions lie deeper.  Clauses: RD-1, RD-4, RD-5.
+\* The records of a default read.  With deletion vectors it leaves out level 0, and it
+\* merges nothing unless there are retractions above level 0.  Clauses: RD-1, RD-4, RD-5.
 PlainRead(b) ==
   LET deeper  == {e \in b.live : Level(e) > 0}
       records == UNION {Visible(b, f) : f \in Named(deeper)}
@@ -283,15 +289,34 @@ PlainRead(b) ==
 
 \* The fold of the writes among the first `count` files.  Clauses: TBL-7.
 Fold(b, count) ==
-  LET writes == {f \in 1..count : b.files[f].born = 0}
-      Last(f, key) == \A g \in writes : g > f => key \notin KeysOf(Range(Records(b, g)))
-  IN UNION {{r \in Range(Records(b, f)) : IsAdd(r) /\ Last(f, r.key)} : f \in writes}
+  LET writes    == SelectSeq([f \in 1..count |-> f], LAMBDA f : b.files[f].born = 0)
+      In(f)     == Range(Records(b, f))
+      Of(key)   == SelectSeq(writes, LAMBDA f : key \in KeysOf(In(f)))
+      All(key)  == [n \in DOMAIN Of(key) |-> CHOOSE r \in In(Of(key)[n]) : r.key = key]
+      keys      == UNION {KeysOf(In(f)) : f \in Range(writes)}
+  IN {r \in {Folded(All(key)) : key \in keys} : IsAdd(r)}
 
-\* The files older than every live level-0 file.  Clauses: RD-2.
+\* Records as a reader sees them: without their kinds, of which it sees adds only.
+Seen(records) == {[key |-> r.key, seq |-> r.seq, row |-> r.row] : r \in records}
+
+\* How many files are older than every live level-0 file: the writes among them are
+\* absorbed.  Clauses: RD-2.
 AbsorbedCount(b) == Min({Len(b.files) + 1} \cup Named({e \in b.live : Level(e) = 0})) - 1
 
+-------------------------------- (* types *) --------------------------------
+Entry == Nat \X (0..MaxLevel)
+Mark == Nat \X (Nat \ {0})
+StoredFile == [records : Seq(Record), born : 0..MaxLevel]
+BucketState == [files : Seq(StoredFile), live : SUBSET Entry, vectors : SUBSET Mark]
+
+\* The work that a job may have staged.  The inputs may include OwnFile, which is 0.
+Compaction == [kind : {"compaction"}, inputs : SUBSET Entry, level : 0..MaxLevel, upgraded : SUBSET Nat,
+               outputs : Seq(Seq(Record)), vectors : SUBSET Mark, base : SUBSET Mark]
+StagedWrite == [kind : {"write"}, changes : Seq(Change), first : Nat, plan : {Idle} \cup Compaction]
+Work == {Idle} \cup StagedWrite \cup Compaction
+
 ------------------------------- (* invariants *) ----------------------------
-\* Of one snapshot.  Modules DeletionVectors and Commit say them of all.
+\* They are about one snapshot.  DeletionVectors and Commit check them in all.
 \* Clauses: LSM-1.
 KeysAscendInFiles(b) == \A f \in DOMAIN b.files : \A i \in 1..(Len(Records(b, f)) - 1) :
                           Records(b, f)[i].key < Records(b, f)[i + 1].key
@@ -318,14 +343,14 @@ NewerRunsNewer(b) ==
   IN \A m, n \in DOMAIN runs : m < n =>
        \A r \in In(m), s \in In(n) : r.key = s.key => r.seq > s.seq
 \* Clauses: RD-3, RD-4, TBL-7.
-FreshIsFold(b) == FreshRead(b) = Fold(b, Len(b.files))
-\* Nothing merged, yet each key once and the right one.  Clauses: RD-1, RD-2, RD-15.
+FreshIsFold(b) == Seen(FreshRead(b)) = Seen(Fold(b, Len(b.files)))
+\* A default read finds each key once, and it is the right record.  Clauses: RD-1, RD-2, RD-15.
 PlainIsAbsorbedFold(b) ==
-  VectorsOn(b) => /\ PlainRead(b) = Fold(b, AbsorbedCount(b))
+  VectorsOn(b) => /\ Seen(PlainRead(b)) = Seen(Fold(b, AbsorbedCount(b)))
                   /\ KeysLiveOnce(b)
 
-\* The image before a change, as a changelog tells it: the older record among
-\* the inputs, else the one looked up.  It must be what a plain read shows.
+\* The row before a change, for a changelog: the older record among the inputs, or
+\* the one that is looked up.  It is the row that a default read shows.
 \* Clauses: DV-8, DV-9, RD-1.
 BeforeIsVisible(b) ==
   VectorsOn(b) =>

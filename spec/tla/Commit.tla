@@ -1,40 +1,53 @@
 ------------------------------- MODULE Commit ------------------------------
-(* A table of several buckets in a store, and how commits reach it.
+(* A table of several buckets in a store, and its commits.
 
-   Adds to DeletionVectors: snapshots that stay until they expire, a write that
-   is one snapshot of all the buckets it touches, and a commit in two phases.
-   In the data phase a job has written its files and made nothing visible.  It
-   then prepares metadata from the latest snapshot, number n, and puts snapshot
-   n+1.  What keeps two jobs from putting the same number is a store that
-   creates a file only if it is absent, or a lock; they are switches.
+   It adds to DeletionVectors: snapshots that stay until they expire, a write that
+   is one snapshot of all the buckets it touches, and a commit in two phases.  In
+   the data phase a job has written its files and made nothing visible.  Then it
+   prepares metadata from the latest snapshot, number n, and puts snapshot n+1.
+   Two jobs cannot put the same number if the store creates a file only where none
+   is, or if jobs take a lock; both are switches of a model.
 
-   The subtle case: a job that finds n+1 taken goes back to the data phase and
-   is checked and numbered again, because what it prepared is for n.       *)
+   The subtle case: a job that finds n+1 taken goes back to the data phase and is
+   checked and numbered again, because it had prepared its metadata for n.  *)
 EXTENDS Bucket
 
-CONSTANTS BucketCount,
-          Batches, Writers, Compactors, WriteLimit, CompactionLimit, Crashes,
-          PutIfAbsent,  \* whether the store has it
-          Lock,         \* whether jobs take a lock from preparing to putting
+CONSTANTS BucketCount,  \* how many buckets the table has
+          Batches, Writers, Compactors, WriteLimit, CompactionLimit, Crashes,  \* see DeletionVectors
+          PutIfAbsent,  \* whether the store creates a file only where none is
+          Lock,         \* whether jobs hold a lock from preparing to putting
           Expiry,       \* whether the oldest snapshots expire
-          TagLimit      \* how many tags are made
+          TagLimit      \* how many tags a model makes
 
-VARIABLES files,      \* bucket -> every file ever committed, see Bucket
-          snapshots,  \* retained id -> content
-          tags,       \* id of a tagged snapshot -> its content
-          stored,     \* names of data files and index files in the store
-          pending,    \* job -> staged work, in phase "data" or "metadata"
-          lock,       \* its holder, or "free"
-          log         \* writes whose committer was told so, in order; for the invariants
+VARIABLES files,      \* a function from bucket to the sequence of its files, see Bucket
+          snapshots,  \* a function from the ids that are retained to their content
+          tags,       \* a function from the ids that are tagged to their content
+          stored,     \* a set of <<bucket, "data" or "index", number>>: the files in the store
+          pending,    \* a function from job to staged work, in phase "data" or "metadata", or Idle
+          lock,       \* the job that holds it, or "free"
+          log         \* the sequence of writes that were committed; for the invariants
+
+ASSUME AreBatches(Batches)
+ASSUME IsFiniteSet(Writers) /\ Writers # {}
+ASSUME IsFiniteSet(Compactors)
+ASSUME WriteLimit \in Nat
+ASSUME CompactionLimit \in Nat
+ASSUME Crashes \in BOOLEAN
+ASSUME BucketCount \in 1..2  \* Bucket0 and Bucket1, see below
+ASSUME PutIfAbsent \in BOOLEAN
+ASSUME Lock \in BOOLEAN
+ASSUME Expiry \in BOOLEAN
+ASSUME TagLimit \in Nat
+
 vars == <<files, snapshots, tags, stored, pending, lock, log>>
 
 Jobs == Writers \cup Compactors
 BucketIds == 0..(BucketCount - 1)
 BucketOf(key) == key % BucketCount
 
-\* Of a snapshot: what is live in each bucket, the snapshot that wrote its
-\* index file (0: none), how many files and commits it has had; and, for the
-\* invariants, how many writes there had been.
+\* A snapshot has for each bucket: the live files, the deleted positions, the
+\* snapshot that wrote the DV index file (0 if there is none), and how many files
+\* and commits there were.  For the invariants it has the number of writes.
 Empty == [writes |-> 0,
           parts  |-> [b \in BucketIds |-> [live |-> {}, vectors |-> {}, index |-> 0, known |-> 0, commits |-> 0]]]
 LatestId == Max(DOMAIN snapshots \cup {0})
@@ -43,7 +56,42 @@ At(content, b) == [files   |-> SubSeq(files[b], 1, content.parts[b].known),
                    live    |-> content.parts[b].live,
                    vectors |-> content.parts[b].vectors]
 
-\* The files a snapshot cannot be read without.
+-------------------------------- (* types *) --------------------------------
+Snapshot == [writes : Nat,
+             parts  : [BucketIds -> [live : SUBSET Entry, vectors : SUBSET Mark, index : Nat,
+                                     known : Nat, commits : Nat]]]
+AreSnapshots(f) == DOMAIN f \subseteq Nat \ {0} /\ \A id \in DOMAIN f : f[id] \in Snapshot
+
+\* Whether f is a function from some buckets to values of a type.
+Partial(f, type) == DOMAIN f \subseteq BucketIds /\ \A b \in DOMAIN f : f[b] \in type
+
+\* Staged work has the data of each bucket, and once it is prepared also the snapshot
+\* that it will put.
+IsData(work) ==
+  /\ work.phase = "data"
+  /\ \/ DOMAIN work = {"kind", "phase", "changes", "parts"} /\ work.kind = "write"
+        /\ work.changes \in Seq(Change) /\ Partial(work.parts, StagedWrite)
+     \/ DOMAIN work = {"kind", "phase", "parts"} /\ work.kind = "compaction"
+        /\ Partial(work.parts, Compaction)
+IsPrepared(work) ==
+  /\ DOMAIN work = {"kind", "phase", "parts", "changes", "base", "content", "after", "then"}
+  /\ work.phase = "metadata" /\ work.changes \in Seq(Change)
+  /\ \/ work.kind = "write" /\ Partial(work.parts, StagedWrite)
+     \/ work.kind = "compaction" /\ Partial(work.parts, Compaction)
+  /\ work.base \in Nat /\ work.content \in Snapshot
+  /\ Partial(work.after, BucketState) /\ DOMAIN work.after = DOMAIN work.parts
+  /\ work.then = Idle \/ IsData(work.then)
+IsWork(work) == work = Idle \/ IsData(work) \/ IsPrepared(work)
+
+TypeOK == /\ files \in [BucketIds -> Seq(StoredFile)]
+          /\ AreSnapshots(snapshots) /\ AreSnapshots(tags)
+          /\ stored \in SUBSET (BucketIds \X {"data", "index"} \X Nat)
+          /\ DOMAIN pending = Jobs /\ \A job \in Jobs : IsWork(pending[job])
+          /\ lock \in Jobs \cup {"free"}
+          /\ log \in Seq(Seq(Change))
+
+----------------------------------------------------------------------------
+\* The files that a read of a snapshot needs.
 Needed(content) ==
   UNION {{<<b, "data", f>> : f \in Named(content.parts[b].live)}
          \cup (IF content.parts[b].index = 0 THEN {} ELSE {<<b, "index", content.parts[b].index>>})
@@ -67,6 +115,7 @@ HasPlan(job) == \/ pending[job].kind = "compaction"
                    /\ \E b \in DOMAIN pending[job].parts : pending[job].parts[b].plan # Idle
 MayCompact == LatestId - Len(log) + Cardinality({job \in Jobs : HasPlan(job)}) < CompactionLimit
 
+\* Stage a write of all buckets it touches, alone or with compactions of them.
 \* Clauses: CMT-2, CMP-17, TBL-14.
 BeginWrite(w, changes) ==
   LET Part(b)  == SelectSeq(changes, LAMBDA change : BucketOf(change.key) = b)
@@ -80,7 +129,7 @@ BeginWrite(w, changes) ==
                        parts |-> [b \in touched |-> [kind |-> "write", changes |-> Part(b), first |-> First(b),
                                                      plan |-> plans[b]]]])
 
-\* Clauses: CMT-2, CMP-1.
+\* Stage the compaction of one bucket.  Clauses: CMT-2, CMP-1.
 PlanCompaction(c) ==
   /\ IsIdle(c) /\ MayCompact
   /\ \E b \in BucketIds : \E plan \in Plans(At(Latest, b)) :
@@ -94,14 +143,14 @@ After(b, part) == IF part.kind = "write"
                   THEN Written(At(Latest, b), part.changes, FirstSequence(At(Latest, b), part))
                   ELSE Compacted(At(Latest, b), part)
 
-\* The compaction that a write goes on with once it is committed.  Clauses: CMT-33.
+\* The compaction that is still to be committed after a write.  Clauses: CMT-33.
 Then(work) ==
   LET Left(b) == Remaining(work.parts[b], FirstSequence(At(Latest, b), work.parts[b]), Len(At(Latest, b).files) + 1)
       left == {b \in DOMAIN work.parts : work.kind = "write" /\ Left(b) # Idle}
   IN IF left = {} THEN Idle
      ELSE [kind |-> "compaction", phase |-> "data", parts |-> [b \in left |-> Left(b)]]
 
-\* Prepare snapshot n+1 from the latest, n.  Clauses: CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11.
+\* Prepare snapshot n+1 from the latest one, n.  Clauses: CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11.
 PrepareCommit(job) ==
   /\ Is(job, "write", "data") \/ Is(job, "compaction", "data")
   /\ ~Conflicts(job)
@@ -116,12 +165,12 @@ PrepareCommit(job) ==
            then |-> Then(work)]]
   /\ UNCHANGED <<files, snapshots, tags, stored, log>>
 
-\* Clauses: CMT-14.
+\* Drop a staged compaction that conflicts.  Clauses: CMT-14.
 RefuseCompaction(c) ==
   /\ Is(c, "compaction", "data") /\ Conflicts(c)
   /\ Stage(c, Idle)
 
-\* Snapshot n+1 as prepared.  Clauses: CMT-5, CMT-6, CMT-23.
+\* Snapshot n+1 as it was prepared.  Clauses: CMT-5, CMT-6, CMT-23.
 Content(work) ==
   LET id == work.base + 1
       Part(b) == LET old == work.content.parts[b] new == work.after[b]
@@ -133,7 +182,7 @@ Content(work) ==
 
 IsTaken(job) == pending[job].base < LatestId
 
-\* Put snapshot n+1; without put-if-absent and lock, whatever is there.
+\* Put snapshot n+1.  Without put-if-absent and lock it replaces any other n+1.
 \* Clauses: CMT-19, CMT-20, DV-14.
 Put(job) ==
   LET work == pending[job]
@@ -150,7 +199,7 @@ Put(job) ==
 CommitWrite(w) == Is(w, "write", "metadata") /\ Put(w)
 CommitCompaction(c) == Is(c, "compaction", "metadata") /\ Put(c)
 
-\* What a job that lost the race goes on with: its data.  Clauses: CMT-3.
+\* The work of a job that lost the race: its data, in the data phase again.  Clauses: CMT-3.
 Retried(work) == IF work.kind = "write"
                  THEN [kind |-> "write", phase |-> "data", changes |-> work.changes, parts |-> work.parts]
                  ELSE [kind |-> "compaction", phase |-> "data", parts |-> work.parts]
@@ -163,10 +212,10 @@ RetryCommit(job) ==
   /\ lock' = IF lock = job THEN "free" ELSE lock
   /\ UNCHANGED <<files, snapshots, tags, stored, log>>
 
-\* The lock of a job that is gone is free again.
+\* The lock of a crashed job is free again.
 LockAfterCrash(job) == IF lock = job THEN "free" ELSE lock
 
-\* In either phase; what was visible stays, what was not is nothing.
+\* Lose staged work, in either phase.  Snapshots stay as they are.
 \* Clauses: CMT-25.
 Crash(job) ==
   /\ Crashes /\ ~IsIdle(job)
@@ -175,11 +224,11 @@ Crash(job) ==
   /\ UNCHANGED <<files, snapshots, tags, stored, log>>
 
 --------------------------- (* expiry and tags *) ---------------------------
-\* What keeps files beside the snapshots that stay.
+\* The files that tags need.
 KeptByTags == UNION {Needed(tags[id]) : id \in DOMAIN tags}
 
-\* The oldest snapshot goes, and with it the files that nothing else needs; the
-\* latest never does.  Clauses: CMT-15, CMT-16.
+\* Expire the oldest snapshot, and remove the files that only it needs.  The latest
+\* one never expires.  Clauses: CMT-15, CMT-16.
 Expire ==
   /\ Expiry /\ Cardinality(DOMAIN snapshots) > 1
   /\ LET oldest == Min(DOMAIN snapshots)
@@ -189,7 +238,7 @@ Expire ==
         /\ stored' = stored \ (Needed(snapshots[oldest]) \ kept)
   /\ UNCHANGED <<files, tags, pending, lock, log>>
 
-\* Clauses: CMT-15.
+\* Tag a snapshot.  Clauses: CMT-15.
 Tag(id) ==
   /\ id \in DOMAIN snapshots
   /\ Cardinality(DOMAIN tags) < TagLimit /\ id \notin DOMAIN tags
@@ -217,22 +266,23 @@ FairSpec == /\ Spec
 ----------------------------------------------------------------------------
 Readable == {snapshots[id] : id \in DOMAIN snapshots} \cup {tags[id] : id \in DOMAIN tags}
 
-\* As many snapshots as commits, numbered without a gap.  Clauses: CMT-1.
+\* Snapshots are numbered without a gap, and the latest has all committed writes.  Clauses: CMT-1.
 SnapshotsAreDense ==
   /\ DOMAIN snapshots = {} \/ DOMAIN snapshots = Min(DOMAIN snapshots)..LatestId
   /\ Latest.writes = Len(log)
 
-\* Whatever may be read is there.  Clauses: CMT-15, DV-4.
+\* Every file that a read may need exists.  Clauses: CMT-15, DV-4.
 NeededFilesExist == \A content \in Readable : Needed(content) \subseteq stored
 
-\* Every retained snapshot and tag is the fold of the writes up to it, each of
-\* them in all its buckets or in none.  Clauses: TBL-7, RD-3, CMT-20, CMT-15.
+\* Every retained snapshot and tag is the fold of the writes up to it.  Each write is
+\* in all its buckets or in none.  Clauses: TBL-7, RD-3, CMT-20, CMT-15.
 RowsOf(content) == AsTable(UNION {FreshRead(At(content, b)) : b \in BucketIds})
 T == INSTANCE Table WITH snapshot <- 0, rows <- 0, absorbed <- 0, waiting <- <<>>
 LogOf(content) == [n \in 1..content.writes |-> AsWrite(Flush(log[n], 0))]
 EverySnapshotIsTheFold == \A content \in Readable : RowsOf(content) = T!ApplyAll(T!Nothing, LogOf(content))
 
-\* The invariants of a bucket, in every snapshot that may be read; ids there.
+\* The invariants of a bucket, in every retained snapshot and tag; Bucket cites the
+\* clauses.
 Everywhere(Holds(_)) == \A content \in Readable : \A b \in BucketIds : Holds(At(content, b))
 EveryPlainReadIsTheAbsorbedFold == Everywhere(PlainIsAbsorbedFold)
 KeysAreLiveOnce == Everywhere(KeysLiveOnce)
@@ -244,11 +294,11 @@ SnapshotsNeverChange ==
        /\ \A id \in DOMAIN snapshots \cap DOMAIN snapshots' : At(snapshots[id], b)' = At(snapshots[id], b)
        /\ \A id \in DOMAIN tags : At(tags[id], b)' = At(tags[id], b)]_vars
 
-\* Whoever staged work is told in the end.  Clauses: CMT-3, CMT-14.
+\* Staged work ends: it is committed, refused or lost.  Clauses: CMT-3, CMT-14.
 EveryCommitEnds == \A job \in Jobs : ~IsIdle(job) ~> IsIdle(job)
 
-\* Each bucket is one of DeletionVectors.  Preparing, retrying, expiry and tags
-\* are nothing there.
+\* Each bucket is a behaviour of DeletionVectors.  Preparing, retrying, expiry and
+\* tags change nothing there.
 PartOf(job, b) == IF IsIdle(job) \/ b \notin DOMAIN pending[job].parts THEN Idle ELSE pending[job].parts[b]
 BatchesOf(b) == SelectSeq([n \in DOMAIN Batches |-> SelectSeq(Batches[n], LAMBDA change : BucketOf(change.key) = b)],
                           LAMBDA batch : batch # <<>>)

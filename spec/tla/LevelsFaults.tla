@@ -1,10 +1,14 @@
 ---------------------------- MODULE LevelsFaults ---------------------------
-(* Levels done wrong, one operator at a time; see Faults. *)
+(* Faults of Levels, each one operator done wrong; see Faults. *)
 EXTENDS Levels
 
-\* A run goes to any level, beside or below an older one.
+\* A run goes to any level, also to that of an older run or below it.
 FitsAnywhere(level, j) == TRUE
 
-\* A merge lets the smallest sequence number win.
+\* Any record from below may take part in a merge, also if a newer one of its key
+\* stays below.
+TakesAnyRecord(gone, merged, below) == TRUE
+
+\* The smallest sequence number wins.
 Older(r, s) == r.seq < s.seq
 =============================================================================

@@ -1,21 +1,21 @@
 ----------------------------- MODULE Refinement ----------------------------
 (* DeletionVectors refines Levels and Table: the mapping, for TLC to check.
 
-   `seen` is what the two see of a bucket.  It is a function of the other
-   variables, so it adds no states; it is a variable because TLC would compute
-   the mapping anew wherever it is mentioned.                               *)
+   The variable `seen` holds the values of the variables of Levels and Table.  It
+   is a function of the other variables, so it adds no states.  It is a variable
+   because TLC would otherwise compute the mapping again at each mention.   *)
 EXTENDS DeletionVectors
 
-VARIABLE seen
+VARIABLE seen  \* [runs, rows, absorbed, waiting]: the variables of Levels and Table, see there
 
-\* Seen from Levels a file is the records its vector leaves, and a run that is
-\* hidden whole is none.
+\* For Levels, a file is its live records, and a run without live records does not
+\* exist.
 RunsOf(b) ==
   LET runs == Runs(b, b.live)
       Run(n) == [level |-> LevelOf(runs[n]), records |-> UNION {Visible(b, f) : f \in Named(runs[n])}]
   IN SelectSeq([n \in DOMAIN runs |-> Run(n)], LAMBDA run : run.records # {})
 
-\* Seen from Table it is what reads return, and the level-0 files not yet read.
+\* For Table, a bucket is the rows that reads return, and the writes in level 0.
 WaitingOf(b) ==
   LET runs == Runs(b, {e \in b.live : Level(e) = 0})
       Nth(n) == File(CHOOSE e \in runs[Len(runs) + 1 - n] : TRUE)
@@ -33,6 +33,9 @@ RefinesLevels == Above!Spec
 
 Meaning == INSTANCE Table WITH
   rows <- seen.rows, absorbed <- seen.absorbed, waiting <- seen.waiting
+SeenTypeOK == /\ DOMAIN seen = {"runs", "rows", "absorbed", "waiting"}
+              /\ Above!TypeOK /\ Meaning!TypeOK
+
 \* Clauses: TBL-7, RD-2, RD-3, RD-15, CMP-14.
 RefinesTable == Meaning!Spec
 =============================================================================

@@ -1,7 +1,7 @@
 ----------------------------- MODULE TraceData -----------------------------
-(* An example of what module Traces reads: a write and the compaction that
-   absorbs it.  Not a constant of Traces, because TLC would evaluate that anew
-   wherever it is mentioned.                                                *)
+(* An example of the traces that module Traces reads: a write, and a compaction that
+   takes it.  It is not a constant of Traces, because TLC would evaluate a constant
+   again at each mention.                                                   *)
 Row == [key |-> 1, seq |-> 0, kind |-> "+I", row |-> 1]
 Traces ==
   << << [action |-> "Write", job |-> "", snapshot |-> 1, live |-> {<<1, 0>>}, vectors |-> {},

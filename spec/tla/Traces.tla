@@ -1,26 +1,32 @@
 ------------------------------- MODULE Traces ------------------------------
-(* Is what a table did a behaviour of DeletionVectors?
+(* Is the trace of a table a behaviour of DeletionVectors?
 
-   A trace is a sequence of events, each an action, a job and what could then
-   be seen of the bucket.  An event must be a step that leads to just that.
-   What cannot be seen is free: which of the allowed compactions was planned,
-   which files were large, where an output was cut.  So several behaviours may
-   explain one trace, and one is enough: TLC explores all and prints how far
-   each trace has come.  model_tests/tlc/traces.py writes the traces as a module
-   TraceData in place of the one here, which holds an example.
+   A trace is a sequence of events.  An event has an action, a job, and all that can
+   be seen of the bucket after it.  It must be a step that leads to exactly that.
+   Some choices cannot be seen and are free: which of the allowed compactions was
+   planned, which files were large, where an output was cut.  So several behaviours
+   may explain a trace, and one is enough: TLC explores all of them and prints how
+   far each trace is explained.  model_tests/tlc/traces.py writes the traces as a
+   module TraceData that replaces the example here.
 
-   An event is [action, job, snapshot, live, vectors, created, rows, count], a
-   plan has four fields more:
-     created  the records of each file seen for the first time, oldest first
+   An event is [action, job, snapshot, live, vectors, created, rows, count], and a
+   plan has four more fields:
+     created  the records of each file that is new to the trace, oldest first
+     rows     the rows of a default read, pairs <<key, row>>
+     count    how many rows it returned
      ends     of a plan: the action that will end it, "" if none does
-     outputs, upgraded, gone   of a plan that will be committed: the records of
-              the files this creates, the files it moves, and those it removes
-     rows     what a plain read returns, pairs <<key, row>>; count of them   *)
+     outputs, upgraded, gone   of a plan that will be committed: the records of the
+              files it creates, the files it moves, and the files it removes *)
 EXTENDS DeletionVectors, TraceData, TLC
 
-VARIABLES trace,  \* which one
-          at      \* its next event
+VARIABLES trace,  \* a number: which trace
+          at      \* a number: its next event
 all == <<vars, trace, at>>
+
+Actions == {"Write", "BeginWrite", "CommitWrite", "PlanCompaction", "CommitCompaction", "RefuseCompaction", "Crash"}
+ASSUME \A one \in DOMAIN Traces : \A n \in DOMAIN Traces[one] : Traces[one][n].action \in Actions
+
+TraceTypeOK == TypeOK /\ trace \in DOMAIN Traces /\ at \in 1..(Len(Traces[trace]) + 1)
 
 Event == Traces[trace][at]
 
@@ -29,8 +35,8 @@ TraceInit == Init /\ trace \in DOMAIN Traces /\ at = 1 /\ TLCSet(trace, 0)
 \* The next event is of this kind.
 Sees(action) == at <= Len(Traces[trace]) /\ Event.action = action
 
-\* A level-0 file as it was found: in key order, each number once and above all
-\* others.  Clauses: LSM-1, LSM-5, LSM-10, CMT-10.
+\* A new level-0 file: in key order, each number once and above those of all live
+\* files.  Clauses: LSM-1, LSM-5, LSM-10, CMT-10.
 Found(records) ==
   /\ \A i, j \in DOMAIN records : i < j => records[i].key < records[j].key /\ records[i].seq # records[j].seq
   /\ \A r \in Range(records) : r.seq >= NextSequence(Now)
@@ -44,7 +50,7 @@ SeenBeginWrite(w) ==
 SeenCommitWrite(w) ==
   /\ Sees("CommitWrite") /\ Event.job = w /\ Is(w, "write")
   /\ Len(Event.created) = 1 /\ Found(Event.created[1]) /\ Drop(w)
-\* What will be seen of a plan later spares trying the others.
+\* A plan that will be committed must fit its files, so others need not be tried.
 SeenPlan(c) ==
   /\ Sees("PlanCompaction") /\ Event.job = c /\ Is(c, "idle")
   /\ LET possible == Plans(Now)
@@ -61,7 +67,7 @@ SeenEnd(c) ==
      \/ (Sees("RefuseCompaction") /\ RefuseCompaction(c))
 SeenCrash(job) == Sees("Crash") /\ Event.job = job /\ Crash(job)
 
-\* What is seen after the event.  Clauses: RD-1, DV-1, CMT-20.
+\* The next state is the one that the event shows.  Clauses: RD-1, DV-1, CMT-20.
 Observed ==
   LET created == [n \in 1..(Len(files') - Len(files)) |-> files'[Len(files) + n].records]
       rows    == {<<r.key, r.row>> : r \in PlainRead(Later)}
@@ -69,8 +75,8 @@ Observed ==
      /\ created = Event.created
      /\ rows = Event.rows /\ Cardinality(rows) = Event.count
 
-\* Tell how far a trace has come, once.
-Told == IF at > TLCGet(trace) THEN TLCSet(trace, at) /\ PrintT(<<"explained", trace, at>>) ELSE TRUE
+\* Print how far a trace is explained, once.
+Printed == IF at > TLCGet(trace) THEN TLCSet(trace, at) /\ PrintT(<<"explained", trace, at>>) ELSE TRUE
 
 TraceNext ==
   /\ \/ SeenWrite
@@ -78,11 +84,11 @@ TraceNext ==
      \/ \E c \in Compactors : SeenPlan(c) \/ SeenEnd(c)
      \/ \E job \in Jobs : SeenCrash(job)
   /\ Observed
-  /\ Told
+  /\ Printed
   /\ at' = at + 1 /\ UNCHANGED trace
 TraceSpec == TraceInit /\ [][TraceNext]_all
 
-\* An output is cut where the files its commit created begin.  Clauses: CMP-15.
+\* An output is cut where the files that its commit created begin.  Clauses: CMP-15.
 RECURSIVE CutBefore(_, _)
 CutBefore(records, keys) ==
   LET starts == {i \in 2..Len(records) : records[i].key \in keys}

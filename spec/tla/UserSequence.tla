@@ -1,40 +1,30 @@
 ---------------------------- MODULE UserSequence ---------------------------
-(* DeletionVectors with Paimon's `sequence.field`: the user says which record is
-   newer.  The field is the row itself, so of two batches the later listed is
-   the newer, whichever is written first.  A model replaces operators of Bucket
-   by these.  The project does not implement the option; the module says where
-   it would break and where not (C15, C16 and the question B15 of README.md). *)
-EXTENDS DeletionVectors
+(* DeletionVectors with Paimon's `sequence.field`: the user orders the records of a
+   key.  The field is the row itself, so the later of two batches in the list is the
+   newer, whichever is written first.  A model replaces operators of Bucket by these.
+   The project does not implement the option; the module shows where it would break
+   and where not (C15, C16 and the question B15 of README.md).              *)
+EXTENDS ValueLookup
 
-\* Decides every merge.
+\* The order of a merge.
 NewerByField(r, s) == r.row > s.row \/ (r.row = s.row /\ r.seq > s.seq)
 
-\* What merge-on-read would show if it never forgot a retraction.
+\* The rows of a merge-on-read that keeps all retractions.
 FoldByField(b, count) ==
   LET all == UNION {Range(Records(b, f)) : f \in {f \in 1..count : b.files[f].born = 0}}
   IN {r \in all : IsAdd(r) /\ \A s \in all \ {r} : s.key = r.key => NewerByField(r, s)}
 
-\* The row looked up may be the newer one, so it takes part in the merge ...
-RowsLookedUp(b, group, level) ==
-  {Records(b, p[1])[p[2]] : p \in Lookup(b, KeysToLookUp(b, group), level)}
-
-\* ... and a file must be merged when it leaves level 0, but for the last level.
-RewrittenOutOfLevelZero(b, e, pick) ==
-  \/ (Level(e) = 0 /\ pick.level < MaxLevel)
-  \/ (HasRetraction(b, e) /\ (Level(e) = 0 \/ pick.level = MaxLevel))
-  \/ (pick.full /\ HasVector(b, e))
-
-\* C16: it does not.
+\* C16: the record that is looked up may be the newer one, and is not merged.
 NothingLookedUp(b, group, level) == {}
 
 ----------------------------------------------------------------------------
-(* changelog-producer = lookup, no deletion vectors: level 0 is compacted, and
-   looked up, in the same way, but nothing is marked, so a key may have records
-   in several levels; retractions stay until the last level.  Paimon then takes
-   the record of the shallowest level for the newest, whatever its field says.
-   B15: is there a state in which it is not?                                *)
+(* changelog-producer = lookup, without deletion vectors.  Level 0 is compacted, and
+   keys are looked up, in the same way, but no position is deleted.  So a key may have
+   records in several levels, and retractions stay until the last level.  Paimon then
+   takes the record of the shallowest level for the newest, whatever its field is.
+   B15: is there a state in which it is not the newest?                     *)
 NoMarks(b, group, level) == {}
-\* What B15 rests on: a lookup finds retractions too.  Here it does not.
+\* A lookup finds retractions too, and B15 depends on that.  Here it does not.
 AddsLookedUp(b, group, level) == {r \in RowsLookedUp(b, group, level) : IsAdd(r)}
 KeptUntilTheLastLevel(b, key, level, marks) == \E e \in b.live : Level(e) > level
 

@@ -7,6 +7,7 @@ Clauses: RD-6.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Final
 
@@ -43,6 +44,9 @@ ARITHMETIC: Final[dict[Arithmetic, str]] = {
 }
 SUFFIXES: Final = {"TINYINT": "Y", "SMALLINT": "S", "INT": "", "BIGINT": "L"}
 SPARK_NAMES: Final = {"BYTES": "BINARY", "TIMESTAMP": "TIMESTAMP_NTZ", "NULL": "BOOLEAN"}
+PLAIN_TEXT: Final = re.compile(r"[^\\'$]*")
+"""Strings that mean the same between quotes in every session. A backslash depends on a setting, a doubled quote on
+the version (Spark 4.0 leaves it out), and the value of a variable takes the place of ``${name}``."""
 
 
 def spark_text(expression: Expression) -> str:
@@ -116,8 +120,9 @@ def _literal(value: Value, t: DataType) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # A setting of the session decides how Spark reads escapes in a string literal.
-        return f"CAST(X'{value.encode().hex()}' AS STRING)" if "\\" in value or "'" in value else f"'{value}'"
+        if PLAIN_TEXT.fullmatch(value):
+            return f"'{value}'"
+        return f"CAST(X'{value.encode().hex()}' AS STRING)"
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, (float, Decimal)):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from pktable_spec.interface import Key
+from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.deletion_vectors import visible
 from pktable_spec.model.levels import KeyedChange, Record, sorted_runs
 from pktable_spec.model.mechanism import Mechanism, State, overlapping
@@ -69,7 +69,7 @@ def newer_runs_hold_newer_records(mechanism: Mechanism, state: State) -> bool:
 
 def fresh_read_is_the_fold(mechanism: Mechanism, state: State) -> bool:
     """A fresh read equals the fold of all writes. Clauses: RD-3, RD-4, TBL-7."""
-    return _by_key(mechanism.fresh_read(state)) == fold_of_writes(state, len(state.files))
+    return _by_key(mechanism.fresh_read(state)) == fold_of_writes(mechanism, state, len(state.files))
 
 
 def plain_read_is_the_absorbed_fold(mechanism: Mechanism, state: State) -> bool:
@@ -78,7 +78,7 @@ def plain_read_is_the_absorbed_fold(mechanism: Mechanism, state: State) -> bool:
         return True
     level_zero = [file for file, level in state.live if level == 0]
     return _by_key(mechanism.plain_read(state)) == fold_of_writes(
-        state, min(level_zero, default=len(state.files))
+        mechanism, state, min(level_zero, default=len(state.files))
     )
 
 
@@ -92,7 +92,7 @@ def compaction_changes_no_read(mechanism: Mechanism, before: State, after: State
     """Unless a write committed, a fresh read stays as it was. Clauses: CMP-14."""
     if _write_count(before) != _write_count(after):
         return True
-    return sorted(mechanism.fresh_read(before)) == sorted(mechanism.fresh_read(after))
+    return _seen(mechanism.fresh_read(before)) == _seen(mechanism.fresh_read(after))
 
 
 def files_never_change(mechanism: Mechanism, before: State, after: State) -> bool:
@@ -148,7 +148,7 @@ def broken_by_step(mechanism: Mechanism, before: State, after: State) -> list[st
 def writes(state: State) -> list[tuple[KeyedChange, ...]]:
     """Return what the writes of a bucket left of themselves, in commit order.
 
-    A file born at level 0 is a write, and its records are the last change of each of its keys.
+    A file born at level 0 is a write, and it has one record for all changes of a key.
     """
     return [
         tuple(KeyedChange(record.key, record.kind, record.row) for record in data.records)
@@ -157,24 +157,25 @@ def writes(state: State) -> list[tuple[KeyedChange, ...]]:
     ]
 
 
-def fold_of_writes(state: State, file_count: int) -> dict[Key, tuple[object, ...]]:
+def fold_of_writes(mechanism: Mechanism, state: State, file_count: int) -> dict[Key, Row]:
     """Return the fold of the writes among the first ``file_count`` files. Clauses: TBL-7."""
-    rows: dict[Key, tuple[object, ...]] = {}
-    for change in (
-        change for write in writes(state._replace(files=state.files[:file_count])) for change in write
-    ):
-        if change.kind.is_add:
-            rows[change.key] = change.row
-        else:
-            rows.pop(change.key, None)
-    return rows
+    rows: dict[Key, Row | None] = {}
+    for write in writes(state._replace(files=state.files[:file_count])):
+        for key, kind, row in write:
+            rows[key] = mechanism.options.merge_engine.apply(rows.get(key), Change(kind, row))
+    return {key: row for key, row in rows.items() if row is not None}
 
 
 def _write_count(state: State) -> int:
     return sum(data.born == 0 for data in state.files)
 
 
-def _by_key(records: list[Record]) -> dict[Key, tuple[object, ...]] | None:
+def _seen(records: list[Record]) -> list[tuple[Key, int, Row]]:
+    """Return what a reader sees of records, by key: not which of the two kinds of an add they are."""
+    return sorted((record.key, record.sequence, record.row) for record in records)
+
+
+def _by_key(records: list[Record]) -> dict[Key, Row] | None:
     """Return the rows by key, None where a key comes twice."""
-    rows: dict[Key, tuple[object, ...]] = {record.key: record.row for record in records}
+    rows = {record.key: record.row for record in records}
     return rows if len(rows) == len(records) else None

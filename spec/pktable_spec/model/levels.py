@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from pktable_spec.interface import Key, Row, StoredRecord
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, folded
 from pktable_spec.vocabulary import RowKind
 
 Record: TypeAlias = StoredRecord
@@ -56,23 +57,26 @@ class DataFile(NamedTuple):
         return sum(not record.kind.is_add for record in self.records)
 
 
-def merge(runs: Sequence[Iterable[Record]]) -> list[Record]:
-    """Return the winning record of every key, keys ascending; ``runs`` are given newest first.
+def merge(runs: Sequence[Iterable[Record]], engine: MergeEngine = DEDUPLICATE) -> list[Record]:
+    """Return the one record that the records of each key become, keys ascending; ``runs`` are given newest first.
 
     Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6.
     """
-    winners: dict[Key, Record] = {}
-    for run in runs:
+    records: dict[Key, list[Record]] = {}
+    for run in reversed(runs):
         for record in run:
-            held = winners.get(record.key)
-            # Strictly greater: what ties in both stays with the newer run, which came first.
-            if held is None or (record.sequence, record.kind.is_add) > (held.sequence, held.kind.is_add):
-                winners[record.key] = record
-    return [winners[key] for key in sorted(winners)]
+            records.setdefault(record.key, []).append(record)
+    # Oldest first. The sort is stable: of records that are equal in both, that of the newer run comes last.
+    return [
+        folded(sorted(records[key], key=lambda record: (record.sequence, record.kind.is_add)), engine)
+        for key in sorted(records)
+    ]
 
 
-def flush(changes: Sequence[KeyedChange], first_sequence: int) -> tuple[Record, ...]:
-    """Number the changes of one write consecutively and keep the last of each key, in key order.
+def flush(
+    changes: Sequence[KeyedChange], first_sequence: int, engine: MergeEngine = DEDUPLICATE
+) -> tuple[Record, ...]:
+    """Number the changes of one write consecutively and merge those of each key, in key order.
 
     Clauses: LSM-1, LSM-5, TBL-6.
     """
@@ -80,7 +84,7 @@ def flush(changes: Sequence[KeyedChange], first_sequence: int) -> tuple[Record, 
         Record(change.key, sequence, change.kind, change.row)
         for sequence, change in enumerate(changes, first_sequence)
     ]
-    return tuple(merge([numbered]))
+    return tuple(merge([numbered], engine))
 
 
 def sorted_runs(files: Sequence[DataFile], live: Iterable[LiveFile]) -> list[tuple[LiveFile, ...]]:

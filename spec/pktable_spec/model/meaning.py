@@ -10,27 +10,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pktable_spec.interface import BucketId, Change, Key, Row
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine
 
 
-def fold(changes: Iterable[Change], key_of: Callable[[Row], Key]) -> dict[Key, Row]:
+def fold(
+    changes: Iterable[Change], key_of: Callable[[Row], Key], engine: MergeEngine = DEDUPLICATE
+) -> dict[Key, Row]:
     """Return the rows that remain, by key, after applying ``changes`` in order.
 
     Clauses: TBL-4, TBL-6, MRG-1, MRG-3.
     """
     rows: dict[Key, Row] = {}
-    for kind, row in changes:
-        if kind.is_add:
-            rows[key_of(row)] = row
+    for change in changes:
+        key = key_of(change.row)
+        row = engine.apply(rows.get(key), change)
+        if row is None:
+            rows.pop(key, None)
         else:
-            rows.pop(key_of(row), None)
+            rows[key] = row
     return rows
 
 
 class Meaning:
     """The log of one table's committed writes, and what it says at every snapshot."""
 
-    def __init__(self, key_of: Callable[[Row], Key], bucket_of: Callable[[Row], BucketId]) -> None:
-        self._key_of, self._bucket_of = key_of, bucket_of
+    def __init__(
+        self,
+        key_of: Callable[[Row], Key],
+        bucket_of: Callable[[Row], BucketId],
+        engine: MergeEngine = DEDUPLICATE,
+    ) -> None:
+        self._key_of, self._bucket_of, self._engine = key_of, bucket_of, engine
         self.log: list[tuple[int, tuple[Change, ...]]] = []
 
     def commit(self, snapshot: int, changes: Sequence[Change]) -> None:
@@ -41,7 +51,7 @@ class Meaning:
     def rows(self, snapshot: int) -> list[Row]:
         """Return the fold of every write up to and including ``snapshot``. Clauses: TBL-7, RD-3, RD-4."""
         changes = [change for at, write in self.log if at <= snapshot for change in write]
-        return list(fold(changes, self._key_of).values())
+        return list(fold(changes, self._key_of, self._engine).values())
 
     def absorbed_rows(self, snapshot: int, first_unabsorbed: Mapping[BucketId, int]) -> list[Row]:
         """Return the fold of the writes up to ``snapshot`` that compaction has absorbed.
@@ -57,4 +67,4 @@ class Meaning:
             for change in write
             if at < first_unabsorbed.get(self._bucket_of(change.row), snapshot + 1)
         ]
-        return list(fold(absorbed, self._key_of).values())
+        return list(fold(absorbed, self._key_of, self._engine).values())

@@ -207,12 +207,23 @@ class Mechanism:
         self, state: State, group: Sequence[LiveFile], output_level: int, marks: frozenset[Mark]
     ) -> list[Record]:
         """Return the records that remain of a group. Clauses: CMP-12, CMP-13, MRG-1."""
-        merged = merge([self.input_run(state, run) for run in sorted_runs(state.files, group)])
+        runs = [self.input_run(state, run) for run in sorted_runs(state.files, group)]
+        merged = merge([*runs, self.looked_up(state, group, output_level)], self.options.merge_engine)
         return [
             record
             for record in merged
             if record.kind.is_add or self.keeps_retraction(state, record.key, output_level, marks)
         ]
+
+    def looked_up(self, state: State, group: Sequence[LiveFile], output_level: int) -> list[Record]:
+        """Return the older records of other files that take part in the merge of a group.
+
+        None if positions are enough, else those that the group replaces.
+        """
+        if not self.options.looks_up_values:
+            return []
+        replaced = self.marks(state, group, output_level, state.vectors)
+        return [state.files[file].records[position] for file, position in replaced]
 
     def input_run(self, state: State, run: Sequence[LiveFile]) -> list[Record]:
         """Return what a compaction reads of a run. Clauses: CMP-12."""
@@ -272,7 +283,7 @@ class Mechanism:
         )
 
     def append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
-        file = DataFile(flush(changes, first_sequence), 0)
+        file = DataFile(flush(changes, first_sequence, self.options.merge_engine), 0)
         return state._replace(
             files=(*state.files, file),
             live=state.live | {(len(state.files), 0)},
@@ -287,8 +298,8 @@ class Mechanism:
 
     def fresh_read(self, state: State) -> list[Record]:
         """Return the records that all runs leave, merged. Clauses: RD-3, RD-4, MRG-3."""
-        merged = merge([self.input_run(state, run) for run in sorted_runs(state.files, state.live)])
-        return [record for record in merged if record.kind.is_add]
+        runs = [self.input_run(state, run) for run in sorted_runs(state.files, state.live)]
+        return [record for record in merge(runs, self.options.merge_engine) if record.kind.is_add]
 
     def plain_read(self, state: State) -> list[Record]:
         """Return the records a plain read of the table returns.

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pktable_spec.model.merge import DEDUPLICATE, OPTION, MergeEngine, engine_named
+
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What decides picks, levels and upgrades of one bucket. Sizes in bytes. Clauses: LSM-3, LSM-9, CMP-4, CMP-5."""
+    """The options that decide picks, levels, upgrades and merges of one bucket. Sizes in bytes.
+
+    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, MRG-1.
+    """
 
     deletion_vectors: bool = True
     trigger: int = 5
@@ -19,10 +24,16 @@ class ModelOptions:
     size_ratio_percent: int = 1
     target_file_size: int = 128 << 20
     bucket_count: int = 1
+    merge_engine: MergeEngine = DEDUPLICATE
 
     @property
     def max_level(self) -> int:
         return self.num_levels - 1
+
+    @property
+    def looks_up_values(self) -> bool:
+        """Whether a compaction reads the rows it replaces in older files, not only their positions."""
+        return self.deletion_vectors and self.merge_engine.lookup == "values"
 
     @property
     def large_file_size(self) -> float:
@@ -41,6 +52,7 @@ class ModelOptions:
             size_ratio_percent=int(options.get("compaction.size-ratio", "1")),
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
+            merge_engine=engine_named(options.get(OPTION, DEDUPLICATE.name)),
         )
 
 

@@ -177,6 +177,8 @@ def divide(pick: Pick, options: ModelOptions, is_large: Callable[[PickFile], boo
 
 def must_be_rewritten(file: PickFile, pick: Pick, options: ModelOptions) -> bool:
     """Whether a file may not be upgraded however large it is. Clauses: CMP-11, CMP-25, DV-13."""
+    if options.looks_up_values and file.level == 0 and pick.output_level < options.max_level:
+        return True  # the older rows of its keys are merged into its own
     if file.retraction_count:
         out_of_level_zero = options.deletion_vectors and file.level == 0
         return out_of_level_zero or pick.output_level == options.max_level

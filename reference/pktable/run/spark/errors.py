@@ -1,4 +1,4 @@
-"""What failed on an executor, raised in the driver as what it was.
+"""Errors of executors, raised in the driver as what they were.
 
 Clauses: RD-11.
 """
@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pktable_spec import errors
 from pktable_spec.errors import CorruptFileError, PkTableError
 
+from pktable.run.spark.workers import unusable_interpreter
+
 OURS = re.compile(r"^pktable_spec\.errors\.(\w+): (.*)$", re.M)
 UNREADABLE = re.compile(r"\[FAILED_READ_FILE[\w.]*\].*?(\w+:/\S+)", re.S)
 ABSENT = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.*?)\. SQLSTATE")
@@ -20,12 +22,16 @@ CAUSE = re.compile(r"Caused by: [\w.$]+: (.*)")
 
 @contextmanager
 def raised_here() -> Iterator[None]:
-    """Turn a Spark failure that carries one of our errors, or an unreadable or absent file, into our error."""
+    """Turn a Spark failure that carries one of our errors, or that we have words for, into our error."""
     try:
         yield
     except Exception as failure:  # PySparkException, or what py4j wraps a failed job in
-        ours = translated(str(failure))
+        message = str(failure)
+        ours = translated(message)
         if ours is None:
+            unusable = unusable_interpreter(message)
+            if unusable is not None:
+                raise unusable from None  # a page of Java adds nothing to it
             raise
         raise ours from failure
 

@@ -1,13 +1,19 @@
-"""The DV read as Spark's own Parquet scan plus a filter by position.
+"""The default read with deletion vectors, as Spark's own Parquet scan plus a filter by position.
 
-A row of a file with a vector stays if its bit in the words of the vector is not set. How the words come to
-the row depends on how many there are, because each way has a price of its own. A few small vectors are
-written into the filter as positions. A few larger ones are one array, the answer of a scalar subquery, in
-which each file has its place; that needs no job. More than would do in every task are joined, by a broadcast.
-Files without a vector are scanned and nothing else, unless they are so few that a second scan costs more.
-A condition of the caller's comes first, and reaches Parquet unless it is on floats: `row_index` counts the rows of
-the file, whatever the scan skips. One that can fail, as a quotient can, is asked of live rows only, inside the same
-filter: of two filters Spark may move one below the other, or below the join.
+A row of a file with a vector stays if its bit in the words of the vector is not set. How the words reach the row
+depends on how many there are:
+
+* A few small vectors are written into the filter as positions.
+* A few larger ones are one array, the answer of a scalar subquery, in which each file has its place. No job is needed.
+* More words than every task should be sent are joined, by a broadcast.
+
+Files without a vector are scanned apart and without a filter, unless they are so few that a second scan costs more.
+
+A condition of the caller's comes first, and reaches Parquet unless it is on floats: `row_index` counts the rows of the
+file, whatever the scan skips. A condition that can fail, such as a quotient, is asked of live rows only, inside the
+same filter: Spark may move one of two filters below the other, or below the join.
+
+All this is done for the files of each group of `partition_columns`; mostly there is one group.
 
 Clauses: RD-1, RD-6, RD-7, RD-11.
 """
@@ -33,18 +39,18 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.type_text import quoted
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
+from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
 from pktable.run.spark.types import is_finer, spark_schema
+from pktable.run.spark.wire import whole_frame
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
-FILES_BY_SIZE = 16  # are told apart by comparing a number with each
+FILES_BY_SIZE = 16  # are distinguished by comparing a number with each
 TASK_WORDS = 1 << 18  # 2 MiB, that every task is sent
 FEW_ROWS = 2_000_000  # have their positions made for less than a scan of their own costs
 
 OPTIONS: Final = {
-    # Without it Spark would take partition values from directory names; the files have them.
-    "recursiveFileLookup": "true",
     "parquet.page.verify-checksum.enabled": "true",
-    # What a session says of other files is not true of these, and nothing of them may be passed over.
+    # Settings of the session are about other files. Of these files nothing may be skipped.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
     "ignoreCorruptFiles": "false",
@@ -52,11 +58,11 @@ OPTIONS: Final = {
 }
 SPARKS_OWN: Final = {"_metadata", "_tmp_metadata_row_index"}
 GLOB = re.compile(r"[\[\]{}*?\\]")
-"""What a path must not say to Spark, which takes paths as patterns."""
+"""Characters that a path must not have, because Spark takes paths as patterns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class DeletedRows:
     """A data file with a vector: its size in bytes, its rows, the vector."""
 
     size: int
@@ -114,8 +120,40 @@ def native_scan(
 
     Starts no job.
     """
+    live = [part for part in parts if _has_live_rows(context, part)]
+    if not live:
+        return session.createDataFrame([], spark_schema([context.schema.field(name) for name in columns]))
+    # A condition on partition columns alone is asked of every partition. One that can fail must be asked of rows.
+    asks_rows = (
+        predicate is not None
+        and not predicate.never_fails
+        and not set(context.schema.partition_keys).isdisjoint(predicate.columns())
+    )
+    groups = {FROM_FILES: live} if asks_rows else by_partition_columns(context, live, columns)
+    frames = [_live_rows(session, context, same, columns, how, predicate) for how, same in groups.items()]
+    return reduce(DataFrame.unionAll, frames)
+
+
+def _has_live_rows(context: TableContext, part: BucketRead) -> bool:
+    vectors = context.vectors(part.state)
+    return any(
+        vector is None or vector.cardinality < file.row_count
+        for file in part.state.files
+        for vector in [vectors.get(file.file_name)]
+    )
+
+
+def _live_rows(
+    session: SparkSession,
+    context: TableContext,
+    parts: Sequence[BucketRead],
+    columns: Sequence[str],
+    how: PartitionColumns,
+    predicate: Predicate | None,
+) -> DataFrame:
+    """Return the rows of `native_scan` from ``parts``, whose partition columns all come from ``how``."""
     plain: dict[str, DataFileMeta] = {}
-    marked: dict[str, Marked] = {}
+    marked: dict[str, DeletedRows] = {}
     for part in parts:
         vectors = context.vectors(part.state)
         for file in part.state.files:
@@ -124,14 +162,14 @@ def native_scan(
             if vector is None or not vector.cardinality:
                 plain[path] = file
             else:
-                marked[path] = Marked(file.file_size, file.row_count, vector)
+                marked[path] = DeletedRows(file.file_size, file.row_count, vector)
     schema = spark_schema([context.schema.field(name) for name in columns])
 
     asked = predicate.text if predicate else None
     first, then = (asked, None) if not predicate or predicate.never_fails else (None, asked)
 
     def scan(paths: Sequence[str], condition: str | None = first) -> DataFrame:
-        rows = _scan(session, paths, schema)
+        rows = _scan(session, paths, schema, how)
         return rows.where(condition) if condition else rows
 
     if not marked:
@@ -161,15 +199,23 @@ def _live(rows: DataFrame, is_live: Column, then: str | None) -> DataFrame:
     return rows.where(F.when(is_live, F.expr(then)) if then else is_live)
 
 
-def _scan(session: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    rows = (
-        session.read.schema(schema)
-        .options(**OPTIONS)
-        .parquet(*(GLOB.sub(r"\\\g<0>", path) for path in paths))
-    )
-    if not any(map(_has_floats, schema)):
+def _scan(
+    session: SparkSession, paths: Sequence[str], schema: StructType, how: PartitionColumns
+) -> DataFrame:
+    named, given = {field.name for field in how.named}, dict(how.given)
+    stored = [field for field in schema if field.name not in named and field.name not in given]
+    reader = session.read.schema(StructType([*stored, *how.named])).options(**OPTIONS)
+    # Under the first option names of directories say nothing.
+    option = ("recursiveFileLookup", "true") if how.base is None else ("basePath", how.base)
+    rows = reader.option(*option).parquet(*(GLOB.sub(r"\\\g<0>", path) for path in paths))
+    if how == FROM_FILES and not any(map(_has_floats, schema)):
         return rows
-    return rows.selectExpr(*(_out_of_reach(field) for field in schema))
+    return rows.selectExpr(
+        *(
+            f"{given[field.name]} AS {quoted(field.name)}" if field.name in given else _out_of_reach(field)
+            for field in schema
+        )
+    )
 
 
 def _has_floats(part: StructField | DataType) -> bool:
@@ -190,8 +236,8 @@ def _out_of_reach(field: StructField) -> str:
     return f"coalesce({name}, {name}) AS {name}"
 
 
-def filtered_by_positions(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:
-    """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
+def filtered_by_positions(scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None) -> DataFrame:
+    """Return the rows of ``scan`` that no vector deletes, the positions spelled out in the filter. Clauses: DV-1."""
     dead = [
         (F.col("_metadata.file_name") == path.rpartition("/")[2])
         & F.expr(f"_metadata.row_index IN ({', '.join(map(str, one.vector.positions().tolist()))})")
@@ -201,16 +247,16 @@ def filtered_by_positions(scan: DataFrame, marked: Mapping[str, Marked], then: s
 
 
 def filtered_by_lookup(
-    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], then: str | None
+    session: SparkSession, scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None
 ) -> DataFrame:
-    """Return the rows of ``scan`` that no vector marks. No two files have the same size. Clauses: DV-1, RD-7."""
+    """Return the rows of ``scan`` that no vector deletes. No two files have the same size. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
     starts = np.cumsum([0, *(one.word_count for one in marked.values())]).tolist()
     words = np.zeros(starts[-1], np.int64)
     for one, start in zip(marked.values(), starts, strict=False):
         found = one.vector.words()
         words[start : start + len(found)] = found
-    array = session.createDataFrame(pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
+    array = whole_frame(session, pa.table({WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
     # A file without a vector has no start, and so no bit.
     start = " ".join(f"WHEN {size} THEN {at}" for size, at in zip(sizes, starts, strict=False))
     place = F.expr(f"CASE _metadata.file_size {start} END + {WORD.format('_metadata.row_index')}")
@@ -221,22 +267,23 @@ def filtered_by_lookup(
 def filtered_by_join(
     session: SparkSession,
     scan: DataFrame,
-    marked: Mapping[str, Marked],
+    marked: Mapping[str, DeletedRows],
     schema: StructType,
     then: str | None,
 ) -> DataFrame:
-    """Return the rows of ``scan`` that no vector marks. Clauses: DV-1, RD-7."""
+    """Return the rows of ``scan`` that no vector deletes. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
     # Both tell the file; a number is cheaper to join on than a name, as long as it tells.
     by_size = len(set(sizes)) == len(sizes)
     names = [path.rpartition("/")[2] for path in marked]
-    words = session.createDataFrame(
+    words = whole_frame(
+        session,
         pa.table(
             {
                 FILE: pa.array(sizes, pa.int64()) if by_size else pa.array(names),
                 WORDS: pa.array([one.vector.words() for one in marked.values()], pa.list_(pa.int64())),
             }
-        )
+        ),
     )
     key = "_metadata.file_size" if by_size else "_metadata.file_name"
     rows = scan.selectExpr("*", f"{key} AS {FILE}", f"_metadata.row_index AS {POSITION}")

@@ -36,7 +36,8 @@ from pktable.run.runner import CompactionTask, Query
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
 from pktable.run.spark.types import for_spark, spark_schema, with_times_of
-from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled
+from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
+from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
 from pktable.store.new_files import NewFiles, remove_quietly
 
@@ -65,14 +66,14 @@ class SparkRunner:
         if isinstance(rows, DataFrame):
             _expect_batch(rows)
             frame = with_times_of(rows, context.schema.fields)
-            # What the schema alone shows is reported before the job starts.
+            # A problem that the schema alone shows is reported before the job starts.
             as_changes(_arrow(frame.limit(0)), context.schema, change)
         else:
             # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
             rows, kinds = as_changes(rows, context.schema, change)
             rows = for_spark(rows).append_column(KIND_GIVEN, pa.array(kinds))
             schema = spark_schema(context.schema.fields).add(KIND_GIVEN, ByteType())
-            frame, change = self.session.createDataFrame(rows, schema), ChangeKind(column=KIND_GIVEN)
+            frame, change = whole_frame(self.session, rows, schema), ChangeKind(column=KIND_GIVEN)
         results = write_frame(frame, context, change, next_sequence, now_millis)
         appends: list[BucketAppend] = []
         failed: PkTableError | None = None
@@ -89,8 +90,8 @@ class SparkRunner:
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
-        bins = self.session.createDataFrame(blob_table(_bins(tasks)))
-        outcomes = collected(bins.mapInArrow(_compactor(context), BLOBS))
+        bins = whole_frame(self.session, blob_table(_bins(tasks)))
+        outcomes = collected(map_batches(bins, _compactor(context), BLOBS))
         changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
         if failed:
@@ -134,14 +135,14 @@ class SparkRunner:
     ) -> Iterator[BucketReport]:
         """Check buckets on executors, small ones several to a task; yield each report as it comes.
 
-        The work is several jobs, a few of them at once, so that progress can be told. Clauses: CMP-16.
+        The work is several jobs, a few of them at once, so that progress can be reported. Clauses: CMP-16.
         """
         bins = _bins(tasks)
         total, done = sum(task.file_count for task in tasks), 0
 
         def job(part: list[list[BucketTask]]) -> list[BucketReport]:
-            frame = self.session.createDataFrame(blob_table(list(part)))
-            return collected(frame.mapInArrow(_checker(context), BLOBS))
+            frame = whole_frame(self.session, blob_table(list(part)))
+            return collected(map_batches(frame, _checker(context), BLOBS))
 
         # Every so many bins to one job: each job has large ones and small ones.
         parts = [part for start in range(CHECK_JOBS) if (part := bins[start::CHECK_JOBS])]
@@ -173,7 +174,7 @@ class SparkRunner:
     def frame_of(self, context: TableContext, rows: pa.Table) -> DataFrame:
         """Return rows that were read in the driver as a DataFrame."""
         schema = spark_schema([context.schema.field(name) for name in rows.column_names])
-        return self.session.createDataFrame(for_spark(rows), schema)
+        return whole_frame(self.session, for_spark(rows), schema)
 
     def _by_kernel(
         self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]
@@ -186,7 +187,7 @@ class SparkRunner:
                 for table in read_bucket(context, part, columns, None):
                     yield from for_spark(table).to_batches()
 
-        return self.session.createDataFrame(blob_table(list(parts))).mapInArrow(read, schema)
+        return map_batches(whole_frame(self.session, blob_table(list(parts))), read, schema)
 
 
 def _compactor(context: TableContext) -> Callable[[Batches], Batches]:

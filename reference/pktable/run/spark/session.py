@@ -20,8 +20,11 @@ def spark_session(*, cores: str = "*") -> SparkSession:
 
     Raises InvalidRequestError if what Spark Connect needs is not installed.
     """
-    if not os.environ.get("SPARK_REMOTE"):
+    remote = os.environ.get("SPARK_REMOTE")
+    if not remote:
         return local_session(cores=cores)
+    if remote.startswith("local"):  # a server that is started here, now
+        _name_interpreter()
     try:
         return SparkSession.builder.getOrCreate()
     except ImportError as error:
@@ -31,9 +34,7 @@ def spark_session(*, cores: str = "*") -> SparkSession:
 def local_session(*, cores: str = "*", memory: str = "2g", show_progress: bool = False) -> SparkSession:
     """Return a session on ``local[cores]``, started if need be. Raises InvalidRequestError without Java 17+."""
     require_java()
-    # Workers must be the interpreter that runs this: another one has neither us nor our dependencies.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    _name_interpreter()
     session = (
         SparkSession.builder.master(f"local[{cores}]")
         .appName("pktable")
@@ -50,6 +51,12 @@ def local_session(*, cores: str = "*", memory: str = "2g", show_progress: bool =
     )
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _name_interpreter() -> None:
+    """Let workers run the interpreter that runs this: another one has neither us nor our dependencies."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def require_java() -> None:

@@ -1,6 +1,6 @@
-"""What crosses between driver and executors besides rows: pickled pieces of work there, pickled results back.
+"""The wire between driver and executors: Arrow tables and pickled pieces of work there, pickled results back.
 
-Clauses: RD-11.
+Clauses: TBL-6, RD-11.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from pktable.run.spark.errors import raised_here
 
@@ -18,6 +19,16 @@ BLOBS = "blob binary"
 """The schema of a frame of pickled values, one a row."""
 
 Batches = Iterator[pa.RecordBatch]
+
+
+def whole_frame(session: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """Return ``table`` as a DataFrame, every row of it, in order.
+
+    ``schema``: None for the one that Spark takes from the table. Spark gets one chunk, because it silently loses
+    rows of several: those after an empty chunk (without Connect, up to 4.3), those after the first (Connect 4.0.0).
+    Clauses: TBL-6.
+    """
+    return session.createDataFrame(table.combine_chunks(), schema)
 
 
 def blob_table(values: list[Any]) -> pa.Table:

@@ -30,6 +30,7 @@ from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketId
 from pktable.run.spark.types import for_spark, spark_schema
 from pktable.run.spark.wire import BLOBS, collected, result_batch
+from pktable.run.spark.workers import map_batches
 from pktable.store.new_files import NewFiles
 
 KIND_GIVEN = "__pktable_row_kind"
@@ -66,10 +67,10 @@ def write_frame(
     return collected(
         frame.toDF(*(f"c{i}" for i in range(len(given))))
         .withColumn(ORDER, F.monotonically_increasing_id())
-        .mapInArrow(prepare, prepared)
+        .transform(map_batches, prepare, prepared)
         .repartition(*group)
         .sortWithinPartitions(*group, ORDER)
-        .mapInArrow(write, BLOBS)
+        .transform(map_batches, write, BLOBS)
     )
 
 

@@ -1,0 +1,232 @@
+"""The types of the TLA+ modules: every variable has one, every constant is assumed to be of one, and both are seen red.
+
+A wrong constant is put into a model of models.json, and TLC must refuse it by an ASSUME. A wrong value is put
+into each variable, and TypeOK must not hold any more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from model_tests.tlc.checker import MESSAGE, Code, check, run_tlc, workplace
+from model_tests.tlc.models import FOLDER, PASSES, load
+from model_tests.tlc.traces import Trace, model_of
+
+MODELS: Final = {model.name: model for model in load()}
+MODULES: Final = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.tla"))}
+
+
+def declared(module: str, keyword: str) -> list[str]:
+    """Return the names that ``module`` declares as VARIABLES or CONSTANTS."""
+    found = re.search(rf"^{keyword}S?\b(.*?)(?=^\S|^$)", MODULES[module], re.M | re.S)
+    if found is None:
+        return []
+    return re.findall(r"\w+", re.sub(r"\\\*.*", "", found[1]))
+
+
+def test_names_are_found_as_they_are_declared() -> None:
+    assert declared("Levels", "VARIABLE") == ["runs", "snapshot"]
+    assert declared("Refinement", "VARIABLE") == ["seen"]
+    assert declared("Bucket", "CONSTANT") == ["Vectors", "MaxLevel", "Trigger"]
+    assert declared("Bucket", "VARIABLE") == []
+
+
+def test_every_module_with_variables_has_a_type_invariant() -> None:
+    untyped = {
+        module
+        for module in MODULES
+        if declared(module, "VARIABLE") and not re.search(r"^\w*TypeOK ==", MODULES[module], re.M)
+    }
+    assert untyped == set()
+
+
+def test_every_constant_is_the_subject_of_an_assumption_of_its_module() -> None:
+    free = {
+        (module, constant)
+        for module in MODULES
+        for constant in declared(module, "CONSTANT")
+        if not re.search(rf"^ASSUME .*\b{constant}\b", MODULES[module], re.M)
+    }
+    assert free == set()
+
+
+def test_every_model_that_holds_checks_the_types_of_its_variables() -> None:
+    unchecked = {
+        model.name
+        for model in [*MODELS.values(), model_of([Trace((), 4, 3)])]
+        if model.expected.violated == PASSES and not any(one.endswith("TypeOK") for one in model.invariants)
+    }
+    assert unchecked == set()
+
+
+WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
+    "levels": {"Batches": ["+1", ""], "MaxLevel": 0, "CommitLimit": "0 - 1"},
+    "two writers": {
+        "Batches": '<<<<[key |-> 1, kind |-> "-U", row |-> 1]>>>>',
+        "Writers": 2,
+        "Compactors": "Nat",
+        "WriteLimit": "0 - 1",
+        "CompactionLimit": "0 - 1",
+        "Crashes": 1,
+        "Vectors": 1,
+        "MaxLevel": 0,
+        "Trigger": 0,
+    },
+    "commit, two buckets": {
+        "Batches": "<<<<>>>>",
+        "Writers": "{}",
+        "Compactors": 1,
+        "WriteLimit": "0 - 1",
+        "CompactionLimit": "0 - 1",
+        "Crashes": 1,
+        "BucketCount": 3,
+        "PutIfAbsent": 1,
+        "Lock": 1,
+        "Expiry": 1,
+        "TagLimit": "0 - 1",
+    },
+}
+
+
+def test_a_wrong_value_of_every_constant_is_tried() -> None:
+    tried = {
+        (MODELS[name].extends, constant) for name, wrong in WRONG_CONSTANTS.items() for constant in wrong
+    }
+    of_bucket = {("DeletionVectors", constant) for constant in declared("Bucket", "CONSTANT")}
+    assert tried == of_bucket | {
+        (module, constant)
+        for module in MODULES
+        if module != "Bucket"
+        for constant in declared(module, "CONSTANT")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "constant"), [(name, constant) for name, wrong in WRONG_CONSTANTS.items() for constant in wrong]
+)
+def test_a_model_with_a_wrong_constant_is_refused_by_an_assumption(name: str, constant: str) -> None:
+    constants = {**MODELS[name].constants, constant: WRONG_CONSTANTS[name][constant]}
+    found = check(replace(MODELS[name], constants=constants, symmetry=""))
+    # Membership in a set of another kind is an error of TLC's, not FALSE; it names the assumption all the same.
+    said = re.match(
+        r"TLC failed: (?:Assumption|Evaluating assumption) line (\d+), .* of module (\w+)", found.violated
+    )
+    assert said is not None, found.violated
+    module = MODELS[name].extends
+    if constant not in declared(module, "CONSTANT"):
+        module = "Bucket"
+    assert said[2] == module
+    assert constant in MODULES[module].splitlines()[int(said[1]) - 1]
+
+
+# A value of another type for each variable, in a state reached by one step from the first one.
+EMPTY_BUCKET: Final = "[live |-> {}, vectors |-> {}, index |-> 0, known |-> 0, commits |-> 0]"
+FILE: Final = '[records |-> <<[key |-> 1, seq |-> 0, kind |-> "+I", row |-> 1]>>, born |-> 0]'
+WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "Table": {
+        "snapshot": ("-1",),
+        "rows": ("[key \\in {1} |-> wrong]",),
+        "absorbed": ("[key \\in {1} |-> wrong]",),
+        "waiting": ('<<[key \\in {1} |-> [kind |-> "-U", row |-> 1]]>>',),
+    },
+    "Levels": {
+        "snapshot": ("-1",),
+        "runs": (
+            "<<[level |-> MaxLevel + 1, records |-> {}]>>",
+            '<<[level |-> 0, records |-> {[key |-> 1, seq |-> -1, kind |-> "+I", row |-> 1]}]>>',
+        ),
+    },
+    "DeletionVectors": {
+        "files": (f"<<[{FILE} EXCEPT !.born = -1]>>", f"<<[{FILE} EXCEPT !.records[1].seq = -1]>>"),
+        "live": ("{<<1, MaxLevel + 1>>}", "{<<-1, 0>>}"),
+        "vectors": ("{<<1, 0>>}", "{<<-1, 1>>}"),
+        "snapshot": ("-1",),
+        "pending": (
+            "[job \\in {} |-> Idle]",
+            '[job \\in Jobs |-> [kind |-> "write"]]',
+            '[job \\in Jobs |-> [kind |-> "write", changes |-> <<>>, first |-> -1, plan |-> Idle]]',
+        ),
+    },
+    "Refinement": {
+        "seen": (
+            "[runs |-> <<>>]",
+            "[seen EXCEPT !.runs = <<[level |-> -1, records |-> {}]>>]",
+            "[seen EXCEPT !.rows = [key \\in {1} |-> wrong]]",
+        )
+    },
+    "Traces": {"trace": ("0",), "at": ("0",)},
+    "Commit": {
+        "files": ("[b \\in {} |-> <<>>]", f"[b \\in BucketIds |-> <<[{FILE} EXCEPT !.born = -1]>>]"),
+        "snapshots": ("[id \\in {0} |-> Empty]", "[id \\in {1} |-> [Empty EXCEPT !.parts[0].index = -1]]"),
+        "tags": ("[id \\in {1} |-> [Empty EXCEPT !.writes = -1]]",),
+        "stored": ('{<<0, "manifest", 1>>}', '{<<7, "data", 1>>}'),
+        "pending": (
+            "[job \\in {} |-> Idle]",
+            '[job \\in Jobs |-> [kind |-> "write", phase |-> "data", changes |-> <<>>, parts |-> [b \\in {7} |-> 0]]]',
+            '[job \\in Jobs |-> [kind |-> "compaction", phase |-> "metadata", parts |-> [b \\in {} |-> Idle]]]',
+        ),
+        "lock": ('"nobody"',),
+        "log": ("<<wrong>>", '<<<<[key |-> 1, kind |-> "-U", row |-> 1]>>>>'),
+    },
+}
+IN_MODEL: Final = {
+    "Levels": "levels",
+    "DeletionVectors": "two writers",
+    "Refinement": "two writers, refinement",
+    "Commit": "commit, two buckets",
+}
+INITIALLY: Final = {"Refinement": "Init /\\ seen = See(Now)", "Traces": "TraceInit"}
+
+
+def test_wrong_values_of_every_variable_are_tried() -> None:
+    tried = {(module, variable) for module, wrong in WRONG_VALUES.items() for variable in wrong}
+    assert tried == {(module, one) for module in MODULES for one in declared(module, "VARIABLE")}
+
+
+@pytest.mark.parametrize("module", WRONG_VALUES)
+def test_the_type_invariant_fails_for_each_wrong_value_of_each_variable(module: str) -> None:
+    (invariant,) = re.findall(r"^(\w*TypeOK) ==", MODULES[module], re.M)
+    count = sum(map(len, WRONG_VALUES[module].values()))
+    errors, output = errors_of_wrong_steps(module, invariant)
+    assert [text for code, text in errors if code not in (*Code.INVARIANT, Code.BEHAVIOUR)] == []
+    assert sum(code in Code.INVARIANT for code, _ in errors) == count
+    assert f"{count + 1} distinct states found" in output
+
+
+def errors_of_wrong_steps(module: str, invariant: str) -> tuple[list[tuple[int, str]], str]:
+    """Return TLC's errors, by code, and its output where each step gives one variable a wrong value."""
+    inherited = "DeletionVectors" if module in ("Refinement", "Traces") else module
+    variables = list(dict.fromkeys([*declared(inherited, "VARIABLE"), *declared(module, "VARIABLE")]))
+    steps = []
+    for variable, values in WRONG_VALUES[module].items():
+        others = ", ".join(one for one in variables if one != variable)
+        steps += [f"(Valid /\\ {variable}' = {value} /\\ UNCHANGED <<{others}>>)" for value in values]
+    base = model_of([Trace((), 4, 3)]) if module == "Traces" else MODELS[IN_MODEL.get(module, "levels")]
+    model = replace(
+        base,
+        extends=module,
+        constants={} if module == "Table" else base.constants,
+        specification="WrongSpec",
+        invariants=(invariant,),
+        properties=(),
+        symmetry="",
+    )
+    definitions = [
+        "CONSTANT wrong",
+        f"Valid == {invariant} = TRUE",  # no step leaves a wrong state, so each is reported once
+        "WrongNext == " + " \\/ ".join(steps),
+        f"WrongSpec == ({INITIALLY.get(module, 'Init')}) /\\ [][WrongNext]_<<{', '.join(variables)}>>",
+        "====",
+    ]
+    with workplace() as folder:
+        path = model.write(folder)
+        path.write_text(path.read_text("utf-8").replace("====", "\n".join(definitions)), "utf-8")
+        with (folder / "Model.cfg").open("a", encoding="utf-8") as config:
+            config.write("CONSTANT wrong = wrong\n")
+        output = run_tlc(folder, "-continue")
+    messages = MESSAGE.findall(output)
+    return [(int(code), text) for code, severity, text in messages if severity == "1"], output
