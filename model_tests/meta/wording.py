@@ -64,7 +64,7 @@ TESTS: Final = (
         "interop",
         "mutants",
     ),
-    *("oracle", "predicate", "refinement", "replay", "seams", "table", "vectors", "verify"),
+    *("oracle", "predicate", "refinement", "replay", "seams", "table", "tlc", "vectors", "verify"),
 )
 
 CLEAN: Final = (
