@@ -21,6 +21,10 @@ from pktable_spec.covers import covers
 from pktable_spec.option_table import MERGE_ENGINES
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
+from model_tests.histories.profiles import Profile
+from model_tests.histories.run import Report, run_histories
+from model_tests.oracle.max_engine import MaxOfColumn as OraclesMaxOfColumn
+from model_tests.oracle.max_engine import registered
 from model_tests.seams.max_engine import NAME, Maxima, MaxOfColumn
 
 Record = tuple[int, int, int, str | None]
@@ -125,6 +129,25 @@ def test_a_table_merges_by_its_engine_whatever_is_compacted_when(tmp_path: Path,
         assert dict(zip(*read.to_pydict().values(), strict=True)) == expected
         # The deciding column need not be read.
         assert sorted(table.to_arrow(columns=["k"]).column("k").to_pylist()) == sorted(expected)
+
+
+def machine_run(engine: MergeEngine, monkeypatch: pytest.MonkeyPatch) -> Report:
+    """Run drawn histories on tables of ``engine``, checked by the oracle's own telling of the maximum of ``v``."""
+    monkeypatch.setitem(ENGINES, NAME, engine)
+    options = {"merge-engine": NAME, "deletion-vectors.enabled": "false"}
+    profile = Profile("max", histories=15, steps=15, twin=False, seed=7, shrinks=False)
+    with registered(OraclesMaxOfColumn(-2)):
+        return run_histories("local", profile, options=options)
+
+
+@pytest.mark.usefixtures("max_of_v")
+def test_the_machine_finds_the_tests_engine_right_and_a_broken_one_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = machine_run(MaxOfColumn("v"), monkeypatch)
+    assert (report.mismatches, report.message) == (0, None)
+    assert report.stats.compactions > 10
+    assert machine_run(ForgetsDeletions("v"), monkeypatch).mismatches == 1
 
 
 @pytest.mark.usefixtures("max_of_v")
