@@ -4,8 +4,10 @@ SHELL := /bin/bash
 PROFILE ?= quick
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
+OLDEST := .venv-oldest
+OLDEST_PYSPARK := 4.0.0
 
-.PHONY: help verify test interop lint trace tla mutants bench bench-roaring clean java
+.PHONY: help verify test test-oldest interop lint trace tla mutants bench bench-roaring clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +18,11 @@ verify: java $(STAMP)  ## check every promise: histories, the corpus and real in
 test: java $(STAMP)  ## run the tests (those marked slow excepted)
 	$(BIN)/python -m pytest -q -n auto -m "not spark and not slow"
 	$(BIN)/python -m pytest -q -m "spark and not slow"
+
+test-oldest: java $(STAMP)  ## run the Spark tests with the oldest pyspark that is supported, in .venv-oldest
+	@[ -x $(OLDEST)/bin/python ] || $(BIN)/python -m venv $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --disable-pip-version-check -q -e '.[dev]' 'pyspark[connect]==$(OLDEST_PYSPARK)'
+	$(OLDEST)/bin/python -m pytest -q -m "spark and not slow"
 
 interop: java $(STAMP)  ## compare with real Paimon implementations, set up in .interop (PROFILE=quick|deep)
 	@$(BIN)/python -m model_tests.interop $(PROFILE)
@@ -47,7 +54,7 @@ bench-roaring: java $(STAMP)  ## measure the RoaringBitmap table of PIP-16 again
 	@$(BIN)/python -m benchmarks.dv_layouts
 
 clean:  ## remove .venv and everything generated
-	rm -rf .venv .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-oldest .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
 	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
 

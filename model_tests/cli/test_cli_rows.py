@@ -275,3 +275,14 @@ def test_what_is_no_row_kind_is_refused(
 def test_a_byte_order_mark_is_no_part_of_the_rows(tmp_path: Path) -> None:
     for name, body in (("r.jsonl", '{"id": 1}\n'), ("r.csv", "id\n1\n")):
         assert rows_of(tmp_path / name, "\ufeff" + body) == [{"id": 1}]
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_quote_that_is_never_closed_is_refused_with_its_line(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "rows.csv"
+    fields = parse_columns("id INT, s STRING")
+    path.write_text(f'id,s\n1,a\n2,"b\n3,c\n4,d{end}')
+    with pytest.raises(InvalidRequestError, match="line 3: a quote is never closed"):
+        read_rows(path, fields, None)
+    path.write_text(f'id,s\n1,a\n2,"b\n"{end}')
+    assert read_rows(path, fields, None).to_pylist()[1]["s"] == "b\n"

@@ -1,4 +1,4 @@
-"""What the benchmarks of deletion vectors say follows from what they measured."""
+"""The reports of the benchmarks of deletion vectors follow from what they measured."""
 
 from __future__ import annotations
 

@@ -45,9 +45,7 @@ REFERENCE: Final = (
     "predicate",
     "replay",
     "retry.py",
-    "run/local.py",
-    "run/runner.py",
-    "run/tiny_first.py",
+    "run",
     "scan.py",
     "staging.py",
     "store",
@@ -66,7 +64,7 @@ TESTS: Final = (
         "interop",
         "mutants",
     ),
-    *("oracle", "predicate", "refinement", "replay", "seams", "table", "vectors", "verify"),
+    *("oracle", "predicate", "refinement", "replay", "seams", "table", "tlc", "vectors", "verify"),
 )
 
 CLEAN: Final = (

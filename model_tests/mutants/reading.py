@@ -95,9 +95,9 @@ def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], An
 
         with patched(
             (runner.SparkRunner, "read", remembering),
-            (native, "_small_filter", small_filter),
-            (native, "_looked_up", with_session),
-            (native, "_joined", with_session),
+            (native, "filtered_by_positions", small_filter),
+            (native, "filtered_by_lookup", with_session),
+            (native, "filtered_by_join", with_session),
         )():
             yield
 

@@ -160,6 +160,14 @@ def test_an_explanation_names_snapshot_condition_and_files(table: Table) -> None
     assert "merge" in table.scan(snapshot=3, fresh=True).explain()
 
 
+def test_a_scan_pickles_and_columns_that_do_not_exist_are_refused_in_every_way(table: Table) -> None:
+    scan = table.scan(where="k < 50", columns=["k"], limit=7)
+    assert pickle.loads(pickle.dumps(scan)).to_arrow().num_rows == 7
+    for ask in (Scan.count, Scan.to_arrow, Scan.to_batches, Scan.explain, Scan.splits):
+        with pytest.raises(InvalidRequestError, match="nosuch"):
+            ask(table.scan(columns=["nosuch"]))
+
+
 def test_a_table_pickles_and_says_what_it_is(table: Table) -> None:
     copy = pickle.loads(pickle.dumps(table))
     assert rows(copy.to_arrow()) == rows(table.to_arrow())

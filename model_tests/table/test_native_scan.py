@@ -19,11 +19,11 @@ pytestmark = pytest.mark.spark
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "3"}
 MARKED = [*range(60, 70), *range(126, 130), *range(500, 1400), 2999]
 WAYS: dict[str, dict[str, int]] = {
-    "_small_filter": {"FEW_POSITIONS": 1 << 20},
-    "_looked_up": {},
-    "_looked_up, plain files apart": {"FEW_ROWS": 0},
-    "_joined": {"TASK_WORDS": 0},
-    "_joined, many files": {"FILES_BY_SIZE": 2},
+    "filtered_by_positions": {"FEW_POSITIONS": 1 << 20},
+    "filtered_by_lookup": {},
+    "filtered_by_lookup, plain files apart": {"FEW_ROWS": 0},
+    "filtered_by_join": {"TASK_WORDS": 0},
+    "filtered_by_join, many files": {"FILES_BY_SIZE": 2},
 }
 
 
@@ -77,14 +77,14 @@ def test_a_condition_that_can_fail_is_not_asked_of_deleted_rows(
 
 @covers("DV-1")
 def test_files_of_one_size_are_told_apart_by_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def equal_sizes(*given: Any) -> native.Marked:
-        return native_marked(1, *given[1:])
+    def equal_sizes(*given: Any) -> native.DeletedRows:
+        return original(1, *given[1:])
 
-    native_marked = native.Marked
-    monkeypatch.setattr(native, "Marked", equal_sizes)
+    original = native.DeletedRows
+    monkeypatch.setattr(native, "DeletedRows", equal_sizes)
     taken = watch(monkeypatch)
     frame = Table.open(path, spark=spark_session()).read()
-    assert taken == ["_joined"]
+    assert taken == ["filtered_by_join"]
     assert rows(row.asDict() for row in frame.collect()) == rows(Table.open(path).read().to_pylist())
 
 
@@ -112,6 +112,6 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return watched
 
-    for name in ("_small_filter", "_looked_up", "_joined"):
+    for name in ("filtered_by_positions", "filtered_by_lookup", "filtered_by_join"):
         monkeypatch.setattr(native, name, named(name))
     return taken

@@ -29,7 +29,7 @@ OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2"}
 KEYS = range(20)  # in each partition
 REPLACED = KEYS[::3]  # afterwards, so that the first file of a bucket has deleted positions
 
-# What the texts of directories could say otherwise. Null and blank ones would share a directory.
+# Texts that the names of directories could change. Null and blank ones would share a directory.
 TEXTS = ["eu", "", "__HIVE_DEFAULT_PARTITION__", "x/y=z", "__DEFAULT_PARTITION__", "é😀", "EU", " ", "\t", "a b ",
          "%41", "50%25", "007", "null", "it's", "{a,b}*", "~", "${env:HOME}"]  # fmt: skip
 FILTERED = 4  # values, each by a query of its own

@@ -139,25 +139,25 @@ CULPRITS: dict[str, type[Mechanism]] = {
 
 
 def stored(name: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(counterexamples.path_of(MODELS[name]).read_text("utf-8"))
-    return told
+    history: dict[str, Any] = json.loads(counterexamples.path_of(MODELS[name]).read_text("utf-8"))
+    return history
 
 
 @covers("CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-18", "CMT-33", "DV-4", "DV-6", "DV-10", "DV-12")
 @pytest.mark.parametrize("name", CULPRITS)
 def test_a_stored_counterexample_breaks_the_faulty_oracle_and_no_other(name: str) -> None:
-    told, culprit = stored(name), CULPRITS[name]
-    violated = re.sub("(?<!^)([A-Z])", r"_\1", told["violated"]).lower()
-    states = list(counterexamples.replay(told, culprit))
-    for step, state in zip(told["steps"], states, strict=True):
+    history, culprit = stored(name), CULPRITS[name]
+    violated = re.sub("(?<!^)([A-Z])", r"_\1", history["violated"]).lower()
+    states = list(counterexamples.replay(history, culprit))
+    for step, state in zip(history["steps"], states, strict=True):
         if "live" in step:
             assert counterexamples.shown(state) == (step["live"], step["vectors"])
-    options = ModelOptions(num_levels=told["table"]["levels"])
+    options = ModelOptions(num_levels=history["table"]["levels"])
     assert violated in {
         *broken(culprit(options), states[-1]),
         *broken_by_step(culprit(options), *states[-2:]),
     }
-    sound = list(counterexamples.replay(told, Mechanism))
+    sound = list(counterexamples.replay(history, Mechanism))
     assert {name for state in sound for name in broken(Mechanism(options), state)} == set()
     assert {name for pair in pairwise(sound) for name in broken_by_step(Mechanism(options), *pair)} == set()
 
@@ -199,8 +199,8 @@ def test_without_java_one_line_says_so_and_the_exit_code_is_2(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert main(["C12"]) == 2
-    said = capsys.readouterr()
-    assert said.err == f"expected java in {tmp_path}/bin (JAVA_HOME), which TLC needs, found none\n"
+    printed = capsys.readouterr()
+    assert printed.err == f"expected java in {tmp_path}/bin (JAVA_HOME), which TLC needs, found none\n"
 
 
 @pytest.mark.parametrize("arguments", [["no such model"], ["--unknown"], ["--keep", "folder"]])
@@ -223,13 +223,13 @@ def test_bad_arguments_are_one_line_and_exit_2(
 def test_a_model_without_an_expected_result_is_refused(
     change: dict[str, object], message: str, tmp_path: Path
 ) -> None:
-    told = json.loads((models.FOLDER / "models.json").read_text("utf-8"))["models"]["two writers"]
+    entry = json.loads((models.FOLDER / "models.json").read_text("utf-8"))["models"]["two writers"]
     path = tmp_path / "models.json"
-    path.write_text(json.dumps({"models": {"one": {**told, **change}}}), "utf-8")
+    path.write_text(json.dumps({"models": {"one": {**entry, **change}}}), "utf-8")
     with pytest.raises(InvalidRequestError, match=message):
         models.load(path)
-    del told["expected"]
-    path.write_text(json.dumps({"models": {"one": told}}), "utf-8")
+    del entry["expected"]
+    path.write_text(json.dumps({"models": {"one": entry}}), "utf-8")
     with pytest.raises(InvalidRequestError, match="found no expected"):
         models.load(path)
 

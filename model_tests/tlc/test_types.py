@@ -112,15 +112,15 @@ def test_a_model_with_a_wrong_constant_is_refused_by_an_assumption(name: str, co
     constants = {**MODELS[name].constants, constant: WRONG_CONSTANTS[name][constant]}
     found = check(replace(MODELS[name], constants=constants, symmetry=""))
     # Membership in a set of another kind is an error of TLC's, not FALSE; it names the assumption all the same.
-    said = re.match(
+    broken = re.match(
         r"TLC failed: (?:Assumption|Evaluating assumption) line (\d+), .* of module (\w+)", found.violated
     )
-    assert said is not None, found.violated
+    assert broken is not None, found.violated
     module = MODELS[name].extends
     if constant not in declared(module, "CONSTANT"):
         module = "Bucket"
-    assert said[2] == module
-    assert constant in MODULES[module].splitlines()[int(said[1]) - 1]
+    assert broken[2] == module
+    assert constant in MODULES[module].splitlines()[int(broken[1]) - 1]
 
 
 # A value of another type for each variable, in a state reached by one step from the first one.

@@ -116,9 +116,9 @@ def _run(traces: Sequence[Trace]) -> list[Verdict]:
         model.write(folder)
         (folder / "TraceData.tla").write_text(data_of(traces), "utf-8")
         output = run_tlc(folder)
-    said = outcome(model, output, 0).violated
-    if said != PASSES:
-        raise InvalidRequestError(f"expected TLC to read {len(traces)} traces, found {said}")
+    violated = outcome(model, output, 0).violated
+    if violated != PASSES:
+        raise InvalidRequestError(f"expected TLC to read {len(traces)} traces, found {violated}")
     reached = dict.fromkeys(range(1, len(traces) + 1), 0)
     for trace, at in EXPLAINED.findall(output):
         reached[int(trace)] = max(reached[int(trace)], int(at))
@@ -156,8 +156,8 @@ def model_of(traces: Sequence[Trace]) -> Model:
 
 def data_of(traces: Sequence[Trace]) -> str:
     """Return the module TraceData that holds ``traces``."""
-    told = ",\n".join(spelled(_Numbering(trace).events()) for trace in traces)
-    return f"---- MODULE TraceData ----\nTraces == <<{told}>>\n====\n"
+    events = ",\n".join(spelled(_Numbering(trace).events()) for trace in traces)
+    return f"---- MODULE TraceData ----\nTraces == <<{events}>>\n====\n"
 
 
 class _Numbering:
@@ -175,7 +175,7 @@ class _Numbering:
 
     def _event(self, at: int, event: Event) -> Mapping[str, object]:
         after = event.after
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "action": event.action,
             "job": event.job,
             "created": [self._records(file) for file in self._created(after)],
@@ -186,7 +186,7 @@ class _Numbering:
             "rows": frozenset((self.keys.get(key, 0), self._row(row)) for key, row in after.rows),
             "count": len(after.rows),
         }
-        return told | self._planned(at, event) if event.action == "PlanCompaction" else told
+        return fields | self._planned(at, event) if event.action == "PlanCompaction" else fields
 
     def _planned(self, at: int, plan: Event) -> dict[str, object]:
         """Return how a plan will end, and what a commit of it will change."""

@@ -2,7 +2,7 @@
 
 A `Scan` says which snapshot, which rows and which columns. It gives the rows as Arrow (at once, or batch by batch), as
 pandas or polars, or as a Spark DataFrame. Whatever understands Arrow's C stream takes a scan as it is: DuckDB,
-polars, pandas, pyarrow. `Scan.splits` gives the pieces of the read, each of which pickles and reads itself anywhere.
+polars, pyarrow. `Scan.splits` gives the pieces of the read, each of which pickles and reads itself anywhere.
 
 Clauses: RD-1 to RD-22.
 """
@@ -26,6 +26,7 @@ from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import Predicate, parse
+from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner
 
 Result = TypeVar("Result")
@@ -112,6 +113,18 @@ class Scan:
         if self.where is not None and not isinstance(self.where, str):
             raise InvalidRequestError(f"where: expected text, found {type(self.where).__name__}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # The copy reads in its own process, without Spark, as the copy of a table does.
+        return Scan, (
+            self.catalog,
+            LocalRunner(),
+            self.as_of,
+            self.fresh,
+            self.where,
+            self.columns,
+            self.limit,
+        )
+
     @property
     def schema(self) -> pa.Schema:
         """The columns and types of the rows. Raises SnapshotNotFoundError, InvalidRequestError."""
@@ -183,10 +196,12 @@ class Scan:
         def work(context: TableContext, query: Query) -> int:
             counted = sum(live_record_count(context, part.state) for part in query.parts if not part.merges)
             merged = [part for part in query.parts if part.merges]
-            return counted + (self.runner.count(context, replace(query, parts=merged)) if merged else 0)
+            if not merged:
+                return counted
+            keys = context.schema.primary_keys[:1]  # the fewest columns that a merge reads anyway
+            return counted + self.runner.count(context, replace(query, parts=merged, columns=keys))
 
-        keys = self.catalog.context.schema.primary_keys[:1]
-        return replace(self, columns=keys)._planned(work)
+        return self._planned(work)
 
     def splits(self) -> list[Split]:
         """Return the pieces of the read. Raises InvalidRequestError for a scan with a limit."""

@@ -43,6 +43,10 @@ class Catalog:
         self.expiry = Expiry(self.context, self.snapshots, self.manifests, self.states)
         self._former: dict[int, TableContext] = {}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        context = self.context
+        return Catalog, (context.store, context.root, dict(context.schemas), self.committer.clock)
+
     def read_as_of(self, as_of: AsOf, work: Callable[[TableState, TableContext], Result]) -> Result:
         """Return what ``work`` makes of the state that ``as_of`` names, and of the table under the schema to read it.
 

@@ -61,6 +61,7 @@ def _parquet(path: Path, known: Mapping[str, Field]) -> pa.Table:
 def _csv(path: Path, known: Mapping[str, Field]) -> pa.Table:
     try:
         table = _csv_texts(path)
+        _expect_closed_quotes(path, table)
         names = _expected(path, table.column_names, known)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise _csv_error(path, error) from None
@@ -95,6 +96,33 @@ def _csv_texts(path: Path, block_bytes: int = BLOCK_BYTES) -> pa.Table:
         if ROW_TOO_LONG not in str(error) or block_bytes == longer or block_bytes > path.stat().st_size:
             raise
     return _csv_texts(path, longer)
+
+
+def _expect_closed_quotes(path: Path, table: pa.Table) -> None:
+    """Raise InvalidRequestError if a quote is still open at the end of the file, which Arrow does not mind.
+
+    Then the last value of the file holds all the rest of it. Only a file that may be so is parsed once more.
+    """
+    last = (
+        [value for value in table.slice(table.num_rows - 1).to_pylist()[0].values() if value]
+        if table.num_rows
+        else []
+    )
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        end = file.read()
+    if last and not last[-1].encode().endswith(end):
+        return
+    csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
+    line = 1
+    with path.open(encoding="utf-8-sig", newline="") as text:
+        rows = csv.reader(text, strict=True)
+        try:
+            for _ in rows:
+                line = rows.line_num + 1
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                raise InvalidRequestError(f"{path}: line {line}: a quote is never closed") from None
 
 
 def _csv_error(path: Path, error: Exception) -> InvalidRequestError:

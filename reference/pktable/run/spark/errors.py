@@ -1,4 +1,4 @@
-"""What failed on an executor, raised in the driver as what it was.
+"""Errors of executors, raised in the driver as what they were.
 
 Clauses: RD-11.
 """

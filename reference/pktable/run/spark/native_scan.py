@@ -1,14 +1,19 @@
-"""The DV read as Spark's own Parquet scan plus a filter by position.
+"""The default read with deletion vectors, as Spark's own Parquet scan plus a filter by position.
 
-A row of a file with a vector stays if its bit in the words of the vector is not set. How the words come to
-the row depends on how many there are, because each way has a price of its own. A few small vectors are
-written into the filter as positions. A few larger ones are one array, the answer of a scalar subquery, in
-which each file has its place; that needs no job. More than would do in every task are joined, by a broadcast.
-Files without a vector are scanned and nothing else, unless they are so few that a second scan costs more.
-A condition of the caller's comes first, and reaches Parquet unless it is on floats: `row_index` counts the rows of
-the file, whatever the scan skips. One that can fail, as a quotient can, is asked of live rows only, inside the same
-filter: of two filters Spark may move one below the other, or below the join.
-All this is done for the files of each group of `partition_columns` apart; mostly there is one group.
+A row of a file with a vector stays if its bit in the words of the vector is not set. How the words reach the row
+depends on how many there are:
+
+* A few small vectors are written into the filter as positions.
+* A few larger ones are one array, the answer of a scalar subquery, in which each file has its place. No job is needed.
+* More words than every task should be sent are joined, by a broadcast.
+
+Files without a vector are scanned apart and without a filter, unless they are so few that a second scan costs more.
+
+A condition of the caller's comes first, and reaches Parquet unless it is on floats: `row_index` counts the rows of the
+file, whatever the scan skips. A condition that can fail, such as a quotient, is asked of live rows only, inside the
+same filter: Spark may move one of two filters below the other, or below the join.
+
+All this is done for the files of each group of `partition_columns`; mostly there is one group.
 
 Clauses: RD-1, RD-6, RD-7, RD-11.
 """
@@ -39,13 +44,13 @@ from pktable.run.spark.types import is_finer, spark_schema
 from pktable.run.spark.wire import whole_frame
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
-FILES_BY_SIZE = 16  # are told apart by comparing a number with each
+FILES_BY_SIZE = 16  # are distinguished by comparing a number with each
 TASK_WORDS = 1 << 18  # 2 MiB, that every task is sent
 FEW_ROWS = 2_000_000  # have their positions made for less than a scan of their own costs
 
 OPTIONS: Final = {
     "parquet.page.verify-checksum.enabled": "true",
-    # What a session says of other files is not true of these, and nothing of them may be passed over.
+    # Settings of the session are about other files. Of these files nothing may be skipped.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
     "ignoreCorruptFiles": "false",
@@ -53,11 +58,11 @@ OPTIONS: Final = {
 }
 SPARKS_OWN: Final = {"_metadata", "_tmp_metadata_row_index"}
 GLOB = re.compile(r"[\[\]{}*?\\]")
-"""What a path must not say to Spark, which takes paths as patterns."""
+"""Characters that a path must not have, because Spark takes paths as patterns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class DeletedRows:
     """A data file with a vector: its size in bytes, its rows, the vector."""
 
     size: int
@@ -148,7 +153,7 @@ def _live_rows(
 ) -> DataFrame:
     """Return the rows of `native_scan` from ``parts``, whose partition columns all come from ``how``."""
     plain: dict[str, DataFileMeta] = {}
-    marked: dict[str, Marked] = {}
+    marked: dict[str, DeletedRows] = {}
     for part in parts:
         vectors = context.vectors(part.state)
         for file in part.state.files:
@@ -157,7 +162,7 @@ def _live_rows(
             if vector is None or not vector.cardinality:
                 plain[path] = file
             else:
-                marked[path] = Marked(file.file_size, file.row_count, vector)
+                marked[path] = DeletedRows(file.file_size, file.row_count, vector)
     schema = spark_schema([context.schema.field(name) for name in columns])
 
     asked = predicate.text if predicate else None
@@ -174,18 +179,18 @@ def _live_rows(
         len(marked) <= FEW_VECTORS
         and sum(one.vector.max_position for one in marked.values()) <= FEW_POSITIONS
     ):
-        return _small_filter(scan(every), marked, then)
+        return filtered_by_positions(scan(every), marked, then)
     sizes = [file.file_size for file in plain.values()] + [one.size for one in marked.values()]
     if (
         len(marked) > FILES_BY_SIZE
         or len(set(sizes)) < len(sizes)
         or sum(one.word_count for one in marked.values()) > TASK_WORDS
     ):
-        live = _joined(session, scan(list(marked)), marked, schema, then)
+        live = filtered_by_join(session, scan(list(marked)), marked, schema, then)
     elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
-        return _looked_up(session, scan(every), marked, then)
+        return filtered_by_lookup(session, scan(every), marked, then)
     else:
-        live = _looked_up(session, scan(list(marked)), marked, then)
+        live = filtered_by_lookup(session, scan(list(marked)), marked, then)
     return scan(list(plain), asked).unionAll(live) if plain else live
 
 
@@ -231,8 +236,8 @@ def _out_of_reach(field: StructField) -> str:
     return f"coalesce({name}, {name}) AS {name}"
 
 
-def _small_filter(scan: DataFrame, marked: Mapping[str, Marked], then: str | None) -> DataFrame:
-    """Return the rows of ``scan`` that no vector marks, the positions spelled out in the filter. Clauses: DV-1."""
+def filtered_by_positions(scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None) -> DataFrame:
+    """Return the rows of ``scan`` that no vector deletes, the positions spelled out in the filter. Clauses: DV-1."""
     dead = [
         (F.col("_metadata.file_name") == path.rpartition("/")[2])
         & F.expr(f"_metadata.row_index IN ({', '.join(map(str, one.vector.positions().tolist()))})")
@@ -241,10 +246,10 @@ def _small_filter(scan: DataFrame, marked: Mapping[str, Marked], then: str | Non
     return _live(scan, ~reduce(Column.__or__, dead), then)
 
 
-def _looked_up(
-    session: SparkSession, scan: DataFrame, marked: Mapping[str, Marked], then: str | None
+def filtered_by_lookup(
+    session: SparkSession, scan: DataFrame, marked: Mapping[str, DeletedRows], then: str | None
 ) -> DataFrame:
-    """Return the rows of ``scan`` that no vector marks. No two files have the same size. Clauses: DV-1, RD-7."""
+    """Return the rows of ``scan`` that no vector deletes. No two files have the same size. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
     starts = np.cumsum([0, *(one.word_count for one in marked.values())]).tolist()
     words = np.zeros(starts[-1], np.int64)
@@ -259,14 +264,14 @@ def _looked_up(
     return _live(scan, F.coalesce(bit, F.expr("0Y")) == F.expr("0Y"), then)
 
 
-def _joined(
+def filtered_by_join(
     session: SparkSession,
     scan: DataFrame,
-    marked: Mapping[str, Marked],
+    marked: Mapping[str, DeletedRows],
     schema: StructType,
     then: str | None,
 ) -> DataFrame:
-    """Return the rows of ``scan`` that no vector marks. Clauses: DV-1, RD-7."""
+    """Return the rows of ``scan`` that no vector deletes. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
     # Both tell the file; a number is cheaper to join on than a name, as long as it tells.
     by_size = len(set(sizes)) == len(sizes)

@@ -24,10 +24,11 @@ from pktable.bucket.read import BucketRead
 from pktable.context import TableContext
 from pktable.format.binary_row import decode_row
 from pktable.format.partition_path import escaped
-from pktable.format.types import STRINGS, Field, Value
+from pktable.format.type_text import quoted
+from pktable.format.types import INTEGER_BITS, STRINGS, Field, Value
 from pktable.predicate.spark_sql import spark_text
-from pktable.predicate.tree import INTEGER_BITS, STRING, Literal
-from pktable.run.spark.types import quoted, spark_type
+from pktable.predicate.tree import STRING, Literal
+from pktable.run.spark.types import spark_type
 
 FEW_PARTITIONS: Final = 8  # are scanned one by one
 AS_SPELLED: Final = {*INTEGER_BITS, *STRINGS, "BOOLEAN", "DECIMAL", "DATE", "TIMESTAMP"}

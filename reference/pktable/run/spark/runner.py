@@ -66,7 +66,7 @@ class SparkRunner:
         if isinstance(rows, DataFrame):
             _expect_batch(rows)
             frame = with_times_of(rows, context.schema.fields)
-            # What the schema alone shows is reported before the job starts.
+            # A problem that the schema alone shows is reported before the job starts.
             as_changes(_arrow(frame.limit(0)), context.schema, change)
         else:
             # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
@@ -135,7 +135,7 @@ class SparkRunner:
     ) -> Iterator[BucketReport]:
         """Check buckets on executors, small ones several to a task; yield each report as it comes.
 
-        The work is several jobs, a few of them at once, so that progress can be told. Clauses: CMP-16.
+        The work is several jobs, a few of them at once, so that progress can be reported. Clauses: CMP-16.
         """
         bins = _bins(tasks)
         total, done = sum(task.file_count for task in tasks), 0

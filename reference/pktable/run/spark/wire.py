@@ -1,4 +1,4 @@
-"""What crosses between driver and executors: Arrow tables and pickled pieces of work there, pickled results back.
+"""The wire between driver and executors: Arrow tables and pickled pieces of work there, pickled results back.
 
 Clauses: TBL-6, RD-11.
 """

@@ -103,7 +103,7 @@ def _opener() -> Callable[[bytes], Work]:
 
 @contextmanager
 def _driver_interpreter(session: SparkSession) -> Iterator[None]:
-    """Let functions that are made meanwhile run on the interpreter of this process, if the session is on this machine.
+    """Let functions made inside the block run on this process's interpreter, if the session is on this machine.
 
     An interpreter that the user has named, by PYSPARK_PYTHON, stays. Over Spark Connect only the server knows its own.
     """
