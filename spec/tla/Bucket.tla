@@ -127,7 +127,7 @@ Division(b, pick, large) ==
 \* The records that a compaction reads of a file.  Clauses: CMP-12.
 InputRecords(b, f) == Visible(b, f)
 
-\* The positions of live records of some keys at levels greater than one.
+\* The positions of the live records of some keys at levels deeper than `level`.
 \* Clauses: DV-6, DV-9.
 Lookup(b, keys, level) ==
   UNION {{<<File(e), i>> : i \in {i \in DOMAIN Records(b, File(e)) :
@@ -152,7 +152,7 @@ KeepsRetraction(b, key, level, marks) ==
   ELSE \E e \in b.live : Level(e) > level
 
 \* The records of other files that take part in the merge of a group.  None: they
-\* are older, and the newest wins.
+\* are older, and the newest wins.  Module ValueLookup has another answer.
 LookedUp(b, group, level) == {}
 
 \* The records that a rewrite leaves of a group.  Clauses: CMP-12, CMP-13, MRG-1.
