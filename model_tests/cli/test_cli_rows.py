@@ -286,3 +286,11 @@ def test_a_quote_that_is_never_closed_is_refused_with_its_line(tmp_path: Path, e
         read_rows(path, fields, None)
     path.write_text(f'id,s\n1,a\n2,"b\n"{end}')
     assert read_rows(path, fields, None).to_pylist()[1]["s"] == "b\n"
+
+
+@pytest.mark.parametrize("rest", ['2,"', '2,"""', '2,"é'])
+def test_an_open_quote_is_noticed_behind_a_quote_inside_of_a_value(tmp_path: Path, rest: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f'id,s\n1,"a"b\n{rest}')
+    with pytest.raises(InvalidRequestError, match="line 3: a quote is never closed"):
+        read_rows(path, parse_columns("id INT, s STRING"), None)

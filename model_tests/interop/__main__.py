@@ -120,8 +120,8 @@ def _calibration(bench: Bench) -> list[str]:
     wrong = []
     for result, failure in itertools.chain(filtered_positions(bench, SEED), own_faults(bench, SEED)):
         found = "a fault" if result.failure else "nothing"
-        told = f"found {found}, after {result.tally.histories} sound histories, {result.seconds:.0f} s"
-        print(f"{'WRONG' if failure else 'found':8}  {result.name}: {told}", flush=True)
+        counts = f"found {found}, after {result.tally.histories} sound histories, {result.seconds:.0f} s"
+        print(f"{'WRONG' if failure else 'found':8}  {result.name}: {counts}", flush=True)
         if failure:
             wrong.append(f"{result.name}: {failure}")
     return wrong
@@ -129,11 +129,11 @@ def _calibration(bench: Bench) -> list[str]:
 
 def _tell(result: Result) -> None:
     tally, readers = result.tally, sum(result.tally.reads.values())
-    told = (
+    counts = (
         f"{tally.histories} histories, {tally.snapshots} snapshots, {tally.with_vectors} with vectors, "
         f"{readers} reads, {result.seconds:.0f} s"
     )
-    print(f"{'MISMATCH' if result.failure else 'equal':8}  {result.name}: {told}", flush=True)
+    print(f"{'MISMATCH' if result.failure else 'equal':8}  {result.name}: {counts}", flush=True)
     if result.failure is not None:
         message, history = result.failure
         print(f"{message}\nThe smallest history found:\n{history}")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from pktable.merge.grouping import Flags, Indices, Window, is_add
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
-NAME: Final = "max-of-column"
+from model_tests.oracle.max_engine import NAME
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, Row
 
 from model_tests.histories.profiles import Profile
 from model_tests.histories.run import Report, run_histories
+from model_tests.oracle.max_engine import NAME, registered
 from model_tests.oracle.max_engine import MaxOfColumn as OraclesMaxOfColumn
-from model_tests.oracle.max_engine import registered
-from model_tests.seams.max_engine import NAME, Maxima, MaxOfColumn
+from model_tests.seams.max_engine import Maxima, MaxOfColumn
 
 Record = tuple[int, int, int, str | None]
 """Key, sequence number, row kind, value."""

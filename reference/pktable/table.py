@@ -133,7 +133,7 @@ class Table:
 
     def __reduce__(self) -> tuple[object, ...]:
         context = self.catalog.context
-        return _reopened, (context.store, self.path, dict(context.schemas))
+        return Table, (context.store, self.path, dict(context.schemas), LocalRunner())
 
     @property
     def schema(self) -> TableSchema:
@@ -417,10 +417,6 @@ def runner_of(spark: SparkSession | None) -> Runner:
     from pktable.run.tiny_first import TinyFirst
 
     return TinyFirst(LocalRunner(), SparkRunner(spark))
-
-
-def _reopened(store: FileIO, root: str, schemas: Mapping[int, TableSchema]) -> Table:
-    return Table(store, root, schemas, LocalRunner())
 
 
 def _new_commit() -> CommitId:

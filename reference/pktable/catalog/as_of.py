@@ -60,7 +60,9 @@ def millis_of(timestamp: int | str | datetime) -> int:
     """
     if isinstance(timestamp, str):
         try:
-            timestamp = datetime.fromisoformat(timestamp)
+            # Python 3.10 does not know the Z of ISO text.
+            utc = timestamp.endswith(("Z", "z"))
+            timestamp = datetime.fromisoformat(timestamp[:-1] + "+00:00" if utc else timestamp)
         except ValueError:
             raise InvalidRequestError(
                 f"timestamp: expected ISO text such as 2024-05-01T12:00:00, found {timestamp!r}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -185,17 +184,18 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def moment(option: str, text: str | None) -> int | datetime | None:
-    """Return a point in time as `Table.read` takes it, from milliseconds or ISO text; ``option``: who gave it.
+def moment(option: str, text: str | None) -> int | None:
+    """Return milliseconds since 1970, from their digits or ISO text; ``option``: who gave it.
 
     Raises InvalidRequestError.
     """
     if text is None or MILLIS.fullmatch(text):
         return None if text is None else int(text)
+    from pktable.catalog.as_of import millis_of
+
     try:
-        # Python 3.10 does not know the Z that we print.
-        return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
-    except ValueError:
+        return millis_of(text)
+    except InvalidRequestError:
         raise InvalidRequestError(
             f"{option}: expected ISO text such as 2024-05-01T12:00:00 or milliseconds since 1970, found {text!r}"
         ) from None

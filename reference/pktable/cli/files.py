@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ ROW_KIND_ID: Final = -1  # of a column that is none of the table's
 SYMBOL_OF_NUMBER: Final = {str(number): symbol for number, symbol in enumerate(ROW_KIND_SYMBOLS)}
 BLOCK_BYTES: Final = 1 << 20  # that are parsed at once
 MOST_BLOCK_BYTES: Final = (1 << 31) - 1
+END: Final = "\x1fend of file\x1f"  # a line after the last; an open quote takes it into its value
 ROW_TOO_LONG: Final = "straddling object"  # how Arrow calls a row that ends in none of two blocks
 
 
@@ -101,28 +102,16 @@ def _csv_texts(path: Path, block_bytes: int = BLOCK_BYTES) -> pa.Table:
 def _expect_closed_quotes(path: Path, table: pa.Table) -> None:
     """Raise InvalidRequestError if a quote is still open at the end of the file, which Arrow does not mind.
 
-    Then the last value of the file holds all the rest of it. Only a file that may be so is parsed once more.
+    The last value of such a file runs to its end. Only a file that looks like that is parsed once more.
     """
-    last = (
-        [value for value in table.slice(table.num_rows - 1).to_pylist()[0].values() if value]
-        if table.num_rows
-        else []
-    )
-    with path.open("rb") as file:
-        file.seek(-1, 2)
-        end = file.read()
-    if last and not last[-1].encode().endswith(end):
-        return
-    csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
-    line = 1
-    with path.open(encoding="utf-8-sig", newline="") as text:
-        rows = csv.reader(text, strict=True)
-        try:
-            for _ in rows:
-                line = rows.line_num + 1
-        except csv.Error as error:
-            if "unexpected end" in str(error):
-                raise InvalidRequestError(f"{path}: line {line}: a quote is never closed") from None
+    for row in table.slice(max(0, table.num_rows - 1)).to_pylist():
+        last = list(row.values())[-1]
+        with path.open("rb") as file:
+            file.seek(-1, 2)
+            if last is None or (last and not last.encode().endswith(file.read())):
+                return
+    for _ in _csv_records(path):
+        pass
 
 
 def _csv_error(path: Path, error: Exception) -> InvalidRequestError:
@@ -141,19 +130,23 @@ def _csv_error(path: Path, error: Exception) -> InvalidRequestError:
 def _csv_records(path: Path) -> Iterator[tuple[int, int]]:
     """Yield the first line and the number of fields of each record, that of the header first.
 
-    It is slower than Arrow, and only for messages.
+    It is slower than Arrow, and only for messages. Raises InvalidRequestError at the end if a quote is still open.
     """
-    csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
+    csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size + len(END)))
     columns = 0
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
-        line = 1
+        reader = csv.reader(chain(file, [END]))
+        first = line = 1
         with suppress(csv.Error):  # what this parser refuses has no line
             for record in reader:
+                if record == [END]:
+                    return
+                first = line
                 columns = columns or len(record)
                 if record or columns == 1:  # an empty line is a record only where there is one column
                     yield line, max(len(record), 1)
                 line = reader.line_num + 1
+            raise InvalidRequestError(f"{path}: line {first}: a quote is never closed")
 
 
 def _expect_utf8(path: Path) -> None:

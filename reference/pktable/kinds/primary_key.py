@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from pktable_spec.options import parse_options
 
-from pktable.bucket.write import BucketAppend, write_rows
+from pktable.bucket.write import write_rows
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
-from pktable.lsm.bucket import BucketPath, BucketState
+from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_full
-from pktable.store.new_files import NewFiles
 
 
 class PrimaryKeyTables:
@@ -48,19 +44,7 @@ class PrimaryKeyTables:
             return pick_full(runs, context.options, with_vector)
         return pick(runs, context.options)
 
-    def write(
-        self,
-        context: TableContext,
-        place: BucketPath,
-        rows: pa.Table,
-        kinds: npt.NDArray[np.int8],
-        first_sequence: int,
-        new: NewFiles,
-        *,
-        now_millis: int,
-    ) -> BucketAppend:
-        """Write one level-0 run in key order. Clauses: TBL-6, LSM-1, LSM-5."""
-        return write_rows(context, place, rows, kinds, first_sequence, new, now_millis=now_millis)
+    write = staticmethod(write_rows)
 
 
 def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:

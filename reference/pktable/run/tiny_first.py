@@ -33,11 +33,8 @@ class Cluster(Runner, Protocol):
 
     def fetched(
         self, context: TableContext, rows: Any, *, at_most_rows: int, at_most_bytes: int
-    ) -> Any | None:
-        """Return the caller's ``rows``, in order, as rows of this process; None if they are more than that.
-
-        Rows that are not the cluster's own are returned as they are, unless they are too many.
-        """
+    ) -> pa.Table | None:
+        """Return ``rows``, in order, as a pyarrow.Table; None if they are more than that."""
         ...
 
     def scans(self, context: TableContext, query: Query) -> bool:

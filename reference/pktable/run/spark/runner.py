@@ -155,10 +155,10 @@ class SparkRunner:
 
     def fetched(
         self, context: TableContext, rows: Any, *, at_most_rows: int, at_most_bytes: int
-    ) -> Any | None:
-        """Return the caller's ``rows``, in order, as a pyarrow.Table; None if they are more than that."""
-        if not isinstance(rows, DataFrame):
-            return rows if not isinstance(rows, pa.Table) or rows.nbytes <= at_most_bytes else None
+    ) -> pa.Table | None:
+        """Return ``rows``, a DataFrame or a pyarrow.Table, as a pyarrow.Table; None if they are more than that."""
+        if isinstance(rows, pa.Table):
+            return rows if rows.nbytes <= at_most_bytes else None
         _expect_batch(rows)
         names, rows = rows.columns, with_times_of(rows, context.schema.fields)
         numbered = rows.toDF(*map(str, range(len(names)))).withColumn(ORDER, F.monotonically_increasing_id())
