@@ -27,6 +27,8 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.schemas import create_schema, find_table
 from pktable.check.findings import Progress
+from pktable.check.orphans import Orphan, find_orphans
+from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
@@ -45,6 +47,9 @@ from pktable.store.file_io import FileIO, open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Unpack
+
+
+ONE_DAY = 24 * 60 * 60 * 1000  # milliseconds
 
 
 def now_millis() -> int:
@@ -296,6 +301,48 @@ class Table:
         """
         limit = None if older_than is None else millis_of(older_than)
         return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit, dry_run=dry_run)
+
+    def remove_orphans(
+        self, *, older_than: int | str | datetime | None = None, dry_run: bool = False
+    ) -> list[Orphan]:
+        """Delete the files that no snapshot, tag or branch needs; return them.
+
+        ``older_than`` (a time, as ``timestamp`` of `scan`; by default one day ago): only files last modified before
+        it. Files of a running write look like orphans until it commits, so no write may run for longer than that.
+        ``dry_run``: return them, and delete nothing. Raises CorruptFileError if some metadata cannot be read, because
+        then it is not known what that metadata needs. Clauses: CMT-48, CMT-49.
+        """
+        limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than)
+        context = self.catalog.context
+        found = find_orphans(context, limit)
+        if not dry_run:
+            for orphan in found:
+                context.store.delete(orphan.path)
+        return found
+
+    def repair(self) -> list[str]:
+        """Repair what can be repaired without a loss: strays and hints; return what was done, a sentence each.
+
+        Raises CorruptFileError. Clauses: CMT-50.
+        """
+        return repair(self.catalog.context)
+
+    def rollback(self, *, snapshot: int | None = None, tag: str | None = None) -> list[int]:
+        """Go back to a retained snapshot, or to what a tag keeps; return the ids of the snapshots that went.
+
+        The later snapshots go, and commits that were staged before are planned again or refused. Their files become
+        orphans, see `remove_orphans`. If the snapshot of the tag has expired, its state is committed as a new snapshot
+        and all others expire. Stop writers that put no fences, such as Paimon's, before.
+        Raises InvalidRequestError unless exactly one of both is given and no tag keeps a later snapshot;
+        SnapshotNotFoundError. Clauses: CMT-42 to CMT-47.
+        """
+        self._require_writable()
+        if (snapshot is None) == (tag is None):
+            raise InvalidRequestError("rollback: expected either a snapshot or a tag")
+        if snapshot is not None:
+            return self.catalog.rollback.to_snapshot(snapshot)
+        assert tag is not None
+        return self.catalog.rollback.to_tag(tag, _new_commit())
 
     # Reading
 

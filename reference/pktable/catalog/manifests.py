@@ -61,6 +61,24 @@ class Manifests:
     def read_index(self, name: str) -> Sequence[IndexManifestEntry]:
         return self._indexes.get(name, lambda: decode_index_manifest(*self._file(name)))
 
+    def show_two_commits(self) -> bool:
+        """Return whether two manifest lists name one manifest, as only a commit on top of another one does.
+
+        Lists that cannot be read count as empty. Clauses: CMT-51.
+        """
+        seen: set[str] = set()
+        for name in self._store.list_names(self._paths.manifests):
+            if not name.startswith(paths.MANIFEST_LIST):
+                continue
+            try:
+                named = {meta.file_name for meta in self.read_list(name)}
+            except CorruptFileError:
+                continue
+            if seen & named:
+                return True
+            seen |= named
+        return False
+
     def _file(self, name: str) -> tuple[bytes, str]:
         path = self._paths.manifest(name)
         try:

@@ -18,6 +18,7 @@ from pktable_spec.errors import InvalidRequestError
 import pktable
 from pktable.check.findings import ERROR, NOTE, Finding
 from pktable.check.walk import Report
+from pktable.cli.app import open_table
 from pktable.cli.commands import OnSpark, TablePath, app, spark_session
 from pktable.cli.output import Format, ReaderGoneError, print_rows
 from pktable.cli.progress import Reporter, tell
@@ -60,6 +61,9 @@ def check(
     severity: Annotated[
         Severity, typer.Option(help="Report errors and notes, or errors only.")
     ] = Severity.NOTE,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="First repair what can be without a loss: strays and hints.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for notes, too.")] = False,
     output: Annotated[
         Format,
@@ -71,6 +75,9 @@ def check(
 
     Notes, such as files that nothing refers to, are reported and fail only with --strict. Each data file is read once.
     """
+    if repair:
+        for line in open_table(path).repair() or ["nothing to repair"]:
+            tell(line)
     with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
         report = check_table(
             path,

@@ -233,6 +233,49 @@ def expire(
     print_outcome(sentence, {"snapshots": expired, "dry_run": dry_run}, output)
 
 
+@app.command()
+def rollback(
+    path: TablePath,
+    snapshot: Annotated[
+        int | None, typer.Option(metavar="N", help="The retained snapshot to go back to.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME", help="The tag to go back to.")] = None,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
+) -> None:
+    """Go back to a snapshot or a tag; the later snapshots go.
+
+    Result: snapshots (the ids that went). Their files are removed by `pktable clean`.
+    """
+    gone = open_table(path).rollback(snapshot=snapshot, tag=tag)
+    print_outcome(f"removed {_range(gone)}" if gone else "nothing to do", {"snapshots": gone}, output)
+
+
+@app.command()
+def clean(
+    path: TablePath,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="T", help="Only files older than this: ISO text or milliseconds; one day by default."
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
+) -> None:
+    """Delete files that no snapshot, tag or branch needs.
+
+    No write may run for longer than the limit. Result: files (how many), bytes, dry_run.
+    """
+    limit = moment("--older-than", older_than)
+    found = open_table(path).remove_orphans(older_than=limit, dry_run=dry_run)
+    size = sum(orphan.size for orphan in found)
+    verb = "would delete" if dry_run else "deleted"
+    sentence = f"{verb} {counted(len(found), 'file')}, {size:,} bytes" if found else "nothing to do"
+    print_outcome(sentence, {"files": len(found), "bytes": size, "dry_run": dry_run}, output)
+
+
 def counted(count: int, noun: str) -> str:
     """Return a number and its noun, in the plural if need be."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -13,11 +13,21 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file of a directory. ``modified_millis``: since the epoch, by the clock of the store."""
+
+    name: str
+    size: int
+    modified_millis: int
 
 
 class FileIO(Protocol):
@@ -39,6 +49,9 @@ class FileIO(Protocol):
 
     def list_names(self, directory: str) -> list[str]:
         """Return the names in ``directory``; none if there is no such directory."""
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        """Return the files in ``directory``, without its directories; none if there is no such directory."""
 
     def exists(self, path: str) -> bool: ...
     def delete(self, path: str) -> None:
@@ -107,6 +120,16 @@ class LocalFileIO:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    def list_files(self, directory: str) -> list[FileInfo]:
+        found = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # deleted since the listing
+                    if entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        found.append(FileInfo(entry.name, status.st_size, status.st_mtime_ns // 1_000_000))
+        return found
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
@@ -166,6 +189,16 @@ class ArrowFileIO:
 
         selector = FileSelector(directory, allow_not_found=True)
         return [info.base_name for info in self._fs.get_file_info(selector)]
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(directory, allow_not_found=True)
+        return [
+            FileInfo(info.base_name, info.size, info.mtime_ns // 1_000_000)
+            for info in self._fs.get_file_info(selector)
+            if info.is_file
+        ]
 
     def exists(self, path: str) -> bool:
         from pyarrow.fs import FileType
