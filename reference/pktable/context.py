@@ -173,7 +173,9 @@ class TableContext:
 
     def located(self, path: str) -> tuple[FileIO, str]:
         """Return the store that has ``path``, which may be a URI, and the path in it. Clauses: META-18."""
-        return locate(path) if URI.match(path) else (self.store, path)
+        # The root of a table on an object store is a URI itself.
+        foreign = URI.match(path) and not path.startswith(f"{self.root}/")
+        return locate(path, self.store) if foreign else (self.store, path)
 
     def open(self, path: str) -> Any:
         """Return a file to read at random positions."""

@@ -25,7 +25,7 @@ from pktable_spec.vocabulary import RowKind
 from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import create_schema, find_table
+from pktable.catalog.schemas import create_schema, find_table, store_of
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
@@ -79,6 +79,7 @@ class Table:
         options: Mapping[str, str] | None = None,
         comment: str = "",
         store: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | None = None,
     ) -> Table:
@@ -89,12 +90,12 @@ class Table:
         * ``primary_key``, ``partition_by``: column names, or one name.
         * ``options``: Paimon's names and defaults, except that ``bucket`` is 1. Deletion vectors are off unless
           ``deletion-vectors.enabled`` is true, as in Paimon.
-        * ``store``, ``spark``, ``runner``: as in `open`.
+        * ``store``, ``storage_options``, ``spark``, ``runner``: as in `open`.
 
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
-        found, root = open_store(path) if store is None else (store, os.fspath(path))
+        found, root = store_of(path, store, storage_options)
         create_schema(
             found,
             TablePaths(root),
@@ -105,7 +106,7 @@ class Table:
             comment,
             now_millis(),
         )
-        return cls.open(path, store=store, spark=spark, runner=runner)
+        return cls.open(root, store=found, spark=spark, runner=runner)
 
     @classmethod
     def open(
@@ -113,6 +114,7 @@ class Table:
         path: str | os.PathLike[str],
         *,
         store: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | None = None,
     ) -> Table:
@@ -120,12 +122,16 @@ class Table:
 
         * ``path``: a local path or a URI; with ``store``, the table directory as that store spells it.
         * ``store``: any `FileIO`, instead of the one that ``path`` names.
+        * ``storage_options``: settings of an object store by the names of obstore, such as ``aws_access_key_id``,
+          ``endpoint``, ``region``, ``allow_http``; where one is absent, the environment's holds. They are part of the
+          pickle of a table.
         * ``spark``: a session that does the work, Spark Connect included. Without it this process does.
         * ``runner``: any other `Runner` that does the work.
 
-        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported.
+        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
+        an option that the store does not have.
         """
-        return cls(*find_table(path, store), runner or runner_of(spark))
+        return cls(*find_table(path, store, storage_options), runner or runner_of(spark))
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -394,6 +400,7 @@ class Table:
 def check(
     path: str | os.PathLike[str],
     *,
+    storage_options: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
     snapshot: int | None = None,
     reads_rows: bool = True,
@@ -403,7 +410,7 @@ def check(
 
     Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
     """
-    store, root = open_store(path)
+    store, root = open_store(path, storage_options)
     return check_table(
         store, root, runner_of(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
     )

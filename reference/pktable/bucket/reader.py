@@ -143,7 +143,11 @@ class DataReader:
     def _guarded(self, work: Callable[[], Result]) -> Result:
         try:
             return work()
+        except FileNotFoundError:
+            raise CorruptFileError("data file", at=self.path, expected="a file", found="none") from None
         except LIBRARY_ERRORS as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                raise  # the store failed, which says nothing about the data; Arrow's own errors name no file
             first_line = str(error).strip().partition("\n")[0]
             raise CorruptFileError(
                 f"{self._format} data", at=self.path, expected="a readable file", found=first_line

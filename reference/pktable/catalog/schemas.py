@@ -27,18 +27,32 @@ WORKING_PREFIX = "__pktable_"
 
 
 def find_table(
-    path: str | os.PathLike[str], store: FileIO | None = None
+    path: str | os.PathLike[str],
+    store: FileIO | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> tuple[FileIO, str, dict[int, TableSchema]]:
     """Return the store of the table at ``path``, its path there, and its schemas by id.
 
-    ``store``: where the table is, instead of the store that ``path`` names. Raises NotATableError, CorruptFileError.
+    ``store``: where the table is, instead of the store that ``path`` names. ``storage_options``: of that store.
+    Raises NotATableError, CorruptFileError, InvalidRequestError for options that the store does not have.
     Clauses: META-1.
     """
-    found, root = open_store(path) if store is None else (store, os.fspath(path))
+    found, root = store_of(path, store, storage_options)
     schemas = load_schemas(found, TablePaths(root))
     if not schemas:
         raise not_a_table(found, root, os.fspath(path))
     return found, root, schemas
+
+
+def store_of(
+    path: str | os.PathLike[str], store: FileIO | None, storage_options: Mapping[str, str] | None
+) -> tuple[FileIO, str]:
+    """Return the store of the table at ``path`` and its path there. Raises InvalidRequestError."""
+    if store is None:
+        return open_store(path, storage_options)
+    if storage_options:
+        raise InvalidRequestError("give either store=… or storage_options=…: a store has its options already")
+    return store, os.fspath(path)
 
 
 def load_schemas(store: FileIO, paths: TablePaths) -> dict[int, TableSchema]:

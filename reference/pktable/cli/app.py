@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -152,6 +152,14 @@ def _quieted(asked: bool) -> bool:
 TablePath = Annotated[
     str, typer.Argument(metavar="PATH", help="Directory or URI of the table.", callback=_named_path)
 ]
+StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        help="Setting of the object store, such as region=eu-west-1; repeatable. Secrets belong in the environment.",
+    ),
+]
 OnSpark = Annotated[bool, typer.Option("--spark/--local", help="Work on Spark, or in this process.")]
 SnapshotId = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="As of this snapshot.")]
 Fresh = Annotated[
@@ -184,6 +192,22 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def pairs(option: str, given: Sequence[str], form: str = "NAME=VALUE") -> dict[str, str]:
+    """Return what ``option`` was given, each a name, ``=`` and a value. Raises InvalidRequestError."""
+    found = {}
+    for one in given:
+        name, separator, value = one.partition("=")
+        if not separator or not name.strip():
+            raise InvalidRequestError(f"{option} {one!r}: expected {form}")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def storage_options(given: Sequence[str] | None) -> dict[str, str]:
+    """Return the settings of the object store as `Table.open` takes them. Raises InvalidRequestError."""
+    return pairs("--storage-option", given or (), "KEY=VALUE")
+
+
 def moment(option: str, text: str | None) -> int | None:
     """Return milliseconds since 1970, from their digits or ISO text; ``option``: who gave it.
 
@@ -204,20 +228,21 @@ def moment(option: str, text: str | None) -> int | None:
 # Opening
 
 
-def open_table(path: str, on_spark: bool = False) -> Table:
+def open_table(path: str, on_spark: bool = False, *, storage: Sequence[str] | None = None) -> Table:
     """Open a table, on a Spark session if asked. Raises InvalidRequestError, and then has not started Spark."""
     from pktable.table import Table
 
-    table = Table.open(path)
-    return Table.open(path, spark=spark_session()) if on_spark else table
+    options = storage_options(storage)
+    table = Table.open(path, storage_options=options)
+    return Table.open(path, storage_options=options, spark=spark_session()) if on_spark else table
 
 
-def open_catalog(path: str) -> Catalog:
+def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:
     """Open the metadata of a table, which is faster than all of it. Raises InvalidRequestError."""
     from pktable.catalog.catalog import Catalog
     from pktable.catalog.schemas import find_table
 
-    return Catalog(*find_table(path), clock=_no_clock)
+    return Catalog(*find_table(path, storage_options=storage_options(storage)), clock=_no_clock)
 
 
 def _no_clock() -> int:

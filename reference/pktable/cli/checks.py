@@ -18,6 +18,7 @@ from pktable_spec.errors import InvalidRequestError
 import pktable
 from pktable.check.findings import ERROR, NOTE, Finding
 from pktable.check.walk import Report
+from pktable.cli.app import StorageOptions, storage_options
 from pktable.cli.commands import OnSpark, TablePath, app, spark_session
 from pktable.cli.output import Format, ReaderGoneError, print_rows
 from pktable.cli.progress import Reporter, tell
@@ -65,6 +66,7 @@ def check(
         Format,
         typer.Option("--format", help="Lines for people, or rows for programs with the summary on stderr."),
     ] = Format.TABLE,
+    storage: StorageOptions = None,
     spark: OnSpark = False,
 ) -> None:
     """Report every violated rule of a table, written by pktable or by anyone; exit 1 if there is an error.
@@ -74,6 +76,7 @@ def check(
     with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
         report = check_table(
             path,
+            storage_options=storage_options(storage),
             spark=spark_session() if spark else None,
             snapshot=snapshot,
             reads_rows=not metadata_only,

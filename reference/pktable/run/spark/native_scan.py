@@ -42,6 +42,7 @@ from pktable.predicate import Predicate
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
 from pktable.run.spark.types import is_finer, spark_schema
 from pktable.run.spark.wire import whole_frame
+from pktable.store.object_store import is_object_uri
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
 FILES_BY_SIZE = 16  # are distinguished by comparing a number with each
@@ -86,10 +87,13 @@ def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -
 
     So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
     names and types, none of them finer than microseconds, and no column that is called as Spark calls its own.
+    Files on object stores are read by the kernel: Spark would need a Hadoop client of the store, and its credentials.
     Clauses: RD-12, META-15, META-39.
     """
     return not part.merges and all(
-        file.file_name.endswith(".parquet") and _unchanged(context, file.schema_id, columns)
+        file.file_name.endswith(".parquet")
+        and _unchanged(context, file.schema_id, columns)
+        and not is_object_uri(context.data_path(part.state.place, file))
         for file in part.state.files
     )
 
