@@ -100,6 +100,13 @@ class Server:
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return [one["Key"] for page in pages for one in page.get("Contents", ())]
 
+    def fill(self, prefix: str, count: int) -> None:
+        """Put empty objects below ``prefix``, without a request for each."""
+        from moto.s3.models import s3_backends
+
+        for number in range(count):
+            s3_backends["123456789012"]["aws"].put_object(BUCKET, f"{prefix}/{number}", b"")
+
     @contextlib.contextmanager
     def counted(self) -> Iterator[Counter[str]]:
         """Count the requests made inside the block, by what they ask for."""
@@ -130,6 +137,7 @@ class Server:
             if f"Credential={ACCESS_KEY}/" not in environ.get("HTTP_AUTHORIZATION", ""):
                 status = 403
             if status is not None and (self.before or status == 403):
+                environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
                 return _failed(environ, start_response, status)
             if self.ignores_conditions:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
@@ -139,9 +147,6 @@ class Server:
 
 def _failed(environ: Environ, start_response: Callable[..., Any], status: int) -> Answer:
     """Answer as S3 does where it refuses."""
-    stream, length = environ["wsgi.input"], int(environ.get("CONTENT_LENGTH") or 0)
-    if length:
-        stream.read(length)
     code, message = {
         403: ("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."),
         503: ("SlowDown", "Please reduce your request rate."),

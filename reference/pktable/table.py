@@ -25,7 +25,7 @@ from pktable_spec.vocabulary import RowKind
 from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import create_schema, find_table, store_of
+from pktable.catalog.schemas import create_schema, find_store, find_table
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
@@ -40,7 +40,7 @@ from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
 from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
-from pktable.store.file_io import FileIO, open_store
+from pktable.store.file_io import FileIO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +95,7 @@ class Table:
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
-        found, root = store_of(path, store, storage_options)
+        found, root = find_store(path, store, storage_options)
         create_schema(
             found,
             TablePaths(root),
@@ -410,7 +410,7 @@ def check(
 
     Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
     """
-    store, root = open_store(path, storage_options)
+    store, root = find_store(path, storage_options=storage_options)
     return check_table(
         store, root, runner_of(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
     )

@@ -37,15 +37,17 @@ def find_table(
     Raises NotATableError, CorruptFileError, InvalidRequestError for options that the store does not have.
     Clauses: META-1.
     """
-    found, root = store_of(path, store, storage_options)
+    found, root = find_store(path, store, storage_options)
     schemas = load_schemas(found, TablePaths(root))
     if not schemas:
         raise not_a_table(found, root, os.fspath(path))
     return found, root, schemas
 
 
-def store_of(
-    path: str | os.PathLike[str], store: FileIO | None, storage_options: Mapping[str, str] | None
+def find_store(
+    path: str | os.PathLike[str],
+    store: FileIO | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> tuple[FileIO, str]:
     """Return the store of the table at ``path`` and its path there. Raises InvalidRequestError."""
     if store is None:
