@@ -193,6 +193,23 @@ def test_a_large_file_is_written_in_parts_and_read_whole(server: Server, root: s
     assert table.to_arrow(where="id = 1234567").num_rows == 1
 
 
+@covers("CMT-12")
+def test_a_write_that_fails_never_shows_a_part_of_its_file(
+    server: Server, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(root, server.options)
+
+    def failing(*arguments: Any, **more: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("pktable.bucket.run_writer.collect_stats", failing)
+    start = len(server.requests)
+    with pytest.raises(ZeroDivisionError):
+        table.upsert(rows(range(1000), "Rome"))
+    assert [one for one in server.requests[start:] if one.what == "PUT"] == []
+    assert [one for one in server.keys(key(root)) if one.endswith(".parquet")] == []
+
+
 def test_few_requests_write_read_and_look_up(server: Server, root: str) -> None:
     table = Table.create(
         root, "id BIGINT, v STRING", primary_key="id", options=VECTORS, storage_options=server.options

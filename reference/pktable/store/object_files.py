@@ -81,7 +81,8 @@ class ObjectSource(io.RawIOBase):
             if at + len(piece) == start:
                 followed = max(followed, len(piece))
         size = max(end - start, SHORTEST_BYTES, min(2 * followed, LONGEST_BYTES))
-        fetched = self._fetch(start, min(self.length, start + size))
+        with self._errors():
+            fetched = self._fetch(start, min(self.length, start + size))
         self._keep(start, fetched)
         return fetched[: end - start]
 
@@ -93,14 +94,16 @@ class ObjectSource(io.RawIOBase):
     def _fetch(self, start: int, end: int) -> memoryview:
         import obstore
 
-        with self._errors():
-            found = memoryview(obstore.get_range(self._store, self._key, start=start, end=end))
-            if len(found) != end - start:
-                raise OSError(f"expected bytes {start} to {end}, found {len(found)} bytes")
-            return found
+        found = memoryview(obstore.get_range(self._store, self._key, start=start, end=end))
+        if len(found) != end - start:
+            raise OSError(f"expected bytes {start} to {end}, found {len(found)} bytes")
+        return found
 
     def _end(self) -> tuple[int, memoryview]:
-        """Return the size of the object and its last bytes, by one request if the store can do that."""
+        """Return the size of the object and its last bytes, by one request if the store can do that.
+
+        The caller turns errors into ours.
+        """
         import obstore
 
         try:
@@ -132,7 +135,7 @@ class ObjectSink(io.RawIOBase):
         self._held = bytearray()
         self._upload: Any = None
         self._size = 0
-        self._done = False
+        self._done = self._aborted = False
 
     def writable(self) -> bool:
         return True
@@ -141,9 +144,11 @@ class ObjectSink(io.RawIOBase):
         return self._size
 
     def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        if self._aborted:
+            return size  # a writer of Parquet still flushes when it is collected
         if self._done:
             raise ValueError("write to a closed object")
-        size = memoryview(data).nbytes
         self._held += data
         self._size += size
         if len(self._held) >= PART_BYTES:
@@ -171,7 +176,8 @@ class ObjectSink(io.RawIOBase):
         """Discard what was written; no object appears. After `close` it does nothing."""
         if self._done:
             return
-        self._done, upload = True, self._upload
+        self._done = self._aborted = True
+        upload = self._upload
         self._upload = None
         self._held.clear()
         if upload is not None:

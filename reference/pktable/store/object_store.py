@@ -233,8 +233,6 @@ def _errors(uri: str, *, put: bool = False) -> Iterator[None]:
     except InvalidRequestError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is not None:
-            raise  # one of ours already
         raise os_error(error, uri, put=put) from error
 
 
