@@ -226,7 +226,7 @@ def test_few_requests_write_read_and_look_up(server: Server, root: str) -> None:
     assert write.total() <= 35
     assert read.total() <= 10
     assert lookup.total() <= 10
-    assert read["LIST"] == lookup["LIST"] == 0
+    assert max(read["LIST"], lookup["LIST"]) <= 1  # a listing costs as much as a put
 
 
 # What a user is told

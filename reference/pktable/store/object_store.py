@@ -82,6 +82,9 @@ class ObjectStoreIO:
     the store does not have, and if obstore is not installed.
     """
 
+    late_puts = True
+    """A put that ended in an error may still be under way, and be carried out later."""
+
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         scheme, authority, _ = _parts(uri)
         self.storage_options: Options = tuple(sorted(dict(storage_options or {}).items()))
