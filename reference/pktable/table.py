@@ -25,7 +25,7 @@ from pktable_spec.vocabulary import RowKind
 from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import create_schema, find_table
+from pktable.catalog.schemas import create_schema, find_store, find_table
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
@@ -40,7 +40,7 @@ from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
 from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
-from pktable.store.file_io import FileIO, open_store
+from pktable.store.file_io import FileIO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,7 @@ class Table:
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
-        found, root = open_store(path) if store is None else (store, os.fspath(path))
+        found, root = find_store(path, store)
         create_schema(
             found,
             TablePaths(root),
@@ -115,6 +115,7 @@ class Table:
         store: FileIO | None = None,
         spark: SparkSession | None = None,
         runner: Runner | None = None,
+        external_roots: Sequence[str | os.PathLike[str]] = (),
     ) -> Table:
         """Open an existing table, ours or Paimon's.
 
@@ -122,10 +123,13 @@ class Table:
         * ``store``: any `FileIO`, instead of the one that ``path`` names.
         * ``spark``: a session that does the work, Spark Connect included. Without it this process does.
         * ``runner``: any other `Runner` that does the work.
+        * ``external_roots``: directories and URIs outside of the table that it may use, by external paths of its files
+          or by symbolic links. By default a table that leads out of its directory is refused.
 
         Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported.
+        Clauses: META-1, SAFE-1 to SAFE-5.
         """
-        return cls(*find_table(path, store), runner or runner_of(spark))
+        return cls(*find_table(path, store, external_roots), runner or runner_of(spark))
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -397,13 +401,14 @@ def check(
     spark: SparkSession | None = None,
     snapshot: int | None = None,
     reads_rows: bool = True,
+    external_roots: Sequence[str | os.PathLike[str]] = (),
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.
 
-    Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    ``external_roots``: as in `Table.open`. Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
     """
-    store, root = open_store(path)
+    store, root = find_store(path, external_roots=external_roots)
     return check_table(
         store, root, runner_of(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
     )

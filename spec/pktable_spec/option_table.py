@@ -146,6 +146,14 @@ def _stats_mode(name: str, value: str) -> StatsMode:
     return StatsMode("truncate", int(found[1]))
 
 
+def _directory(name: str, value: str) -> str:
+    """Return a path below the table, without a slash at either end."""
+    path = value.strip("/")
+    if not {"..", "."}.isdisjoint(path.split("/")) or "\0" in path or "\\" in path:
+        raise InvalidRequestError(f"option {name}={value!r}: expected a path below the table, without . and ..")
+    return path
+
+
 BOOLEAN: Final = Parser("true, false", _boolean)
 INTEGER: Final = Parser("an integer", _integer)
 POSITIVE: Final = Parser("an integer from 1", _positive)
@@ -156,7 +164,7 @@ NAMES: Final = Parser(
 )
 TEXT: Final = Parser("any text", lambda name, value: value)
 WORD: Final = Parser("a word", lambda name, value: value.lower())
-DIRECTORY: Final = Parser("a relative path", lambda name, value: value.strip("/"))
+DIRECTORY: Final = Parser("a relative path", _directory)
 STATS_MODE: Final = Parser("none, full, truncate(N)", _stats_mode)
 
 MERGE_ENGINES: Final = {"deduplicate"}

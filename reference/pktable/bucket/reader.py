@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
@@ -143,7 +143,11 @@ class DataReader:
     def _guarded(self, work: Callable[[], Result]) -> Result:
         try:
             return work()
+        except StorageError:
+            raise
         except LIBRARY_ERRORS as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the system, not of a decoder
+                raise StorageError("read", self.path, error.errno, error.strerror or str(error)) from error
             first_line = str(error).strip().partition("\n")[0]
             raise CorruptFileError(
                 f"{self._format} data", at=self.path, expected="a readable file", found=first_line

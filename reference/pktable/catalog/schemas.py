@@ -21,20 +21,36 @@ from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
 from pktable.merge.engine import engine_of
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
+from pktable.store.guard import guarded
 
 WORKING_PREFIX = "__pktable_"
 """The prefix of columns that rows have only while a job works on them."""
 
 
-def find_table(
-    path: str | os.PathLike[str], store: FileIO | None = None
-) -> tuple[FileIO, str, dict[int, TableSchema]]:
-    """Return the store of the table at ``path``, its path there, and its schemas by id.
+def find_store(
+    path: str | os.PathLike[str],
+    store: FileIO | None = None,
+    external_roots: Sequence[str | os.PathLike[str]] = (),
+) -> tuple[FileIO, str]:
+    """Return the store of the table at ``path``, guarded, and its path there.
 
-    ``store``: where the table is, instead of the store that ``path`` names. Raises NotATableError, CorruptFileError.
-    Clauses: META-1.
+    ``store``: where the table is, instead of the store that ``path`` names. ``external_roots``: directories and URIs
+    outside of the table that it may use. Clauses: SAFE-1, SAFE-2.
     """
     found, root = open_store(path) if store is None else (store, os.fspath(path))
+    return guarded(found, root, external_roots), root
+
+
+def find_table(
+    path: str | os.PathLike[str],
+    store: FileIO | None = None,
+    external_roots: Sequence[str | os.PathLike[str]] = (),
+) -> tuple[FileIO, str, dict[int, TableSchema]]:
+    """Return the store of the table at ``path``, its path there, and its schemas by id. Arguments: as `find_store`.
+
+    Raises NotATableError, CorruptFileError. Clauses: META-1.
+    """
+    found, root = find_store(path, store, external_roots)
     schemas = load_schemas(found, TablePaths(root))
     if not schemas:
         raise not_a_table(found, root, os.fspath(path))

@@ -24,6 +24,7 @@ from pktable.check.readable_snapshots import read_schemas, read_snapshots
 from pktable.check.unreferenced import report_unreferenced
 from pktable.context import TableContext
 from pktable.store.file_io import FileIO
+from pktable.store.guard import guarded
 
 
 class CheckRunner(Protocol):
@@ -74,6 +75,7 @@ def check_table(
         SnapshotNotFoundError: ``snapshot`` does not exist.
         InvalidRequestError: the value of a table option is malformed.
     """
+    store = guarded(store, root)
     findings = Findings(root)
     schemas = read_schemas(store, root, findings)
     if not schemas:

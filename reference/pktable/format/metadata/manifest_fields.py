@@ -105,6 +105,7 @@ TEXT: Final = Kind("string", _encode_text, str, "text")
 BYTES: Final = Kind("bytes", encode_bytes, bytes, "bytes")
 FILE_NAME: Final = replace(TEXT, expected="the name of a file", decode=_file_name)
 TEXTS: Final = list_of(TEXT, "a list of texts")
+FILE_NAMES: Final = list_of(FILE_NAME, "a list of names of files")
 MILLIS: Final = replace(LONG, avro={"type": "long", "logicalType": "timestamp-millis"})
 
 

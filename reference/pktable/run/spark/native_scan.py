@@ -158,6 +158,7 @@ def _live_rows(
         vectors = context.vectors(part.state)
         for file in part.state.files:
             path = context.data_path(part.state.place, file)
+            context.expect_readable(path)  # Spark would follow any link
             vector = vectors.get(file.file_name)
             if vector is None or not vector.cardinality:
                 plain[path] = file
