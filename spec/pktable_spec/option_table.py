@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from pktable_spec.errors import InvalidRequestError
 
-SIZE: Final = re.compile(r"^\s*(\d+)\s*([a-z]*)\s*$", re.I)
+SIZE: Final = re.compile(r"^\s*(\d{1,18})\s*([a-z]*)\s*$", re.I)
 UNITS: Final = {
     **dict.fromkeys(("", "b", "bytes"), 1),
     **dict.fromkeys(("k", "kb"), 1 << 10),
@@ -140,7 +140,7 @@ def _size(name: str, value: str) -> int:
 def _stats_mode(name: str, value: str) -> StatsMode:
     if value in ("none", "full"):
         return StatsMode(value, None)
-    found = re.match(r"^truncate\((\d+)\)$", value)
+    found = re.match(r"^truncate\((\d{1,9})\)$", value)
     if not found:
         raise InvalidRequestError(f"option {name}={value!r}: expected none, full or truncate(N)")
     return StatsMode("truncate", int(found[1]))

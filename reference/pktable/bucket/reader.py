@@ -20,6 +20,7 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from pktable.context import TableContext
 from pktable.datafile.evolution import conformed, require_conversion
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, StoredRows
+from pktable.format.bounds import require_bounded_rows
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.format.vectors.deletion_vector import DeletionVector
@@ -64,6 +65,7 @@ class DataReader:
         stored: StoredRows = self._guarded(lambda: FORMATS[self._format](source, self.path))
         if stored.row_count is not None:
             self._expect_rows(stored.row_count)
+        self._guarded(lambda: require_bounded_rows(self.meta.row_count, size))
         return stored
 
     def read(

@@ -6,6 +6,7 @@ To start fast it imports neither Arrow nor Spark; a command imports what it need
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -208,8 +209,9 @@ def open_table(path: str, on_spark: bool = False) -> Table:
     """Open a table, on a Spark session if asked. Raises InvalidRequestError, and then has not started Spark."""
     from pktable.table import Table
 
-    table = Table.open(path)
-    return Table.open(path, spark=spark_session()) if on_spark else table
+    roots = external_roots()
+    table = Table.open(path, external_roots=roots)
+    return Table.open(path, spark=spark_session(), external_roots=roots) if on_spark else table
 
 
 def open_catalog(path: str) -> Catalog:
@@ -217,7 +219,12 @@ def open_catalog(path: str) -> Catalog:
     from pktable.catalog.catalog import Catalog
     from pktable.catalog.schemas import find_table
 
-    return Catalog(*find_table(path), clock=_no_clock)
+    return Catalog(*find_table(path, external_roots=external_roots()), clock=_no_clock)
+
+
+def external_roots() -> list[str]:
+    """Return the directories outside of a table that it may use, which the user names in the environment."""
+    return names(os.environ.get("PKTABLE_EXTERNAL_ROOTS", ""))
 
 
 def _no_clock() -> int:

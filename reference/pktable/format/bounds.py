@@ -49,6 +49,16 @@ def is_file_name(text: str) -> bool:
     return not parts and len(text.encode()) <= LONGEST_NAME
 
 
+def require_bounded_rows(rows: int, size_bytes: int) -> None:
+    """Raise ValueError if a columnar file of this size states more rows than any writer stores in it.
+
+    A column that never changes takes next to no bytes for any number of rows. Records have keys or names, which differ.
+    """
+    most = MOST_TIMES * size_bytes + ALWAYS_ALLOWED
+    if rows > most:
+        raise ValueError(f"{rows} rows in {size_bytes} bytes")
+
+
 class Decompressor(Protocol):
     """The interface that the standard library's decompressors share."""
 

@@ -46,7 +46,7 @@ def guarded(store: FileIO, root: str, external_roots: Iterable[str | os.PathLike
     """Return ``store`` guarded for the table at ``root``; a store that is guarded already is returned as it is."""
     if isinstance(store, GuardedStore):
         return store
-    return GuardedStore(store, root, tuple(map(_normal, map(os.fspath, external_roots))))
+    return GuardedStore(store, root, tuple(_normal(os.fspath(one)) for one in external_roots))
 
 
 class GuardedStore:
@@ -93,7 +93,8 @@ class GuardedStore:
             return self._inner.list_names(directory)
 
     def exists(self, path: str) -> bool:
-        self._admitted(path.rpartition("/")[0])
+        if path != self._root:
+            self._admitted(path.rpartition("/")[0])
         with _named_failures("look for", path):
             return self._inner.exists(path)
 
@@ -155,7 +156,7 @@ class GuardedStore:
             self._expect_real(path)
 
     def _admitted(self, directory: str) -> int:
-        """Return how many bytes a file in ``directory`` that is read whole may have. Raises unless it is the table's."""
+        """Return the most bytes of a file in ``directory`` that is read whole. Raises unless it is the table's."""
         most = self._most_bytes.get(directory)
         if most is not None:
             return most
