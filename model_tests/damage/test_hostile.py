@@ -72,7 +72,7 @@ def operations(path: Path, **arguments: Any) -> Iterator[Callable[[], Any]]:
     yield lambda: table().to_arrow()
     yield lambda: table().to_arrow(fresh=True, where="n >= 3")
     yield lambda: table().to_arrow(where="p = 'a' AND k = 3")
-    yield lambda: table().to_arrow(timestamp=10**12)
+    yield lambda: table().to_arrow(timestamp=10**13)
     yield lambda: table().to_arrow(tag="a")
     yield lambda: [table().count(fresh=fresh) for fresh in (False, True)]
     yield lambda: [table().files(), table().inspect.buckets(), table().inspect.vectors()]
@@ -309,11 +309,12 @@ def test_a_link_out_of_the_table_is_followed_only_if_the_caller_allows_it(path: 
     tagged = Table.open(path).to_arrow(tag="a").to_pylist()
     away = path.parent / "away"
     linked(path, name, away / "x")
-    before = outside(path)
-    errors = refusals(path)
+    twin = Path(shutil.copytree(path, path.parent / "twin" / "table", symlinks=True))
+    before = outside(twin)
+    errors = refusals(twin)
     assert any(isinstance(error, OutsideTableError) and error.link for error in errors)
     assert all(isinstance(error, OutsideTableError) for error in errors)
-    assert outside(path) == before
+    assert outside(twin) == before
     with contextlib.suppress(OutsideTableError):
         report = check(path)
         assert [one.clause for one in report.findings if one.severity == "error"].count("SAFE-2") > 0
@@ -364,11 +365,13 @@ def test_an_external_path_is_used_only_below_an_external_root(path: Path) -> Non
     away.mkdir()
     os.replace(file, away / file.name)
     surgeon.edit_file(file.name, external_path=f"file://{away / file.name}")
+    shutil.copy(path / "snapshot/snapshot-2", path / "tag/tag-a")
     roots: list[Any] = [[], [path.parent / "awa"], [f"{away}/deeper"], ["s3://bucket"]]
     for refused in roots:
-        errors = refusals(path, external_roots=refused)
+        twin = Path(shutil.copytree(path, path.parent / f"twin{len(list(path.parent.iterdir()))}"))
+        errors = refusals(twin, external_roots=refused)
         assert len(errors) >= 10
-        assert all(isinstance(error, OutsideTableError) for error in errors)
+        assert [error for error in errors if not isinstance(error, OutsideTableError)] == []
     assert "SAFE-2" in {finding.clause for finding in check(path).findings}
     assert (away / file.name).exists()
     for allowed in (away, f"file:{away}", f"file://{away}/", str(path.parent)):
@@ -531,12 +534,15 @@ def test_a_columnar_manifest_with_one_long_text_for_all_rows_is_refused(monkeypa
 
 
 @covers("SAFE-6")
-def test_a_columnar_file_that_states_more_rows_than_its_bytes_can_hold_is_refused(path: Path) -> None:
-    count = 20_000_000
+def test_a_columnar_file_that_states_more_rows_than_its_bytes_can_hold_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_TIMES", 64)
+    count = 5_000_000
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"f": pa.nulls(count, pa.int32())}), sink, row_group_size=count)
     data = sink.getvalue().to_pybytes()
-    assert len(data) < 4000
+    assert 64 * len(data) < count
     with pytest.raises(CorruptFileError, match=f"{count} rows in"):
         decode_columnar(data, "x")
     surgeon = Surgeon(path)
