@@ -212,7 +212,13 @@ ATTACKS: dict[str, Edit] = {
     },
     **{
         f"option {name} {value[:30]!r}": option_edit(name, value)
-        for name in ("bucket", "num-levels", "target-file-size", "metadata.stats-mode", "data-file.path-directory")
+        for name in (
+            "bucket",
+            "num-levels",
+            "target-file-size",
+            "metadata.stats-mode",
+            "data-file.path-directory",
+        )
         for value in ("-1", "2147483647", "9" * 5000, "truncate(" + "9" * 5000 + ")", "..", "a/../..", "a\0b")
     },
     **{
@@ -299,7 +305,17 @@ def linked(path: Path, name: str, target: Path) -> None:
     (path / name).symlink_to(target)
 
 
-PARTS = ("schema", "snapshot", "manifest", "index", "tag", "p=a", "p=a/bucket-0", "schema/schema-0", "tag/tag-a")
+PARTS = (
+    "schema",
+    "snapshot",
+    "manifest",
+    "index",
+    "tag",
+    "p=a",
+    "p=a/bucket-0",
+    "schema/schema-0",
+    "tag/tag-a",
+)
 
 
 @covers("SAFE-2")
@@ -431,7 +447,11 @@ def test_only_regular_files_are_read(path: Path, make: Callable[[Path], None], k
 @covers("SAFE-3")
 def test_a_data_file_or_index_or_manifest_that_is_a_pipe_is_refused(path: Path) -> None:
     surgeon = Surgeon(path)
-    for file in (surgeon.data_file(live(surgeon)), surgeon.index_file(LAST), path / "manifest" / surgeon.delta(LAST)):
+    for file in (
+        surgeon.data_file(live(surgeon)),
+        surgeon.index_file(LAST),
+        path / "manifest" / surgeon.delta(LAST),
+    ):
         good = file.read_bytes()
         file.unlink()
         os.mkfifo(file)
@@ -522,7 +542,9 @@ def test_a_block_unpacks_to_a_bounded_size_however_long_it_is(monkeypatch: pytes
 
 
 @covers("SAFE-6")
-def test_a_columnar_manifest_with_one_long_text_for_all_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_columnar_manifest_with_one_long_text_for_all_rows_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     column = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), ["x" * 10_000])
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"f": column}), sink, store_schema=False)
@@ -557,8 +579,8 @@ def test_a_columnar_file_that_states_more_rows_than_its_bytes_can_hold_is_refuse
 def test_integers_of_manifests_have_their_width(path: Path) -> None:
     surgeon = Surgeon(path)
     (entry, *_) = surgeon.entries(surgeon.delta(LAST))
-    for name in ("bucket", "total_buckets"):
-        data = encode_manifest([replace(entry, **{name: 1 << 40})])
+    for wide in (replace(entry, bucket=1 << 40), replace(entry, total_buckets=-(1 << 40))):
+        data = encode_manifest([wide])
         with pytest.raises(CorruptFileError, match="an integer of 32 bits"):
             MANIFEST.decode(data, "x", None)
 
@@ -575,8 +597,9 @@ def test_a_compaction_over_a_vector_of_no_live_file_is_damage_and_no_endless_con
 @covers("SAFE-6")
 @pytest.mark.spark
 def test_spark_makes_no_bitset_for_rows_that_a_manifest_only_states(path: Path) -> None:
-    from model_tests.backends.spark_session import spark_session
     from pktable.run.spark.runner import SparkRunner
+
+    from model_tests.backends.spark_session import spark_session
 
     surgeon = Surgeon(path)
     name = live(surgeon)
@@ -595,7 +618,7 @@ def test_spark_makes_no_bitset_for_rows_that_a_manifest_only_states(path: Path) 
 
 
 @covers("CMT-13", "SAFE-6")
-@pytest.mark.parametrize("hint", [b"1" + b"0" * 18, b"9" * 5000, b"-1", b" 5 ", "٥".encode()])
+@pytest.mark.parametrize("hint", [b"1" + b"0" * 18, b"9" * 5000, b"-1", b" 5 ", b"\xd9\xa5"])
 def test_a_hint_far_away_costs_a_listing(path: Path, hint: bytes) -> None:
     expected = Table.open(path).to_arrow().to_pylist()
     for name in ("LATEST", "EARLIEST"):
@@ -637,7 +660,7 @@ def test_the_command_line_spells_control_characters_out(
     odd_names: Path, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = Table.open(odd_names)
-    rows = {"k": pa.array([9], pa.int32()), **dict.fromkeys(HOSTILE_NAMES, [CONTROL])}
+    rows = {"k": pa.array([9], pa.int32()), **{name: [CONTROL] for name in HOSTILE_NAMES}}
     table.upsert(pa.table(rows))
     for command in (["read"], ["files"], ["history"], ["count"]):
         assert run([*command, str(odd_names), "--format", output]) == 0
@@ -654,7 +677,9 @@ def test_the_command_line_spells_control_characters_out(
 
 
 @covers("SAFE-4")
-def test_a_finding_with_control_characters_is_spelled_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finding_with_control_characters_is_spelled_out(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (path / "p=a/bucket-0" / CONTROL).write_bytes(b"")
     assert run(["check", str(path)]) == 0
     text = capsys.readouterr().out
@@ -671,8 +696,9 @@ def test_json_with_controls_spelled_out_is_the_same_json() -> None:
 @covers("SAFE-4", "RD-6")
 @pytest.mark.spark
 def test_spark_takes_no_name_or_value_of_a_table_for_sql(odd_names: Path) -> None:
-    from model_tests.backends.spark_session import spark_session
     from pktable.run.spark.runner import SparkRunner
+
+    from model_tests.backends.spark_session import spark_session
 
     table = Table.open(odd_names, spark=spark_session())
     table.runner = table.stager.runner = SparkRunner(spark_session())

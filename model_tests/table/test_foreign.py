@@ -23,7 +23,12 @@ from pktable.format.metadata.stats import collect_stats
 from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
 from pktable_spec.covers import covers
-from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTableError, UnsupportedOptionError
+from pktable_spec.errors import (
+    CorruptFileError,
+    InvalidRequestError,
+    OutsideTableError,
+    UnsupportedOptionError,
+)
 
 from model_tests.backends.spark_session import spark_session
 from model_tests.table.foreign_tables import (

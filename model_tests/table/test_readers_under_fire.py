@@ -118,14 +118,12 @@ class Reader:
         assert self.table.count() >= 0
 
     def oldest(self) -> None:
-        (snapshot, *_) = self.table.snapshots() or [None]
-        if snapshot:
+        for snapshot in self.table.snapshots()[:1]:
             self.expect_state(self.table.to_arrow(snapshot=snapshot.id, fresh=True), latest=False)
 
     def slowly(self) -> None:
         """Begin a scan of the oldest snapshot and go on when it may have expired."""
-        (snapshot, *_) = self.table.snapshots() or [None]
-        if snapshot:
+        for snapshot in self.table.snapshots()[:1]:
             batches = []
             for batch in self.table.scan(snapshot=snapshot.id, fresh=True).to_batches():
                 batches.append(batch)
@@ -177,7 +175,9 @@ def test_threads_read_committed_states_while_others_write_compact_and_expire(
     with ThreadPoolExecutor(8) as threads:
         writers = {one: threads.submit(write, tmp_path, one, until) for one in range(WRITERS)}
         others = [threads.submit(compact, tmp_path, until), threads.submit(expire, tmp_path, until)]
-        if buckets == "1":  # with more, what is compacted differs from bucket to bucket, and so do default reads
+        if (
+            buckets == "1"
+        ):  # with more, what is compacted differs from bucket to bucket, and so do default reads
             readers = [threads.submit(Reader(tmp_path).run, until) for _ in range(2)]
         else:
             readers = [threads.submit(FreshReader(tmp_path).run, until) for _ in range(2)]
@@ -305,8 +305,9 @@ def test_a_split_with_a_missing_file_of_a_retained_snapshot_is_damage(long_table
 @covers("RD-10", "RD-23")
 @pytest.mark.spark
 def test_a_frame_of_spark_whose_snapshot_expires_shows_no_other_rows(long_table: Path) -> None:
-    from model_tests.backends.spark_session import spark_session
     from pktable.run.spark.runner import SparkRunner
+
+    from model_tests.backends.spark_session import spark_session
 
     table = Table.open(long_table, spark=spark_session())
     table.runner = table.stager.runner = SparkRunner(spark_session())

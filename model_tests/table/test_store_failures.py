@@ -102,8 +102,8 @@ class Sink:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stores") / "table"
     table = Table.create(path, COLUMNS, primary_key=["k"], options=OPTIONS)
-    table.upsert(rows(range(3000), "long enough to be a file that is written in pieces"))
-    table.upsert(rows(range(0, 3000, 7), "newer"))
+    table.upsert(rows(range(600), "long enough to be a file that is written in pieces"))
+    table.upsert(rows(range(0, 600, 7), "newer"))
     table.create_tag("kept", snapshot=2)
     return path
 
@@ -113,13 +113,20 @@ def path(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "table"))
 
 
+def expect_named(error: StorageError, path: Path, number: int) -> None:
+    assert error.errno == number
+    assert str(path) in str(error)
+    assert os.strerror(number) in str(error)
+    assert not isinstance(error, InvalidRequestError)
+
+
 def table_on(path: Path, store: FailingStore) -> Table:
     return Table.open(path, store=store)
 
 
 CHANGES: dict[str, Work] = {
-    "upsert": lambda table: table.upsert(rows(range(1500, 4500), "written by the one whose store fails")),
-    "delete": lambda table: table.delete(where="k < 1000"),
+    "upsert": lambda table: table.upsert(rows(range(300, 900), "written by the one whose store fails")),
+    "delete": lambda table: table.delete(where="k < 200"),
     "compact": lambda table: table.compact(full=True),
     "tag": lambda table: table.create_tag("another"),
     "expire": lambda table: table.expire_snapshots(retain_last=1),
@@ -148,17 +155,14 @@ def test_a_store_that_fills_up_ends_an_operation_and_leaves_the_table(
             CHANGES[name](table_on(path, store))
         except StorageError as error:
             failed = True
-            assert error.errno == number
-            assert str(path) in str(error)
-            assert os.strerror(number) in str(error)
-            assert not isinstance(error, InvalidRequestError)
+            expect_named(error, path, number)
+            assert Table.open(path).check().errors == 0
         found = content(path)
         assert found in (before, after)
-        assert Table.open(path).check().errors == 0
         if not failed:
             assert found == after
         failures += failed
-        if store.count < at:
+        if store.count < at or number == errno.EROFS:  # which no operation survives for long
             break
     assert failures or name in ("expire", "untag")  # which write hints at most
 
@@ -203,8 +207,7 @@ def test_a_store_that_cannot_be_read_is_neither_damage_nor_the_caller_s_mistake(
         try:
             READS[name](table_on(path, store))
         except StorageError as error:
-            assert error.errno == number
-            assert str(path) in str(error)
+            expect_named(error, path, number)
         else:
             assert store.count < at, "a failure was swallowed"
             break
@@ -308,9 +311,13 @@ def test_a_full_disk_is_named_and_the_table_is_read_on(small_disk: Path) -> None
     path = small_disk / "table"
     table = Table.create(path, COLUMNS, primary_key=["k"], options=OPTIONS)
     table.upsert(rows(range(10), "first"))
-    with pytest.raises(StorageError, match="No space left on device"):
+
+    def fill() -> None:
         for number in range(1000):
             table.upsert(rows(range(number, number + 50), os.urandom(200).hex()))
+
+    with pytest.raises(StorageError, match="No space left on device"):
+        fill()
     before = content(path)
     assert before
     with pytest.raises(StorageError):
@@ -326,7 +333,13 @@ def test_a_full_disk_is_named_and_the_table_is_read_on(small_disk: Path) -> None
 @needs_a_user
 def test_a_revoked_permission_is_named_and_the_table_is_read_again_with_it(path: Path) -> None:
     before = content(path)
-    for part, mode in (("manifest", 0o555), ("snapshot", 0o555), ("schema", 0), ("bucket-0", 0), ("snapshot", 0)):
+    for part, mode in (
+        ("manifest", 0o555),
+        ("snapshot", 0o555),
+        ("schema", 0),
+        ("bucket-0", 0),
+        ("snapshot", 0),
+    ):
         normal = (path / part).stat().st_mode
         (path / part).chmod(mode)
         try:

@@ -150,7 +150,9 @@ def _directory(name: str, value: str) -> str:
     """Return a path below the table, without a slash at either end."""
     path = value.strip("/")
     if not {"..", "."}.isdisjoint(path.split("/")) or "\0" in path or "\\" in path:
-        raise InvalidRequestError(f"option {name}={value!r}: expected a path below the table, without . and ..")
+        raise InvalidRequestError(
+            f"option {name}={value!r}: expected a path below the table, without . and .."
+        )
     return path
 
 

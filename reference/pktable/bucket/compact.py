@@ -88,7 +88,10 @@ class _Compaction:
         assert not self._older or self._engine.lookup == "position", "refused when the table was opened"
 
     def _expect_live(self, named: Iterable[str]) -> None:
-        """Raise CorruptFileError for a vector of no live file: its index can never be committed. Clauses: DV-4, CMT-9."""
+        """Raise CorruptFileError for a vector of no live file: its index could never be committed.
+
+        Clauses: DV-4, CMT-9.
+        """
         unknown = set(named) - {file.file_name for file in self._state.files}
         if unknown and self._state.index is not None:
             path = self._context.index_path(self._state.index)

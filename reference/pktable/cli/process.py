@@ -19,7 +19,9 @@ from pktable.cli.codes import FAILED, FINE, INTERRUPTED, MISTAKEN, STORE_FAILED
 from pktable.cli.commands import app
 from pktable.cli.output import ReaderGoneError
 
-NOT_THE_CALLER: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE})
+NOT_THE_CALLER: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
+)
 """Numbers of failures that no other argument would have avoided."""
 
 UsageProblem: Any = typer.BadParameter.__mro__[2]  # the base of all complaints about arguments

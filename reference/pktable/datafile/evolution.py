@@ -64,7 +64,8 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
     """Return a column that was written as type ``before``, converted to type ``after``.
 
     ``array``: of any Arrow type that holds ``before``. ``what``: names the column in errors.
-    Raises InvalidRequestError if the conversion is not supported, ArrowInvalid or ValueError if ``array`` does not hold ``before``.
+    Raises InvalidRequestError if the conversion is not supported, ArrowInvalid or ValueError if ``array`` does not hold
+    ``before``.
     Clauses: META-16, META-39, META-40, META-42, META-43.
     """
     wanted = to_arrow(after)
