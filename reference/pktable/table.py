@@ -117,6 +117,7 @@ class Table:
         storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | None = None,
+        external_roots: Sequence[str | os.PathLike[str]] = (),
     ) -> Table:
         """Open an existing table, ours or Paimon's.
 
@@ -127,11 +128,14 @@ class Table:
           pickle of a table.
         * ``spark``: a session that does the work, Spark Connect included. Without it this process does.
         * ``runner``: any other `Runner` that does the work.
+        * ``external_roots``: directories and URIs outside of the table that it may use, by external paths of its files
+          or by symbolic links. By default a table that leads out of its directory is refused.
 
         Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
         an option that the store does not have.
+        Clauses: META-1, SAFE-1 to SAFE-5.
         """
-        return cls(*find_table(path, store, storage_options), runner or runner_of(spark))
+        return cls(*find_table(path, store, storage_options, external_roots), runner or runner_of(spark))
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -404,13 +408,14 @@ def check(
     spark: SparkSession | None = None,
     snapshot: int | None = None,
     reads_rows: bool = True,
+    external_roots: Sequence[str | os.PathLike[str]] = (),
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.
 
-    Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    ``external_roots``: as in `Table.open`. Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
     """
-    store, root = find_store(path, storage_options=storage_options)
+    store, root = find_store(path, storage_options=storage_options, external_roots=external_roots)
     return check_table(
         store, root, runner_of(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
     )

@@ -36,6 +36,7 @@ class Catalog:
         schema = schemas[max(schemas)]
         options = parse_options(schema.options)
         self.context = TableContext(store, root, schema, options, schemas)
+        store = self.context.store  # guarded
         self.snapshots = SnapshotLog(store, self.context.paths)
         self.manifests = Manifests(store, self.context.paths, schema, options)
         self.states = StateLoader(self.context, self.manifests)

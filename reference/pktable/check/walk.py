@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from pktable_spec.options import parse_options
@@ -23,7 +24,10 @@ from pktable.check.manifests import CheckedManifests
 from pktable.check.readable_snapshots import read_schemas, read_snapshots
 from pktable.check.unreferenced import report_unreferenced
 from pktable.context import TableContext
+from pktable.format.paths import TablePaths
+from pktable.kinds import kind_of
 from pktable.store.file_io import FileIO
+from pktable.store.guard import guarded
 
 
 class CheckRunner(Protocol):
@@ -74,14 +78,19 @@ def check_table(
         SnapshotNotFoundError: ``snapshot`` does not exist.
         InvalidRequestError: the value of a table option is malformed.
     """
+    store = guarded(store, root)
     findings = Findings(root)
     schemas = read_schemas(store, root, findings)
-    if not schemas:
+    if not schemas or not _lies_in_itself(store, TablePaths(root), findings):
         return Report(findings.all())
     latest = max(schemas)
     options = {number: parse_options(one.options) for number, one in schemas.items()}
     context = TableContext(store, root, schemas[latest], options[latest], schemas)
     snapshots = read_snapshots(store, root, findings, only=snapshot)
+    with findings.guard("TBL-12"):
+        kind_of(schemas[latest], root)
+    if not schemas[latest].primary_keys:
+        return Report(findings.all())
     manifests = CheckedManifests(context, findings)
     history = History(context, options, manifests, findings)
     for done, one in enumerate(snapshots.checked, 1):
@@ -89,7 +98,8 @@ def check_table(
         progress("snapshots", done, len(snapshots.checked))
     buckets = history.buckets()
     if snapshot is None and snapshots.complete:
-        report_unreferenced(context, snapshots, buckets, manifests, history.index_files, findings)
+        with findings.guard("META-9"):
+            report_unreferenced(context, snapshots, buckets, manifests, history.index_files, findings)
     max_level = max(one.max_level for one in options.values())
     tasks = [BucketTask(bucket, max_level, reads_rows) for bucket in buckets]
     report = Report(snapshots=len(snapshots.checked), buckets=len(buckets))
@@ -100,6 +110,14 @@ def check_table(
             findings.include(finding)
     report.findings = findings.all()
     return report
+
+
+def _lies_in_itself(store: FileIO, paths: TablePaths, findings: Findings) -> bool:
+    """Return whether no directory of metadata is a link that leads out of the table. Clauses: SAFE-2."""
+    directories = (
+        *(paths.snapshots, paths.tags, paths.changelogs, paths.manifests, paths.indexes, paths.branches),
+    )
+    return None not in [findings.attempt("CMT-1", partial(store.list_names, one)) for one in directories]
 
 
 def check_here(

@@ -6,6 +6,7 @@ To start fast it imports neither Arrow nor Spark; a command imports what it need
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -232,9 +233,11 @@ def open_table(path: str, on_spark: bool = False, *, storage: Sequence[str] | No
     """Open a table, on a Spark session if asked. Raises InvalidRequestError, and then has not started Spark."""
     from pktable.table import Table
 
-    options = storage_options(storage)
-    table = Table.open(path, storage_options=options)
-    return Table.open(path, storage_options=options, spark=spark_session()) if on_spark else table
+    options, roots = storage_options(storage), external_roots()
+    table = Table.open(path, storage_options=options, external_roots=roots)
+    if not on_spark:
+        return table
+    return Table.open(path, storage_options=options, external_roots=roots, spark=spark_session())
 
 
 def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:
@@ -242,7 +245,13 @@ def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:
     from pktable.catalog.catalog import Catalog
     from pktable.catalog.schemas import find_table
 
-    return Catalog(*find_table(path, storage_options=storage_options(storage)), clock=_no_clock)
+    found = find_table(path, storage_options=storage_options(storage), external_roots=external_roots())
+    return Catalog(*found, clock=_no_clock)
+
+
+def external_roots() -> list[str]:
+    """Return the directories outside of a table that it may use, which the user names in the environment."""
+    return names(os.environ.get("PKTABLE_EXTERNAL_ROOTS", ""))
 
 
 def _no_clock() -> int:

@@ -18,10 +18,10 @@ from pktable_spec.errors import InvalidRequestError
 import pktable
 from pktable.check.findings import ERROR, NOTE, Finding
 from pktable.check.walk import Report
-from pktable.cli.app import StorageOptions, storage_options
+from pktable.cli.app import StorageOptions, external_roots, storage_options
 from pktable.cli.commands import OnSpark, TablePath, app, spark_session
 from pktable.cli.output import Format, ReaderGoneError, print_rows
-from pktable.cli.progress import Reporter, tell
+from pktable.cli.progress import Reporter, printable, tell
 from pktable.replay.git_history import GitHistory
 from pktable.replay.replay import BATCHES, StoredStream, Summary, create_table, replay
 from pktable.table import check as check_table
@@ -80,13 +80,14 @@ def check(
             spark=spark_session() if spark else None,
             snapshot=snapshot,
             reads_rows=not metadata_only,
+            external_roots=external_roots(),
             progress=show,
         )
     findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
     with suppress(BrokenPipeError, ReaderGoneError):  # the exit code counts even if nobody reads the findings
         if output is Format.TABLE:
             for finding in findings:
-                print(finding)
+                print(printable(str(finding)))
             print(_summary(report, findings))
         else:
             rows = [asdict(finding) for finding in findings]
