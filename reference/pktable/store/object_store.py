@@ -236,7 +236,7 @@ def _errors(uri: str, *, put: bool = False) -> Iterator[None]:
     except InvalidRequestError:
         raise
     except Exception as error:
-        raise os_error(error, uri, put=put) from error
+        raise os_error(error, uri, put=put) from None  # a page of Rust adds nothing to it
 
 
 def _obstore() -> Any:
