@@ -51,6 +51,7 @@ TEXTS = st.sampled_from(["", "data-1.parquet", "ä/b"])
 BYTES = st.binary(max_size=4)
 NAMES = st.sampled_from(["a", "data-1.parquet", "ä b"])
 LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+EXTRAS = st.lists(NAMES, max_size=3).map(tuple)
 STATS = st.builds(SimpleStats, BYTES, BYTES, st.none() | st.lists(st.none() | LONGS, max_size=3).map(tuple))
 
 
@@ -59,7 +60,7 @@ def optional(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 FILES = st.builds(
-    DataFileMeta, NAMES, LONGS, LONGS, BYTES, BYTES, STATS, STATS, LONGS, LONGS, LONGS, INTS, LISTS,
+    DataFileMeta, NAMES, LONGS, LONGS, BYTES, BYTES, STATS, STATS, LONGS, LONGS, LONGS, INTS, EXTRAS,
     optional(LONGS), optional(LONGS), optional(BYTES), optional(INTS), optional(LISTS), optional(TEXTS),
     optional(LONGS), optional(LISTS),
 )  # fmt: skip

@@ -25,7 +25,7 @@ from pktable_spec.vocabulary import RowKind
 from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import create_schema, find_table
+from pktable.catalog.schemas import create_schema, find_store, find_table
 from pktable.check.findings import Progress
 from pktable.check.orphans import Orphan, find_orphans
 from pktable.check.repair import repair
@@ -42,7 +42,7 @@ from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
 from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
-from pktable.store.file_io import FileIO, open_store
+from pktable.store.file_io import FileIO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +84,7 @@ class Table:
         options: Mapping[str, str] | None = None,
         comment: str = "",
         store: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | None = None,
     ) -> Table:
@@ -94,12 +95,12 @@ class Table:
         * ``primary_key``, ``partition_by``: column names, or one name.
         * ``options``: Paimon's names and defaults, except that ``bucket`` is 1. Deletion vectors are off unless
           ``deletion-vectors.enabled`` is true, as in Paimon.
-        * ``store``, ``spark``, ``runner``: as in `open`.
+        * ``store``, ``storage_options``, ``spark``, ``runner``: as in `open`.
 
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
-        found, root = open_store(path) if store is None else (store, os.fspath(path))
+        found, root = find_store(path, store, storage_options)
         create_schema(
             found,
             TablePaths(root),
@@ -110,7 +111,7 @@ class Table:
             comment,
             now_millis(),
         )
-        return cls.open(path, store=store, spark=spark, runner=runner)
+        return cls.open(root, store=found, spark=spark, runner=runner)
 
     @classmethod
     def open(
@@ -118,19 +119,28 @@ class Table:
         path: str | os.PathLike[str],
         *,
         store: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | None = None,
+        external_roots: Sequence[str | os.PathLike[str]] = (),
     ) -> Table:
         """Open an existing table, ours or Paimon's.
 
         * ``path``: a local path or a URI; with ``store``, the table directory as that store spells it.
         * ``store``: any `FileIO`, instead of the one that ``path`` names.
+        * ``storage_options``: settings of an object store by the names of obstore, such as ``aws_access_key_id``,
+          ``endpoint``, ``region``, ``allow_http``; where one is absent, the environment's holds. They are part of the
+          pickle of a table.
         * ``spark``: a session that does the work, Spark Connect included. Without it this process does.
         * ``runner``: any other `Runner` that does the work.
+        * ``external_roots``: directories and URIs outside of the table that it may use, by external paths of its files
+          or by symbolic links. By default a table that leads out of its directory is refused.
 
-        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported.
+        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
+        an option that the store does not have.
+        Clauses: META-1, SAFE-1 to SAFE-5.
         """
-        return cls(*find_table(path, store), runner or runner_of(spark))
+        return cls(*find_table(path, store, storage_options, external_roots), runner or runner_of(spark))
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -441,16 +451,18 @@ class Table:
 def check(
     path: str | os.PathLike[str],
     *,
+    storage_options: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
     snapshot: int | None = None,
     reads_rows: bool = True,
+    external_roots: Sequence[str | os.PathLike[str]] = (),
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.
 
-    Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    ``external_roots``: as in `Table.open`. Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
     """
-    store, root = open_store(path)
+    store, root = find_store(path, storage_options=storage_options, external_roots=external_roots)
     return check_table(
         store, root, runner_of(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
     )

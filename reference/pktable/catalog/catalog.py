@@ -37,6 +37,7 @@ class Catalog:
         schema = schemas[max(schemas)]
         options = parse_options(schema.options)
         self.context = TableContext(store, root, schema, options, schemas)
+        store = self.context.store  # guarded
         self.manifests = Manifests(store, self.context.paths, schema, options)
         self.snapshots = SnapshotLog(store, self.context.paths, self.manifests.show_two_commits)
         self.states = StateLoader(self.context, self.manifests)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from pktable_spec.options import TableOptions, parse_options
@@ -23,7 +24,10 @@ from pktable.check.manifests import CheckedManifests
 from pktable.check.readable_snapshots import ReadableSnapshots, read_schemas, read_snapshots
 from pktable.check.unreferenced import note, unreferenced
 from pktable.context import TableContext
+from pktable.format.paths import TablePaths
+from pktable.kinds import kind_of
 from pktable.store.file_io import FileIO
+from pktable.store.guard import guarded
 
 
 class CheckRunner(Protocol):
@@ -74,14 +78,16 @@ def check_table(
         SnapshotNotFoundError: ``snapshot`` does not exist.
         InvalidRequestError: the value of a table option is malformed.
     """
+    store = guarded(store, root)
     findings = Findings(root)
     found = read_metadata(store, root, findings, snapshot=snapshot, progress=progress)
     if found is None:
         return Report(findings.all())
     context, snapshots, buckets = found.context, found.snapshots, found.buckets
     if snapshot is None:
-        for what, path in found.unreferenced() or ():
-            note(findings, what, path)
+        with findings.guard("META-9"):
+            for what, path in found.unreferenced() or ():
+                note(findings, what, path)
     max_level = max(one.max_level for one in found.options.values())
     tasks = [BucketTask(bucket, max_level, reads_rows) for bucket in buckets]
     report = Report(snapshots=len(snapshots.checked), buckets=len(buckets))
@@ -122,20 +128,35 @@ def read_metadata(
     snapshot: int | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> TableMetadata | None:
-    """Read the metadata of a table, or of one snapshot; None if there is no schema. Raises as `check_table` does."""
+    """Read the metadata of a table, or of one snapshot. Raises as `check_table` does.
+
+    Returns None, with findings, if there is no schema, or if the table is of a kind that is not supported.
+    """
     schemas = read_schemas(store, root, findings)
-    if not schemas:
+    if not schemas or not _lies_in_itself(store, TablePaths(root), findings):
         return None
     latest = max(schemas)
     options = {number: parse_options(one.options) for number, one in schemas.items()}
     context = TableContext(store, root, schemas[latest], options[latest], schemas)
     snapshots = read_snapshots(store, root, findings, only=snapshot)
+    with findings.guard("TBL-12"):
+        kind_of(schemas[latest], root)
+    if not schemas[latest].primary_keys:
+        return None
     manifests = CheckedManifests(context, findings)
     history = History(context, options, manifests, findings)
     for done, one in enumerate(snapshots.checked, 1):
         history.follow(one)
         progress("snapshots", done, len(snapshots.checked))
     return TableMetadata(context, options, snapshots, manifests, history, history.buckets())
+
+
+def _lies_in_itself(store: FileIO, paths: TablePaths, findings: Findings) -> bool:
+    """Return whether no directory of metadata is a link that leads out of the table. Clauses: SAFE-2."""
+    directories = (
+        *(paths.snapshots, paths.tags, paths.changelogs, paths.manifests, paths.indexes, paths.branches),
+    )
+    return None not in [findings.attempt("CMT-1", partial(store.list_names, one)) for one in directories]
 
 
 def check_here(
