@@ -367,10 +367,11 @@ def test_links_inside_the_table_and_above_it_are_followed(path: Path) -> None:
 def test_a_hint_that_is_a_link_makes_a_writer_change_nothing_else(path: Path) -> None:
     victim = path.parent / "victim"
     victim.write_text("precious")
-    (path / "snapshot/LATEST").unlink()
-    (path / "snapshot/LATEST").symlink_to(victim)
-    refusals(path)
-    assert victim.read_text() == "precious"
+    for hint in ("EARLIEST", "LATEST"):
+        (path / "snapshot" / hint).unlink()
+        (path / "snapshot" / hint).symlink_to(victim)
+        refusals(path)
+        assert victim.read_text() == "precious"
 
 
 @covers("SAFE-2", "META-18")

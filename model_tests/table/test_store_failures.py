@@ -229,7 +229,7 @@ class BrokenFile(io.FileIO):
 
 @covers("SAFE-5")
 def test_a_disk_that_breaks_under_a_read_is_no_damage(path: Path) -> None:
-    with pytest.raises(StorageError, match="data-.*: cannot read: .*Input/output error"):
+    with pytest.raises(StorageError, match=r"data-.*: cannot read: .*Input/output error"):
         Table.open(path, store=BrokenDisk()).to_arrow()
 
 
