@@ -252,6 +252,34 @@ def test_no_value_of_metadata_breaks_a_reader_or_leads_it_away(path: Path, name:
     assert outside(path) == before
 
 
+FENCE = {"version": 1, "expired": 0, "rollbacks": [], "ended": {}}
+
+
+@covers("SAFE-6", "META-52")
+@pytest.mark.parametrize("number", ["1", "9" * 200])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"expired": -5},
+        {"expired": None},
+        {"rollbacks": [{"fence": (1 << 63) - 1, "target": -(1 << 63)}]},
+        {"rollbacks": [1]},
+        {"rollbacks": [{"fence": 1, "target": 2}] * 5000},
+        {"ended": {"x": "y"}},
+        {"ended": {"9" * 5000: "y"}},
+        {"ended": {"5": "../../x"}},
+    ],
+    ids=str,
+)
+def test_no_fence_breaks_a_reader_or_leads_it_away(path: Path, number: str, changes: dict[str, Any]) -> None:
+    (path / "fence").mkdir()
+    (path / f"fence/fence-{number}").write_text(json.dumps(FENCE | changes))
+    before = outside(path)
+    refusals(path)
+    assert outside(path) == before
+
+
 @covers("SAFE-1")
 def test_an_expiry_deletes_no_extra_file_outside_of_the_bucket(path: Path) -> None:
     victim = path.parent / "kept"
@@ -430,15 +458,30 @@ def a_socket(path: Path) -> None:
         os.chdir(here)
 
 
+def a_dangling_link(path: Path) -> None:
+    path.symlink_to(path.name + "-nowhere")
+
+
 def a_device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
 @covers("SAFE-3")
-@pytest.mark.parametrize("make", [a_pipe, a_socket, Path.mkdir, a_device])
-@pytest.mark.parametrize("kind", ["schema/schema-0", "snapshot/snapshot-5", "snapshot/LATEST", "tag/tag-a"])
+@pytest.mark.parametrize("make", [a_pipe, a_socket, Path.mkdir, a_device, a_dangling_link])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "schema/schema-0",
+        "schema/schema-1",
+        "snapshot/snapshot-5",
+        "snapshot/LATEST",
+        "tag/tag-a",
+        "fence/fence-9",
+    ],
+)
 def test_only_regular_files_are_read(path: Path, make: Callable[[Path], None], kind: str) -> None:
-    (path / kind).unlink()
+    (path / kind).parent.mkdir(exist_ok=True)
+    (path / kind).unlink(missing_ok=True)
     make(path / kind)
     roots = {"external_roots": ["/dev"]} if make is a_device else {}
     errors = refusals(path, **roots)

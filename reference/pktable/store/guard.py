@@ -31,7 +31,7 @@ from pktable_spec.errors import CorruptFileError, OutsideTableError, StorageErro
 
 from pktable.format.bounds import MOST_JSON_BYTES, MOST_METADATA_BYTES
 from pktable.format.paths import JSON_DIRECTORIES
-from pktable.store.file_io import FileIO, LocalFileIO, locate
+from pktable.store.file_io import FileIO, LocalFileIO, locate, puts_may_be_late
 
 MOST_DIRECTORIES: Final = 1 << 16  # that are remembered at once
 KINDS: Final = (
@@ -60,6 +60,10 @@ class GuardedStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         return GuardedStore, (self._inner, self._root, self._external)
+
+    @property
+    def late_puts(self) -> bool:
+        return puts_may_be_late(self._inner)
 
     # Files of the table
 
@@ -137,6 +141,10 @@ class GuardedStore:
             found = os.lstat(path)
             if stat.S_ISLNK(found.st_mode):
                 self._expect_real(path)
+                if not os.path.exists(path):
+                    raise CorruptFileError(
+                        "file", at=path, expected="a regular file", found="a link to nothing"
+                    )
                 found = os.stat(path)
         except OSError:
             return  # the access itself fails, and is reported
