@@ -24,6 +24,7 @@ from pktable import CorruptFileError, InvalidRequestError, OutsideTableError, Pk
 from pktable.catalog.as_of import AsOf
 from pktable.cli.output import json_text
 from pktable.cli.process import run
+from pktable.cli.progress import tell
 from pktable.format import avro, bounds
 from pktable.format.avro import decode_container
 from pktable.format.bounds import MOST_JSON_BYTES
@@ -251,6 +252,33 @@ def test_no_value_of_metadata_breaks_a_reader_or_leads_it_away(path: Path, name:
     assert outside(path) == before
 
 
+FENCE = {"version": 1, "expired": 0, "rollbacks": [], "ended": {}}
+
+
+@covers("SAFE-6", "META-52")
+@pytest.mark.parametrize("number", ["1", "9" * 200])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"expired": -5},
+        {"expired": None},
+        {"rollbacks": [1]},
+        {"rollbacks": [{"fence": 1, "target": 9}] * 5000},
+        {"ended": {"x": "y"}},
+        {"ended": {"9" * 5000: "y"}},
+        {"ended": {"5": "../../x"}},
+    ],
+    ids=str,
+)
+def test_no_fence_breaks_a_reader_or_leads_it_away(path: Path, number: str, changes: dict[str, Any]) -> None:
+    (path / "fence").mkdir()
+    (path / f"fence/fence-{number}").write_text(json.dumps(FENCE | changes))
+    before = outside(path)
+    refusals(path)
+    assert outside(path) == before
+
+
 @covers("SAFE-1")
 def test_an_expiry_deletes_no_extra_file_outside_of_the_bucket(path: Path) -> None:
     victim = path.parent / "kept"
@@ -366,10 +394,11 @@ def test_links_inside_the_table_and_above_it_are_followed(path: Path) -> None:
 def test_a_hint_that_is_a_link_makes_a_writer_change_nothing_else(path: Path) -> None:
     victim = path.parent / "victim"
     victim.write_text("precious")
-    (path / "snapshot/LATEST").unlink()
-    (path / "snapshot/LATEST").symlink_to(victim)
-    refusals(path)
-    assert victim.read_text() == "precious"
+    for hint in ("EARLIEST", "LATEST"):
+        (path / "snapshot" / hint).unlink()
+        (path / "snapshot" / hint).symlink_to(victim)
+        refusals(path)
+        assert victim.read_text() == "precious"
 
 
 @covers("SAFE-2", "META-18")
@@ -428,15 +457,30 @@ def a_socket(path: Path) -> None:
         os.chdir(here)
 
 
+def a_dangling_link(path: Path) -> None:
+    path.symlink_to(path.name + "-nowhere")
+
+
 def a_device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
 @covers("SAFE-3")
-@pytest.mark.parametrize("make", [a_pipe, a_socket, Path.mkdir, a_device])
-@pytest.mark.parametrize("kind", ["schema/schema-0", "snapshot/snapshot-5", "snapshot/LATEST", "tag/tag-a"])
+@pytest.mark.parametrize("make", [a_pipe, a_socket, Path.mkdir, a_device, a_dangling_link])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "schema/schema-0",
+        "schema/schema-1",
+        "snapshot/snapshot-5",
+        "snapshot/LATEST",
+        "tag/tag-a",
+        "fence/fence-9",
+    ],
+)
 def test_only_regular_files_are_read(path: Path, make: Callable[[Path], None], kind: str) -> None:
-    (path / kind).unlink()
+    (path / kind).parent.mkdir(exist_ok=True)
+    (path / kind).unlink(missing_ok=True)
     make(path / kind)
     roots = {"external_roots": ["/dev"]} if make is a_device else {}
     errors = refusals(path, **roots)
@@ -506,6 +550,13 @@ def test_deep_or_long_json_is_damage(data: bytes) -> None:
     assert len(str(caught.value)) < 2000
     with pytest.raises(CorruptFileError):
         decode_json(data, at="x").long("id")
+
+
+@covers("SAFE-6")
+def test_json_of_more_bytes_than_any_writer_makes_is_not_parsed() -> None:
+    long = b'{"id": 1' + b" " * MOST_JSON_BYTES + b"}"
+    with pytest.raises(CorruptFileError, match=f"at most {MOST_JSON_BYTES} bytes"):
+        decode_json(long, at="x")
 
 
 @covers("SAFE-6")
@@ -688,6 +739,12 @@ def test_a_finding_with_control_characters_is_spelled_out(
     assert "\x9b" not in text
 
 
+@covers("SAFE-4")
+def test_a_note_with_control_characters_is_spelled_out(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(f"{CONTROL}: é\ttab\nline")
+    assert capsys.readouterr().err == ("\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202e: é\ttab\nline\n")
+
+
 def test_json_with_controls_spelled_out_is_the_same_json() -> None:
     assert json.loads(json_text({CONTROL: "é 🦀"})) == {CONTROL: "é 🦀"}
     assert "é 🦀" in json_text("é 🦀")
@@ -707,6 +764,10 @@ def test_spark_takes_no_name_or_value_of_a_table_for_sql(odd_names: Path) -> Non
     for name in HOSTILE_NAMES:
         quoted = "`" + name.replace("`", "``") + "`"
         where = f"{quoted} = 'a\\'b' AND k < 3"
+        if "${" in name:
+            with pytest.raises(InvalidRequestError, match="variable"):
+                table.to_arrow(where=where)
+            continue
         assert table.to_arrow(where=where).num_rows == Table.open(odd_names).to_arrow(where=where).num_rows
 
 

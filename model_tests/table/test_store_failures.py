@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import pickle
 import resource
@@ -212,6 +213,24 @@ def test_a_store_that_cannot_be_read_is_neither_damage_nor_the_caller_s_mistake(
             assert store.count < at, "a failure was swallowed"
             break
     assert at > 3
+
+
+class BrokenDisk(LocalFileIO):
+    """A directory whose data files open, and cannot be read from some byte on."""
+
+    def open(self, path: str) -> Any:
+        return pa.PythonFile(BrokenFile(path, "rb"), "r")
+
+
+class BrokenFile(io.FileIO):
+    def read(self, size: int | None = -1) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@covers("SAFE-5")
+def test_a_disk_that_breaks_under_a_read_is_no_damage(path: Path) -> None:
+    with pytest.raises(StorageError, match=r"data-.*: cannot read: .*Input/output error"):
+        Table.open(path, store=BrokenDisk()).to_arrow()
 
 
 @covers("SAFE-5")

@@ -144,7 +144,7 @@ REMEDIES: Final[Mapping[int | None, str]] = {
     ),
     errno.ENAMETOOLONG: "use a shorter path or shorter partition values",
 }
-"""What to do about a failure of the store, by its number."""
+"""The remedy for a failure of the store, by its number."""
 
 
 class StorageError(PkTableError, OSError):

@@ -20,6 +20,7 @@ Clauses: SAFE-1 to SAFE-5, META-18.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,6 +61,10 @@ class GuardedStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         return GuardedStore, (self._inner, self._root, self._external)
+
+    @property
+    def late_puts(self) -> bool:
+        return puts_may_be_late(self._inner)
 
     # Files of the table
 
@@ -137,6 +142,10 @@ class GuardedStore:
             found = os.lstat(path)
             if stat.S_ISLNK(found.st_mode):
                 self._expect_real(path)
+                if not os.path.exists(path):
+                    raise CorruptFileError(
+                        "file", at=path, expected="a regular file", found="a link to nothing"
+                    )
                 found = os.stat(path)
         except OSError:
             return  # the access itself fails, and is reported
@@ -151,10 +160,17 @@ class GuardedStore:
             )
 
     def _expect_place(self, path: str) -> None:
-        """Raise unless ``path`` may be written: a link there must not make a writer change another file."""
+        """Raise unless ``path`` may be written: a link there must not make a writer change another file.
+
+        A hint is written where anyone may have put a link. So this is a failure of the store, which a writer of hints
+        bears.
+        """
         self._admitted(path.rpartition("/")[0])
         if self._is_local and os.path.islink(path):
-            self._expect_real(path)
+            try:
+                self._expect_real(path)
+            except OutsideTableError as error:
+                raise StorageError("write", path, errno.ELOOP, f"it is a link to {error.leads_to}") from None
 
     def _admitted(self, directory: str) -> int:
         """Return the most bytes of a file in ``directory`` that is read whole. Raises unless it is the table's."""

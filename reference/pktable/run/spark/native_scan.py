@@ -40,6 +40,7 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.type_text import quoted
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
+from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
 from pktable.run.spark.types import is_finer, spark_schema
 from pktable.run.spark.wire import whole_frame
@@ -103,7 +104,7 @@ def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -
 def _unchanged(context: TableContext, schema_id: int, columns: Sequence[str]) -> bool:
     before = context.schema_of(schema_id).by_id
     fields = [context.schema.field(name) for name in columns]
-    if any(is_finer(field.type) for field in fields) or any(
+    if any(is_finer(field.type) or VARIABLE in field.name for field in fields) or any(
         field.name.casefold() in SPARKS_OWN for field in before.values()
     ):
         return False
