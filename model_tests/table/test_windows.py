@@ -23,7 +23,7 @@ FEW = 16
 def counted_windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Make windows small, and return the list of how many each merge of a compaction had."""
     counts: list[int] = []
-    merge: Callable[..., Iterator[Window]] = compact.merge
+    merge: Callable[..., Iterator[Window]] = windows.merge
 
     def counted(*arguments: Any, **named: Any) -> Iterator[Window]:
         counts.append(0)
