@@ -1,4 +1,4 @@
-"""What the clauses say of picks, stated without an algorithm, and held against the oracle and the reference.
+"""The clauses about picks, stated without an algorithm, and held against the oracle and the reference.
 
 The oracle's picks make the model's compactions and judge those of tables, so they need a judge of their own:
 

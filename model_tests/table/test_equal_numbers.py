@@ -25,7 +25,7 @@ from pktable_spec.vocabulary import SEQUENCE_NUMBER
 from model_tests.table.foreign_tables import Replacement, at, read_parquet, rewritten
 
 Batch: TypeAlias = list[tuple[str, int]]
-"""Changes of one write: a row kind and a key; rows are told apart by the write."""
+"""Changes of one write: a row kind and a key; the value of a row names its write."""
 
 KINDS: Final = ("+I", "-D", "+U")
 BATCHES: Final = st.lists(

@@ -29,14 +29,11 @@ from pktable_spec.errors import InvalidRequestError
 
 from model_tests.tlc.checker import workplace
 from model_tests.tlc.jar import java, tlc_jar
-from model_tests.tlc.models import FOLDER
+from model_tests.tlc.models import FOLDER, Model
 
 Verdict: TypeAlias = Literal["never evaluated", "never true", "never false"]
 ALLOWED: Final = FOLDER / "unreached.json"
 REACHED: Final = re.compile(r'^<<"probe", (\d+)>>$', re.M)
-
-NOT_PROBED: Final = {"Traces", "TraceData"}
-"""Modules that no entry of models.json runs."""
 
 REPLACEMENTS: Final = {
     "Faults",
@@ -53,6 +50,14 @@ TYPES: Final = re.compile(
     "TypeOK|SeenTypeOK|AreBatches|AreSnapshots|Partial|IsData|IsPrepared|IsWork|IsTable|IsWrite"
 )
 """Definitions that say the types of values: one model violates each of them, in one place."""
+
+BOOLEAN: Final = {"=", "/=", "\\in", "\\notin", "\\lnot", "\\land", "\\lor", "=>", "\\subseteq"} | {
+    "$ConjList",
+    "$DisjList",
+    "$BoundedExists",
+    "$BoundedForall",
+}
+"""Built-in operators whose value is a truth value: a branch that is one of them is a condition."""
 
 STATE_LEVEL: Final = 1
 ACTION_LEVEL: Final = 2
@@ -129,12 +134,21 @@ def numbers_in(output: str) -> set[int]:
 
 
 @cache
-def probes(folder: Path = FOLDER) -> Probes:
-    """Return the modules of ``folder`` with probes. Raises InvalidRequestError where SANY cannot read them."""
-    texts = {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.tla"))}
-    texts = {name: text for name, text in texts.items() if name not in NOT_PROBED}
+def probes(roots: frozenset[str], folder: Path = FOLDER) -> Probes:
+    """Return the modules that ``roots`` extend and instantiate, and themselves, with probes.
+
+    Raises InvalidRequestError where SANY cannot read them.
+    """
+    texts: dict[str, str] = {}
+    missing = sorted(roots)
+    while missing:
+        name = missing.pop()
+        texts[name] = (folder / f"{name}.tla").read_text("utf-8")
+        found = (one for one in sorted(_used(texts[name])) if (folder / f"{one}.tla").is_file())
+        missing += [one for one in found if one not in texts]
+    tops = sorted(set(texts) - {used for text in texts.values() for used in _used(text)})
     with ThreadPoolExecutor(2) as pool:
-        trees = list(pool.map(lambda name: _exported(folder / f"{name}.tla"), _roots(texts)))
+        trees = list(pool.map(lambda name: _exported(folder / f"{name}.tla"), tops))
     wanted: dict[Span, bool] = {}
     for tree in trees:
         for span, condition in _spans(tree):
@@ -160,15 +174,15 @@ ProbeBoth(n, e) == IF e THEN ProbeReached(n) ELSE ~ProbeReached(n + 1)
 """
 
 
-def _roots(texts: Mapping[str, str]) -> list[str]:
-    """Return the modules that no other one extends or instantiates."""
-    used = {
-        name
-        for text in texts.values()
-        for names in re.findall(r"(?:EXTENDS|INSTANCE)((?:\s*\w+\s*,)*\s*\w+)", text)
-        for name in re.findall(r"\w+", names)
-    }
-    return [name for name in texts if name not in used]
+def roots_of(models: Iterable[Model]) -> frozenset[str]:
+    """Return the modules that models extend."""
+    return frozenset(name.strip() for model in models for name in model.extends.split(","))
+
+
+def _used(text: str) -> set[str]:
+    """Return the modules that a module extends or instantiates."""
+    lists = re.findall(r"(?:EXTENDS|INSTANCE)((?:\s*\w+\s*,)*\s*\w+)", text)
+    return {name for names in lists for name in re.findall(r"\w+", names)}
 
 
 def _exported(path: Path) -> ElementTree.Element:
@@ -213,13 +227,13 @@ def _probed(
 ) -> Iterator[tuple[ElementTree.Element, bool]]:
     """Yield the operands of a built-in operator to probe, and whether each is a condition."""
     if name == "$IfThenElse":
-        yield from ((operand, at == 0) for at, operand in enumerate(operands))
+        yield from ((one, at == 0 or _is_boolean(one, builtin)) for at, one in enumerate(operands))
     elif name == "$Case":
         for arm in operands:
-            pair = arm.findall("operands/*")
-            yield from (
-                (one, at == 0 and one.tag == "OpApplNode") for at, one in enumerate(pair) if _is_code(one)
-            )
+            guard, value = arm.findall("operands/*")
+            if guard.findtext("StringValue") != "$Other":
+                yield guard, True
+            yield value, _is_boolean(value, builtin)
     elif name in ("$ConjList", "\\land"):
         states = [one for one in operands if int(one.findtext("level", "9")) <= STATE_LEVEL]
         yield from ((one, True) for one in states)
@@ -228,8 +242,8 @@ def _probed(
         yield from ((one, True) for one in operands if int(one.findtext("level", "9")) <= STATE_LEVEL)
 
 
-def _is_code(node: ElementTree.Element) -> bool:
-    return node.find("location") is not None and node.findtext("StringValue") != "$Other"
+def _is_boolean(node: ElementTree.Element, builtin: Mapping[str | None, str | None]) -> bool:
+    return builtin.get(node.findtext("operator/BuiltInKindRef/UID")) in BOOLEAN
 
 
 def _span(node: ElementTree.Element) -> Span:

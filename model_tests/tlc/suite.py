@@ -63,7 +63,7 @@ def check_models(
         if outcome.trace and not all_of_them:
             say(counterexamples.as_text(counterexamples.history(outcome)))
 
-    probes = coverage.probes() if all_of_them else None
+    probes = coverage.probes(coverage.roots_of(models)) if all_of_them else None
     outcomes = run_models(models, progress, probed=probes.modules if probes else {})
     sound = [one for one in outcomes if one.model.expected.violated == PASSES]
     faulty = [one for one in outcomes if one.model.expected.violated != PASSES]

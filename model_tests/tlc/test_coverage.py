@@ -38,7 +38,7 @@ Small == x \in 0..3
 def probed(folder: Path, text: str) -> list[str]:
     """Return what a model of one module does not reach."""
     (folder / "Small.tla").write_text(text, "utf-8")
-    probes = coverage.probes(folder)
+    probes = coverage.probes(frozenset({"Small"}), folder)
     model = Model("small", "", "Small", {}, Expected(PASSES, 4), invariants=("Small",))
     found = check(model, probes.modules)
     assert found.problem is None
@@ -60,12 +60,12 @@ def test_an_action_that_is_never_taken_and_a_branch_that_is_never_reached_are_fo
 def test_a_module_that_sany_cannot_read_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "Small.tla").write_text("---- MODULE Small ----\nA == B\n====\n", "utf-8")
     with pytest.raises(InvalidRequestError, match=r"Small\.tla: expected a module that SANY reads, found"):
-        coverage.probes(tmp_path)
+        coverage.probes(frozenset({"Small"}), tmp_path)
 
 
 def test_probes_leave_the_states_and_the_trace_of_a_model_as_they_are() -> None:
     model = next(one for one in load() if one.name == "C12 an upsert deletes nothing")
-    plain, with_probes = check(model), check(model, coverage.probes().modules)
+    plain, with_probes = check(model), check(model, coverage.probes(coverage.roots_of(load())).modules)
     assert with_probes.problem is None
     assert (with_probes.states, with_probes.trace) == (plain.states, plain.trace)
     assert coverage.numbers_in(with_probes.printed)
@@ -93,6 +93,6 @@ def test_a_condition_is_reached_if_it_came_out_both_ways() -> None:
 
 def test_a_step_of_make_tla_fails_where_a_branch_is_not_reached() -> None:
     model = next(one for one in load() if one.name == "C12 an upsert deletes nothing")
-    probes = coverage.probes()
+    probes = coverage.probes(coverage.roots_of(load()))
     result = suite.check_reached(probes, [check(model, probes.modules)])
     assert any("Commit.tla" in problem for problem in result.problems)
