@@ -32,6 +32,13 @@ class ChecksBaseVectorsOnly(Mechanism):
         return None if found == "CMT-9" else found
 
 
+class IgnoresChangedVectors(Mechanism):
+    """A compaction replaces deleted positions that another one committed after it was planned. C5."""
+
+    def conflict(self, state: State, plan: Plan) -> str | None:
+        return next((clause for clause in self.conflicts(state, plan) if clause != "CMT-8"), None)
+
+
 class ForgetsMarks(Mechanism):
     """An upsert deletes no position: two rows of a key are live. C12."""
 

@@ -130,6 +130,7 @@ CULPRITS: dict[str, type[Mechanism]] = {
     "C3 two compactors, Paimon's rule": faults.ChecksInputsOnly,
     "C3 dangling vector": faults.ChecksInputsOnly,
     "C4 index unchanged is not enough": faults.ChecksBaseVectorsOnly,
+    "C5 vectors of another compaction lost": faults.IgnoresChangedVectors,
     "C9 retraction dropped, row kept": faults.MarksNoDeletes,
     "C10 vector of a rewritten file kept": faults.KeepsVectorsOfRewrittenFiles,
     "C10 vector for a row of the same compaction": faults.MarksInputs,
