@@ -400,3 +400,32 @@ def test_damage_to_files_of_other_formats_is_reported_as_far_as_they_can_tell(pa
         victim.write_bytes(short)
         with pytest.raises(CorruptFileError, match="file size"):
             table.to_arrow()
+
+
+@covers("DV-6", "RD-5", "CMP-13")
+def test_a_retraction_below_level_zero_deletes_the_older_row_when_a_compaction_takes_it(
+    tmp_path: Path,
+) -> None:
+    options = {**DV, "bucket": "1", "write-only": "true", "num-sorted-run.compaction-trigger": "3"}
+    table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=options)
+
+    def upserted(first: int, last: int, value: str) -> None:
+        keys = pa.array(range(first, last), pa.int32())
+        table.upsert(pa.table({"k": keys, "v": [f"{value} {key}" for key in keys]}))
+
+    upserted(0, 5_000, "a long value that is in the large file of the greatest level")
+    table.compact(full=True)
+    table.delete(pa.table({"k": pa.array([7], pa.int32())}))
+    rewritten(tmp_path, lambda file, path: replace(file, level=file.level or 2))
+    assert {file["level"] for file in table.files().to_pylist()} == {2, 3}
+    assert 7 not in keys_of(table)
+    upserted(6_000, 6_050, "new")
+    table.compact()
+    files = {file["level"]: file for file in table.files().to_pylist()}
+    assert {level: file["retraction_count"] for level, file in files.items()} == {2: 0, 3: 0}
+    assert files[3]["deleted_row_count"] == 1
+    assert keys_of(table) == [key for key in (*range(5_000), *range(6_000, 6_050)) if key != 7]
+
+
+def keys_of(table: Table) -> list[int]:
+    return sorted(table.to_arrow(columns=["k"]).column("k").to_pylist())
