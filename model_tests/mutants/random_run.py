@@ -1,0 +1,211 @@
+"""Random mutation testing: draw mutations of the kernel, the catalog and the oracle, and count how many are noticed.
+
+1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`).
+2. Without a change, histories and tests must pass: their times set the limits of the trials.
+3. Each mutation runs against the stored and some drawn histories; one that survives runs against the fast tests of
+   its area (`trial`). The first failure kills it, and so does a hang.
+4. What survives both is named, unless `equivalents` says why it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from model_tests.mutants import equivalents
+from model_tests.mutants.mutations import Mutation, mutations, sampled
+from model_tests.mutants.trial import ROOT, Bench, Trial, Work, folder_for_copies, histories_work, tests_work
+
+HISTORIES: Final = 40
+STEPS: Final = 14
+SEED: Final = 1
+
+_KERNEL: Final = (
+    "model_tests/format/test_bucket.py",
+    "model_tests/table/test_keys.py",
+    "model_tests/table/test_edges.py",
+    "model_tests/table/test_reading.py",
+    "model_tests/table/test_conformance.py",
+    "model_tests/vectors",
+    "model_tests/refinement",
+    "model_tests/oracle/test_picks_agree.py",
+    "model_tests/table/test_schema_changes.py",
+    "model_tests/table/test_foreign.py",
+    "model_tests/table/test_damage.py",
+    "model_tests/seams",
+)
+_CATALOG: Final = (
+    "model_tests/format/test_manifest.py",
+    "model_tests/format/test_snapshot.py",
+    "model_tests/format/test_schema.py",
+    "model_tests/format/test_stats.py",
+    "model_tests/table/test_commit.py",
+    "model_tests/table/test_expiry.py",
+    "model_tests/table/test_history.py",
+    "model_tests/table/test_times.py",
+    "model_tests/table/test_definition.py",
+    "model_tests/table/test_schema_changes.py",
+    "model_tests/table/test_partition_pruning.py",
+    "model_tests/table/test_reading.py",
+    "model_tests/table/test_edges.py",
+    "model_tests/table/test_foreign.py",
+    "model_tests/vectors",
+    "model_tests/cli/test_cli_rows.py",
+    "model_tests/seams/test_scan.py",
+    "model_tests/seams/test_stores.py",
+    "model_tests/seams/test_retry.py",
+    "model_tests/table/test_races.py",
+)
+_PROTOCOL: Final = (*_CATALOG, "model_tests/table/test_expiry_races.py")
+_ORACLE: Final = ("model_tests/oracle", "model_tests/refinement", "model_tests/histories/test_refusals.py")
+
+
+@dataclass(frozen=True)
+class Area:
+    """Modules that are mutated, and what judges them.
+
+    ``paths``: folders or files from the root. ``backends``: those that histories run on. ``tests``: the fast tests.
+    ``without``: files of these folders that belong to another area.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    tests: tuple[str, ...]
+    backends: tuple[str, ...] = ("local",)
+    without: tuple[str, ...] = ()
+
+    def modules(self, root: Path = ROOT) -> list[Path]:
+        """Return the Python files of the area."""
+        files = chain.from_iterable(
+            [root / path] if path.endswith(".py") else (root / path).glob("*.py") for path in self.paths
+        )
+        return sorted(set(files) - {root / path for path in self.without})
+
+    def mutations(self, root: Path = ROOT) -> list[Mutation]:
+        """Return all mutations of the area."""
+        return [
+            mutation
+            for file in self.modules(root)
+            for mutation in mutations(str(file.relative_to(root)), file.read_text("utf-8"))
+        ]
+
+
+_LOG: Final = tuple(f"reference/pktable/catalog/{name}.py" for name in ("commit", "snapshots", "retention"))
+"""The log of snapshots, whose faults mostly show when several processes meet."""
+
+AREAS: Final = (
+    Area("lsm", ("reference/pktable/lsm",), _KERNEL),
+    Area("bucket", ("reference/pktable/bucket",), _KERNEL),
+    Area("merge", ("reference/pktable/merge",), _KERNEL),
+    Area("catalog", ("reference/pktable/catalog",), _CATALOG, without=_LOG),
+    Area("catalog, the log", _LOG, _PROTOCOL),
+    Area("staging", ("reference/pktable/staging.py",), _PROTOCOL),
+    Area("oracle", ("spec/pktable_spec/model",), _ORACLE, backends=("model", "local")),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The end of one mutation. ``tests``: None if histories had killed it. ``equivalent``: why it changes nothing."""
+
+    area: str
+    mutation: Mutation
+    histories: Trial | None = None
+    tests: Trial | None = None
+    equivalent: str | None = None
+
+    @property
+    def killed_by_histories(self) -> bool:
+        return self.histories is not None and self.histories.killed_by is not None
+
+    @property
+    def killed(self) -> bool:
+        return self.killed_by_histories or (self.tests is not None and self.tests.killed_by is not None)
+
+
+class CleanBuildError(Exception):
+    """The build without a change does not pass what mutations are judged by."""
+
+
+class StaleEquivalentsError(Exception):
+    """Some recorded equivalents match no mutation of the code as it is."""
+
+
+Task: TypeAlias = tuple[Area, Mutation]
+
+
+def draw(number: int, seed: int, areas: Sequence[Area] = AREAS) -> list[Task]:
+    """Return ``number`` mutations of the areas, drawn by ``seed``.
+
+    Raises StaleEquivalentsError: an equivalent that no longer fits the code is to be looked at.
+    """
+    area_of = {mutation: area for area in areas for mutation in area.mutations()}
+    every = area_of if areas == AREAS else {m for area in AREAS for m in area.mutations()}
+    gone = equivalents.stale(equivalents.load(), every)
+    if gone:
+        shown = "; ".join(f"{module}: {text!r}, {change}" for module, text, change in gone)
+        raise StaleEquivalentsError(f"remove these from {equivalents.STORED.name}, or mend them: {shown}")
+    return [(area_of[mutation], mutation) for mutation in sampled(list(area_of), number, seed)]
+
+
+_copies: Path
+"""The folder for the bench of this worker process."""
+
+
+def _begin(folder: Path) -> None:
+    global _copies
+    _copies = folder
+
+
+@cache
+def _bench() -> Bench:
+    return Bench(_copies)
+
+
+@cache
+def _histories(backends: tuple[str, ...]) -> tuple[Work, float]:
+    """Return the histories on some backends, and their limit."""
+    return _limited(histories_work(HISTORIES, STEPS, SEED, backends), f"histories on {', '.join(backends)}")
+
+
+@cache
+def _tests(paths: tuple[str, ...]) -> tuple[Work, float]:
+    """Return the tests under some paths, and their limit."""
+    return _limited(tests_work(paths), "tests")
+
+
+def _limited(work: Work, what: str) -> tuple[Work, float]:
+    """Do the work on the build without a change, and return it with the limit for the others in seconds."""
+    clean = _bench().warm_up(work, limit=1_200)
+    if clean.killed_by is not None:
+        raise CleanBuildError(f"{what}: the build without a change fails: {clean.killed_by}")
+    return work, 60 + 5 * clean.seconds
+
+
+def judge(task: Task) -> Verdict:
+    """Run one mutation, in a worker process."""
+    area, mutation = task
+    why = equivalents.load().get(equivalents.name_of(mutation))
+    if why is not None:
+        return Verdict(area.name, mutation, equivalent=why)
+    changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
+    histories = _bench().trial(mutation.module, changed, *_histories(area.backends))
+    if histories.killed_by is not None:
+        return Verdict(area.name, mutation, histories)
+    tests = _bench().trial(mutation.module, changed, *_tests(area.tests))
+    return Verdict(area.name, mutation, histories, tests)
+
+
+def judged(tasks: Sequence[Task], workers: int) -> Iterator[Verdict]:
+    """Yield the verdict on each mutation, in order. Raises CleanBuildError."""
+    with (
+        folder_for_copies() as folder,
+        ProcessPoolExecutor(workers, get_context("spawn"), _begin, (Path(folder),)) as pool,
+    ):
+        yield from pool.map(judge, tasks)

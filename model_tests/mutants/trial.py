@@ -1,0 +1,218 @@
+"""Run one changed module against histories and tests, each in a process forked from one that has everything imported.
+
+1. `Bench` copies the tree, and imports what histories and tests import of other packages.
+2. A trial writes the changed module into the copy and forks. The child forgets the packages of the repository,
+   imports them from the copy, does its work and reports the first failure.
+3. The parent waits for the report, and ends a child that takes longer than its limit: a hang is a kill.
+
+So a trial costs an import of the packages here, not a new interpreter; and a test that starts an interpreter of its
+own finds the change as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+PARTS: Final = ("spec", "reference", "model_tests", "benchmarks")
+FILES: Final = ("pyproject.toml", "README.md", "CHANGES.md", "LICENSE", "Makefile")
+PACKAGES: Final = ("pktable", "pktable_spec", "model_tests", "benchmarks")
+MEMORY: Final = Path("/dev/shm")
+LARGEST: Final = 6 << 30
+"""The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory."""
+
+Work = Callable[[], str | None]
+"""What a child does: it returns what failed first, None if nothing did."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The end of a trial. ``killed_by``: what failed first, None if nothing did. ``seconds``: its time."""
+
+    killed_by: str | None
+    seconds: float
+
+
+def folder_for_copies() -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder for benches, in memory if there is such a place."""
+    place = MEMORY if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="pktable-mutants-", dir=place)
+
+
+class Bench:
+    """A copy of the tree in a new folder under ``folder``, and trials on it. To be used from one process only."""
+
+    def __init__(self, folder: Path, root: Path = ROOT) -> None:
+        self._folder = Path(tempfile.mkdtemp(dir=folder))
+        self.root = self._folder / "tree"
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*", "results")
+        for part in PARTS:
+            shutil.copytree(root / part, self.root / part, ignore=ignored)
+        for name in FILES:
+            shutil.copy(root / name, self.root / name)
+        paths = [str(self.root / "spec"), str(self.root / "reference"), str(self.root)]
+        self._environment = {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": str(self._folder),
+        }
+        self._paths = paths
+
+    def warm_up(self, work: Work, limit: float) -> Trial:
+        """Do ``work`` once without a change, and import what it imported of other packages."""
+        trial, report = self._forked(work, limit, compiles=True)
+        for name in report.get("modules", ()):
+            with contextlib.suppress(Exception):  # some are made by their package, and cannot be imported
+                importlib.import_module(name)
+        return trial
+
+    def trial(self, module: str, source: str | None, work: Work, limit: float) -> Trial:
+        """Do ``work`` with the text of ``module``, a path from the root, replaced by ``source`` (None: as it is).
+
+        ``limit``: seconds.
+        """
+        path = self.root / module
+        good = path.read_text("utf-8")
+        try:
+            if source is not None:
+                path.write_text(source, "utf-8")
+                _forget_compiled(path)
+            return self._forked(work, limit)[0]
+        finally:
+            path.write_text(good, "utf-8")
+            _forget_compiled(path)
+
+    def _forked(self, work: Work, limit: float, *, compiles: bool = False) -> tuple[Trial, dict[str, Any]]:
+        answer = self._folder / "answer.json"
+        answer.unlink(missing_ok=True)
+        started = time.monotonic()
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            self._do(work, answer, compiles=compiles)
+        ended = _wait(child, started + limit)
+        seconds = time.monotonic() - started
+        if not ended:
+            return Trial(f"time limit: not done after {limit:.0f} s", seconds), {}
+        if not answer.exists():
+            return Trial("the process ended without a report", seconds), {}
+        report = json.loads(answer.read_text("utf-8"))
+        return Trial(report["killed by"], seconds), report
+
+    def _do(self, work: Work, answer: Path, *, compiles: bool) -> None:
+        """Do the work of a child, write the report, and end the process."""
+        try:
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_AS, (LARGEST, LARGEST))
+            silent = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(silent, stream)
+            os.environ.update(self._environment)
+            tempfile.tempdir = str(self._folder)
+            os.chdir(self.root)
+            sys.dont_write_bytecode = not compiles
+            sys.path[:0] = self._paths
+            for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
+                del sys.modules[name]
+            try:
+                found = work()
+            except BaseException as error:  # of an import, too, and whatever a changed module raises
+                found = f"{type(error).__name__}: {error}"
+            others = [name for name in sys.modules if name.partition(".")[0] not in PACKAGES]
+            answer.write_text(json.dumps({"killed by": found, "modules": others}), "utf-8")
+        finally:
+            os._exit(0)
+
+
+def _forget_compiled(path: Path) -> None:
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def _wait(child: int, until: float) -> bool:
+    """Wait for a child; end it, and the processes it started, at ``until``. Return whether it ended by itself."""
+    pause = 0.002
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > until:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    return True
+
+
+def histories_work(number: int, steps: int, seed: int, backends: Sequence[str]) -> Work:
+    """Return the work that replays the stored histories on the local runner and then draws ``number`` others."""
+
+    def work() -> str | None:
+        backend_contexts = importlib.import_module("model_tests.backends.tables").BACKENDS
+        corpus = importlib.import_module("model_tests.corpus")
+        mutants = importlib.import_module("model_tests.mutants.measure")
+        profiles = importlib.import_module("model_tests.histories.profiles")
+        run = importlib.import_module("model_tests.histories.run")
+        session = importlib.import_module("model_tests.histories.session")
+        checks = importlib.import_module("model_tests.histories.checks")
+        stored = profiles.Profile("stored", histories=1, steps=1, reread_limit=2)
+        for backend in backends:
+            with backend_contexts[backend]() as open_table:
+                histories = {name: corpus.load(name) for name in corpus.names()}
+                histories |= {name: mutants.stored_history(one) for name, one in mutants.MUTANTS.items()}
+                for name, history in histories.items():
+                    try:
+                        session.replay(history, open_table, stored)
+                    except Exception as failure:  # whatever a table raises is a failure
+                        return f"stored history {name}, {backend}: {checks.message_of(failure)}"
+        drawn = profiles.Profile("drawn", number, steps, reread_limit=2, seed=seed, shrinks=False)
+        for backend in backends:
+            report = run.run_histories(backend, drawn)
+            if report.message is not None:
+                return f"drawn history, {backend}: {report.message}"
+        return None
+
+    return work
+
+
+def tests_work(paths: Sequence[str]) -> Work:
+    """Return the work that runs the fast tests under ``paths``, until one fails."""
+
+    def work() -> str | None:
+        import pytest
+
+        class First:
+            """Remembers the first test that failed."""
+
+            failed: str | None = None
+
+            def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+                if report.failed and self.failed is None:
+                    self.failed = report.nodeid
+
+            def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+                if report.failed and self.failed is None:
+                    self.failed = f"the import of {report.nodeid}"
+
+        first = First()
+        quietly = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
+        code = pytest.main([*quietly, "-m", "not spark and not slow", *paths], plugins=[first])
+        if first.failed is not None:
+            return f"test {first.failed}"
+        return None if code == pytest.ExitCode.OK else f"pytest ended with {int(code)}"
+
+    return work
