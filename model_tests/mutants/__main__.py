@@ -43,10 +43,13 @@ def main(
     random: Annotated[int, typer.Option(min=0, help="Draw so many small changes of the source instead.")] = 0,
     seed: Annotated[int, typer.Option(help="The seed that draws them.")] = random_run.SEED,
     area: Annotated[list[str] | None, typer.Option(help="An area they are drawn from, default all.")] = None,
+    tests: Annotated[bool, typer.Option(help="Ask the tests, too, where histories find nothing.")] = True,
 ) -> None:
     """Measure the harness: put in each bug, draw histories until a check finds it, shrink, replay on Spark."""
     if random:
-        raise typer.Exit(judge_random(random, seed, area or [], only or [], workers, write=write))
+        raise typer.Exit(
+            judge_random(random, seed, area or [], only or [], workers, tests=tests, write=write)
+        )
     unknown = [name for name in only or () if name not in MUTANTS]
     if unknown:
         print(f"expected some of {', '.join(MUTANTS)}, found {', '.join(unknown)}", file=sys.stderr)
@@ -80,7 +83,14 @@ def main(
 
 
 def judge_random(
-    number: int, seed: int, areas: Sequence[str], only: Sequence[str], workers: int, *, write: bool
+    number: int,
+    seed: int,
+    areas: Sequence[str],
+    only: Sequence[str],
+    workers: int,
+    *,
+    tests: bool,
+    write: bool,
 ) -> int:
     """Judge mutations drawn by ``seed``, print their scores and survivors, and return the exit code."""
     known = [one.name for one in random_run.AREAS]
@@ -89,25 +99,26 @@ def judge_random(
         return 2
     started = time.monotonic()
     chosen = [one for one in random_run.AREAS if not areas or one.name in areas]
-    verdicts = []
+    verdicts, commit = [], _commit()
     try:
         tasks = random_run.draw(number, seed, tuple(chosen))
         if only:
             tasks = [tasks[int(one) - 1] for one in only]
-        for verdict in random_run.judged(tasks, workers):
+        for verdict in random_run.judged(tasks, workers, with_tests=tests):
             verdicts.append(verdict)
             print(
                 f"{len(verdicts)}/{len(tasks)} {random_report.named(verdict)}: {random_report.ended(verdict)}",
                 flush=True,
             )
+            if write and tests and not only and not areas:  # whatever comes of the rest
+                seconds = time.monotonic() - started
+                text = random_report.page(verdicts, seed=seed, commit=commit, seconds=seconds)
+                random_report.RESULTS.write_text(text, "utf-8")
     except (random_run.CleanBuildError, random_run.StaleEquivalentsError) as error:
         print(error, file=sys.stderr)
         return 1
     for line in (random_report.HEADS, *random_report.lines(verdicts)):
         print(" | ".join(line))
-    if write and not only and not areas:
-        text = random_report.page(verdicts, seed=seed, commit=_commit(), seconds=time.monotonic() - started)
-        random_report.RESULTS.write_text(text, "utf-8")
     return 0
 
 

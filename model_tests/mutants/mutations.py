@@ -84,6 +84,9 @@ _ARITHMETIC: Final[Mapping[type[ast.operator], tuple[type[ast.operator], ...]]] 
 
 _CALLS: Final[Mapping[str, str]] = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
+_NO_KEYWORDS: Final = ("zip", "field", "dataclass")
+"""Functions whose keywords, such as ``strict``, are assertions, or say how a value is printed."""
+
 MOST: Final = 64
 """The greatest number that is changed by one. Larger ones are sizes, whose exact value nothing depends on."""
 
@@ -287,13 +290,18 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
         yield from node.body
     elif isinstance(node, ast.ClassDef):
         yield from node.body
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NO_KEYWORDS:
+        yield from node.args
     else:
         yield from ast.iter_child_nodes(node)
 
 
 def sampled(found: Sequence[Mutation], number: int, seed: int) -> list[Mutation]:
-    """Draw ``number`` of the mutations, or as many as have a line of their own, in the order of their places."""
+    """Draw ``number`` of the mutations, or as many as have a line of their own.
+
+    They come in an order that is drawn as well: the first of them are the same, whatever the number.
+    """
     draw = random.Random(seed)
     lines = [list(of_line) for _, of_line in groupby(sorted(found), key=lambda one: (one.module, one.line))]
     draw.shuffle(lines)
-    return sorted(draw.choice(of_line) for of_line in lines[:number])
+    return [draw.choice(of_line) for of_line in lines[:number]]

@@ -65,6 +65,7 @@ def ended(verdict: Verdict) -> str:
 
 def page(verdicts: Sequence[Verdict], *, seed: int, commit: str, seconds: float) -> str:
     """Return the page of results."""
+    verdicts = sorted(verdicts, key=lambda verdict: verdict.mutation)
     counted = [one for one in verdicts if one.equivalent is None]
     escaped = [one for one in counted if not one.killed_by_histories and one.killed]
     hung = sum("time limit" in ended(one) for one in counted)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,7 +22,7 @@ from model_tests.mutants import equivalents
 from model_tests.mutants.mutations import Mutation, mutations, sampled
 from model_tests.mutants.trial import ROOT, Bench, Trial, Work, folder_for_copies, histories_work, tests_work
 
-HISTORIES: Final = 40
+HISTORIES: Final = 25
 STEPS: Final = 14
 SEED: Final = 1
 
@@ -188,24 +188,24 @@ def _limited(work: Work, what: str) -> tuple[Work, float]:
     return work, 60 + 5 * clean.seconds
 
 
-def judge(task: Task) -> Verdict:
-    """Run one mutation, in a worker process."""
+def judge(task: Task, with_tests: bool = True) -> Verdict:
+    """Run one mutation, in a worker process. ``with_tests``: whether tests are asked where histories found nothing."""
     area, mutation = task
     why = equivalents.load().get(equivalents.name_of(mutation))
     if why is not None:
         return Verdict(area.name, mutation, equivalent=why)
     changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
     histories = _bench().trial(mutation.module, changed, *_histories(area.backends))
-    if histories.killed_by is not None:
+    if histories.killed_by is not None or not with_tests:
         return Verdict(area.name, mutation, histories)
     tests = _bench().trial(mutation.module, changed, *_tests(area.tests))
     return Verdict(area.name, mutation, histories, tests)
 
 
-def judged(tasks: Sequence[Task], workers: int) -> Iterator[Verdict]:
+def judged(tasks: Sequence[Task], workers: int, *, with_tests: bool = True) -> Iterator[Verdict]:
     """Yield the verdict on each mutation, in order. Raises CleanBuildError."""
     with (
         folder_for_copies() as folder,
         ProcessPoolExecutor(workers, get_context("spawn"), _begin, (Path(folder),)) as pool,
     ):
-        yield from pool.map(judge, tasks)
+        yield from pool.map(partial(judge, with_tests=with_tests), tasks)

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,13 +100,18 @@ class Bench:
         answer = self._folder / "answer.json"
         answer.unlink(missing_ok=True)
         started = time.monotonic()
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            self._do(work, answer, compiles=compiles)
-        ended = _wait(child, started + limit)
+        child = get_context("fork").Process(
+            target=self._do, args=(work, answer), kwargs={"compiles": compiles}
+        )
+        child.start()
+        child.join(limit)
         seconds = time.monotonic() - started
-        if not ended:
+        if child.exitcode is None:
+            assert child.pid is not None, "it was started"
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.kill()
+            child.join()
             return Trial(f"time limit: not done after {limit:.0f} s", seconds), {}
         if not answer.exists():
             return Trial("the process ended without a report", seconds), {}
@@ -113,49 +119,30 @@ class Bench:
         return Trial(report["killed by"], seconds), report
 
     def _do(self, work: Work, answer: Path, *, compiles: bool) -> None:
-        """Do the work of a child, write the report, and end the process."""
+        """Do the work of a child, and write the report."""
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (LARGEST, LARGEST))
+        silent = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(silent, stream)
+        os.environ.update(self._environment)
+        tempfile.tempdir = str(self._folder)
+        os.chdir(self.root)
+        sys.dont_write_bytecode = not compiles
+        sys.path[:0] = self._paths
+        for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
+            del sys.modules[name]
         try:
-            os.setsid()
-            resource.setrlimit(resource.RLIMIT_AS, (LARGEST, LARGEST))
-            silent = os.open(os.devnull, os.O_RDWR)
-            for stream in (0, 1, 2):
-                os.dup2(silent, stream)
-            os.environ.update(self._environment)
-            tempfile.tempdir = str(self._folder)
-            os.chdir(self.root)
-            sys.dont_write_bytecode = not compiles
-            sys.path[:0] = self._paths
-            for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
-                del sys.modules[name]
-            try:
-                found = work()
-            except BaseException as error:  # of an import, too, and whatever a changed module raises
-                found = f"{type(error).__name__}: {error}"
-            others = [name for name in sys.modules if name.partition(".")[0] not in PACKAGES]
-            answer.write_text(json.dumps({"killed by": found, "modules": others}), "utf-8")
-        finally:
-            os._exit(0)
+            found = work()
+        except BaseException as error:  # of an import, too, and whatever a changed module raises
+            found = f"{type(error).__name__}: {error}"
+        others = [name for name in sys.modules if name.partition(".")[0] not in PACKAGES]
+        answer.write_text(json.dumps({"killed by": found, "modules": others}), "utf-8")
 
 
 def _forget_compiled(path: Path) -> None:
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         compiled.unlink()
-
-
-def _wait(child: int, until: float) -> bool:
-    """Wait for a child; end it, and the processes it started, at ``until``. Return whether it ended by itself."""
-    pause = 0.002
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        if time.monotonic() > until:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return False
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
-    return True
 
 
 def histories_work(number: int, steps: int, seed: int, backends: Sequence[str]) -> Work:
