@@ -220,7 +220,6 @@ def mutations(module: str, source: str) -> list[Mutation]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     stored = source.encode()
-    before = ast.dump(ast.parse(source))
     found = []
     for node in _places(ast.parse(source)):
         at: ast.AST = node.test if isinstance(node, _Condition) else node
@@ -241,7 +240,7 @@ def mutations(module: str, source: str) -> list[Mutation]:
                     stored[start:end].decode(),
                     _spelled(replacement),
                 )
-                if _is_a_change(mutation.applied(source), before):
+                if _compiles(mutation.applied(source)) and ast.dump(replacement) != ast.dump(at):
                     found.append(mutation)
     return sorted(set(found))
 
@@ -255,11 +254,12 @@ def _spelled(node: ast.AST) -> str:
     return text if isinstance(node, _ATOMS) or text[0] in "([{" else f"({text})"
 
 
-def _is_a_change(source: str, before: str) -> bool:
+def _compiles(source: str) -> bool:
     try:
-        return ast.dump(ast.parse(source)) != before
+        ast.parse(source)
     except SyntaxError:
         return False
+    return True
 
 
 def _places(node: ast.AST) -> Iterator[ast.AST]:

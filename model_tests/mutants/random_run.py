@@ -20,7 +20,15 @@ from typing import Final, TypeAlias
 
 from model_tests.mutants import equivalents
 from model_tests.mutants.mutations import Mutation, mutations, sampled
-from model_tests.mutants.trial import ROOT, Bench, Trial, Work, folder_for_copies, histories_work, tests_work
+from model_tests.mutants.trial import (
+    ROOT,
+    Bench,
+    Trial,
+    Work,
+    folder_for_copies,
+    work_of_histories,
+    work_of_tests,
+)
 
 HISTORIES: Final = 25
 STEPS: Final = 14
@@ -141,17 +149,25 @@ Task: TypeAlias = tuple[Area, Mutation]
 
 
 def draw(number: int, seed: int, areas: Sequence[Area] = AREAS) -> list[Task]:
-    """Return ``number`` mutations of the areas, drawn by ``seed``.
-
-    Raises StaleEquivalentsError: an equivalent that no longer fits the code is to be looked at.
-    """
+    """Return ``number`` mutations of the areas, drawn by ``seed``. Raises StaleEquivalentsError."""
+    expect_no_stale_equivalent()
     area_of = {mutation: area for area in areas for mutation in area.mutations()}
-    every = area_of if areas == AREAS else {m for area in AREAS for m in area.mutations()}
-    gone = equivalents.stale(equivalents.load(), every)
+    return [(area_of[mutation], mutation) for mutation in sampled(list(area_of), number, seed)]
+
+
+def expect_no_stale_equivalent() -> None:
+    """Raise StaleEquivalentsError if an equivalent no longer fits the code: it is to be looked at again."""
+    recorded = equivalents.load()
+    present = [
+        mutation
+        for module in {module for module, _, _ in recorded}
+        if (ROOT / module).exists()
+        for mutation in mutations(module, (ROOT / module).read_text("utf-8"))
+    ]
+    gone = equivalents.stale(recorded, present)
     if gone:
         shown = "; ".join(f"{module}: {text!r}, {change}" for module, text, change in gone)
         raise StaleEquivalentsError(f"remove these from {equivalents.STORED.name}, or mend them: {shown}")
-    return [(area_of[mutation], mutation) for mutation in sampled(list(area_of), number, seed)]
 
 
 _copies: Path
@@ -171,13 +187,15 @@ def _bench() -> Bench:
 @cache
 def _histories(backends: tuple[str, ...]) -> tuple[Work, float]:
     """Return the histories on some backends, and their limit."""
-    return _limited(histories_work(HISTORIES, STEPS, SEED, backends), f"histories on {', '.join(backends)}")
+    return _limited(
+        work_of_histories(HISTORIES, STEPS, SEED, backends), f"histories on {', '.join(backends)}"
+    )
 
 
 @cache
 def _tests(paths: tuple[str, ...]) -> tuple[Work, float]:
     """Return the tests under some paths, and their limit."""
-    return _limited(tests_work(paths), "tests")
+    return _limited(work_of_tests(paths), "tests")
 
 
 def _limited(work: Work, what: str) -> tuple[Work, float]:

@@ -145,7 +145,7 @@ def _forget_compiled(path: Path) -> None:
         compiled.unlink()
 
 
-def histories_work(number: int, steps: int, seed: int, backends: Sequence[str]) -> Work:
+def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str]) -> Work:
     """Return the work that replays the stored histories on the local runner and then draws ``number`` others."""
 
     def work() -> str | None:
@@ -176,7 +176,7 @@ def histories_work(number: int, steps: int, seed: int, backends: Sequence[str]) 
     return work
 
 
-def tests_work(paths: Sequence[str]) -> Work:
+def work_of_tests(paths: Sequence[str]) -> Work:
     """Return the work that runs the fast tests under ``paths``, until one fails."""
 
     def work() -> str | None:
