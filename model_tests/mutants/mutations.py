@@ -24,18 +24,26 @@ from typing import Final, TypeAlias
 class Mutation:
     """One change of a module: of the code from ``start`` to ``end``, offsets in the UTF-8 bytes of its text.
 
-    ``module``: the path of the file from the root of the repository. ``line``: from 1. ``operator``: its name in
-    `OPERATORS`. ``text``: the line as it is, stripped. ``before``, ``after``: the code that changes.
+    ``module``: the path of the file from the root of the repository. ``line``: from 1. ``first``, ``last``: the lines
+    of the statement around it, without the statements within that. ``operator``: its name in `OPERATORS`.
+    ``text``: the line as it is, stripped. ``before``, ``after``: the code that changes.
     """
 
     module: str
     line: int
+    first: int
+    last: int
     start: int
     end: int
     operator: str
     text: str
     before: str
     after: str
+
+    @property
+    def lines(self) -> range:
+        """The lines of the statement around the change."""
+        return range(self.first, self.last + 1)
 
     @property
     def change(self) -> str:
@@ -176,7 +184,7 @@ def _returned_value(node: ast.AST) -> Replacements:
 
 
 def _condition(node: ast.AST) -> Replacements:
-    """Yield the condition of an ``if`` or ``while``, negated and replaced; `_places` gives conditions marked."""
+    """Yield the condition of an ``if`` or ``while``, negated and replaced; `_places` gives them as `_Condition`."""
     if isinstance(node, _Condition):
         if not isinstance(node.test, ast.Compare):  # whose operators are changed anyway
             yield ast.UnaryOp(ast.Not(), node.test)
@@ -221,7 +229,7 @@ def mutations(module: str, source: str) -> list[Mutation]:
         starts.append(starts[-1] + len(line))
     stored = source.encode()
     found = []
-    for node in _places(ast.parse(source)):
+    for node, around in _places(ast.parse(source), range(0)):
         at: ast.AST = node.test if isinstance(node, _Condition) else node
         assert isinstance(at, ast.expr | ast.stmt), "only these have places"
         assert at.end_lineno is not None, "parsed from text"
@@ -233,6 +241,8 @@ def mutations(module: str, source: str) -> list[Mutation]:
                 mutation = Mutation(
                     module,
                     at.lineno,
+                    around.start,
+                    around.stop - 1,
                     start,
                     end,
                     name,
@@ -262,21 +272,30 @@ def _compiles(source: str) -> bool:
     return True
 
 
-def _places(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that may be changed, and the conditions of statements as `_Condition`."""
+def _places(node: ast.AST, around: range) -> Iterator[tuple[ast.AST, range]]:
+    """Yield the nodes that may be changed, conditions of statements as `_Condition`, each with the lines around."""
     if isinstance(node, ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom):
         return
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
+    if isinstance(node, ast.stmt):
+        around = _lines(node)
     if isinstance(node, ast.Raise):
-        yield node
+        yield node, around
         return
     if isinstance(node, ast.expr | ast.stmt):
-        yield node
+        yield node, around
     if isinstance(node, ast.If | ast.While):
-        yield _Condition(node.test, loops=isinstance(node, ast.While))
+        yield _Condition(node.test, loops=isinstance(node, ast.While)), around
     for child in _parts(node):
-        yield from _places(child)
+        yield from _places(child, around)
+
+
+def _lines(node: ast.stmt) -> range:
+    """Return the lines of a statement up to the first one within it."""
+    assert node.end_lineno is not None, "parsed from text"
+    inner: list[ast.stmt] = getattr(node, "body", [])
+    return range(node.lineno, max(node.lineno, inner[0].lineno - 1) + 1 if inner else node.end_lineno + 1)
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:

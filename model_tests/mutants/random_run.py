@@ -3,8 +3,8 @@
 1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`).
 2. Without a change, histories and tests must pass: their times set the limits of the trials.
 3. Each mutation runs against the stored and some drawn histories; one that survives runs against the fast tests of
-   its area (`trial`). The first failure kills it, and so does a hang.
-4. What survives both is named, unless `equivalents` says why it changes nothing.
+   its area (`trial`), as far as they execute the line. The first failure kills it, and so does a hang.
+4. The survivors of both are named, unless `equivalents` says why they change nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from model_tests.mutants import equivalents
+from model_tests.mutants.executed import Executed, parts_that_execute
 from model_tests.mutants.mutations import Mutation, mutations, sampled
 from model_tests.mutants.trial import (
     ROOT,
@@ -70,7 +71,7 @@ _CATALOG: Final = (
     "model_tests/seams/test_retry.py",
     "model_tests/table/test_races.py",
 )
-_PROTOCOL: Final = (*_CATALOG, "model_tests/table/test_expiry_races.py")
+_PROTOCOL: Final = _CATALOG
 _ORACLE: Final = ("model_tests/oracle", "model_tests/refinement", "model_tests/histories/test_refusals.py")
 
 
@@ -184,26 +185,36 @@ def _bench() -> Bench:
     return Bench(_copies)
 
 
-@cache
-def _histories(backends: tuple[str, ...]) -> tuple[Work, float]:
-    """Return the histories on some backends, and their limit."""
-    return _limited(
-        work_of_histories(HISTORIES, STEPS, SEED, backends), f"histories on {', '.join(backends)}"
-    )
+@dataclass(frozen=True)
+class _Judge:
+    """Some work without a change: its limit in seconds, and the lines that its parts execute."""
+
+    work: Work
+    limit: float
+    executed: Executed
+
+    def trial(self, mutation: Mutation, changed: str) -> Trial:
+        """Do the parts of the work that execute the changed statement, with the change."""
+        wanted = parts_that_execute(self.executed, mutation.module, mutation.lines)
+        return _bench().trial(mutation.module, changed, self.work, self.limit, wanted)
 
 
 @cache
-def _tests(paths: tuple[str, ...]) -> tuple[Work, float]:
-    """Return the tests under some paths, and their limit."""
-    return _limited(work_of_tests(paths), "tests")
+def _histories(backends: tuple[str, ...]) -> _Judge:
+    return _judge(work_of_histories(HISTORIES, STEPS, SEED, backends), f"histories on {', '.join(backends)}")
 
 
-def _limited(work: Work, what: str) -> tuple[Work, float]:
-    """Do the work on the build without a change, and return it with the limit for the others in seconds."""
-    clean = _bench().warm_up(work, limit=1_200)
-    if clean.killed_by is not None:
-        raise CleanBuildError(f"{what}: the build without a change fails: {clean.killed_by}")
-    return work, 60 + 5 * clean.seconds
+@cache
+def _tests(paths: tuple[str, ...]) -> _Judge:
+    return _judge(work_of_tests(paths), "tests")
+
+
+def _judge(work: Work, what: str) -> _Judge:
+    modules = {file.relative_to(ROOT).as_posix() for area in AREAS for file in area.modules()}
+    clean = _bench().warm_up(work, 1_200, modules)
+    if clean.trial.killed_by is not None:
+        raise CleanBuildError(f"{what}: the build without a change fails: {clean.trial.killed_by}")
+    return _Judge(work, 60 + 5 * clean.trial.seconds, clean.executed)
 
 
 def judge(task: Task, with_tests: bool = True) -> Verdict:
@@ -213,10 +224,10 @@ def judge(task: Task, with_tests: bool = True) -> Verdict:
     if why is not None:
         return Verdict(area.name, mutation, equivalent=why)
     changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
-    histories = _bench().trial(mutation.module, changed, *_histories(area.backends))
+    histories = _histories(area.backends).trial(mutation, changed)
     if histories.killed_by is not None or not with_tests:
         return Verdict(area.name, mutation, histories)
-    tests = _bench().trial(mutation.module, changed, *_tests(area.tests))
+    tests = _tests(area.tests).trial(mutation, changed)
     return Verdict(area.name, mutation, histories, tests)
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from model_tests.mutants import equivalents
+from model_tests.mutants.executed import parts_that_execute
 from model_tests.mutants.mutations import OPERATORS, Mutation, mutations, sampled
 from model_tests.mutants.random_report import page
 from model_tests.mutants.random_run import AREAS, Verdict, expect_no_stale_equivalent
-from model_tests.mutants.trial import ROOT, Bench, Trial, work_of_tests
+from model_tests.mutants.trial import ROOT, Bench, Trial, Wanted, work_of_tests
 
 SOURCE = '''
 """A module with one place for each operator."""
@@ -145,7 +147,7 @@ def test_a_trial_sees_the_changed_module_ends_a_hang_and_leaves_the_copy_as_it_w
     good = (ROOT / module).read_text("utf-8")
     bench = Bench(tmp_path)
 
-    def work() -> str | None:
+    def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
         changed = importlib.import_module("pktable.lsm.runs")
         mark: str | None = getattr(changed, "FOUND", None)
         return mark and f"{mark}, {Path(str(changed.__file__)).parents[3].name}"
@@ -185,3 +187,27 @@ def test_the_page_counts_equivalents_apart_and_names_the_survivors() -> None:
     survivors = text.partition("## Survivors of histories and tests")[2].partition("##")[0]
     assert survivors.count("* `a.py:") == 1
     assert by_line[2].change in survivors
+
+
+def test_a_change_of_a_line_is_judged_by_the_parts_that_execute_it(tmp_path: Path) -> None:
+    module = "spec/pktable_spec/model/buckets.py"
+    bench, work = Bench(tmp_path), work_of_tests(["model_tests/oracle/test_buckets.py"])
+    clean = bench.warm_up(work, 120, [module])
+    assert clean.trial.killed_by is None
+    lines = (ROOT / module).read_text("utf-8").splitlines()
+    header = next(at for at, line in enumerate(lines, 1) if line.startswith("def bucket_of"))
+    assert parts_that_execute(clean.executed, module, range(header, header + 1)) is None
+    inside = [one for one in mutations(module, "\n".join(lines)) if one.line > header]
+    parts = [parts_that_execute(clean.executed, module, one.lines) for one in inside]
+    assert any(parts)
+    assert all(part is not None and all("test_buckets.py::" in test for test in part) for part in parts)
+    assert bench.trial(module, "1 / 0", work, 120, wanted=()).killed_by is None
+    tests = next(part for part in parts if part)
+    assert bench.trial(module, "1 / 0", work, 120, wanted=tests).killed_by is not None
+
+
+def test_a_statement_is_its_lines_up_to_the_first_one_within() -> None:
+    source = "if (a and\n    b < 1):\n    f(\n        2)\n"
+    lines = {one.change: (one.first, one.last) for one in mutations("a.py", source)}
+    assert lines["b < 1 -> (b <= 1)"] == (1, 2)
+    assert lines["2 -> 3"] == (3, 4)

@@ -1,8 +1,9 @@
 """Run one changed module against histories and tests, each in a process forked from one that has everything imported.
 
-1. `Bench` copies the tree, and imports what histories and tests import of other packages.
+1. `Bench` copies the tree, does the work once without a change, and records which parts of it execute which lines
+   (`executed`). It imports what the work imported of other packages.
 2. A trial writes the changed module into the copy and forks. The child forgets the packages of the repository,
-   imports them from the copy, does its work and reports the first failure.
+   imports them from the copy, does those parts of the work that execute the line, and reports the first failure.
 3. The parent waits for the report, and ends a child that takes longer than its limit: a hang is a kill.
 
 So a trial costs an import of the packages here, not a new interpreter; and a test that starts an interpreter of its
@@ -21,22 +22,28 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+from model_tests.mutants.executed import Executed, Recorder
+
 ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = ("spec", "reference", "model_tests", "benchmarks")
 FILES: Final = ("pyproject.toml", "README.md", "CHANGES.md", "LICENSE", "Makefile")
 PACKAGES: Final = ("pktable", "pktable_spec", "model_tests", "benchmarks")
+BETWEEN: Final = "between two tests"
 MEMORY: Final = Path("/dev/shm")
 LARGEST: Final = 6 << 30
 """The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory."""
 
-Work = Callable[[], str | None]
-"""What a child does: it returns what failed first, None if nothing did."""
+Wanted = Collection[str] | None
+Work = Callable[[Callable[[str], None], Wanted], str | None]
+"""The work of a child, in parts. It calls its first argument as each part begins, does the parts that the second names
+(None: all), and returns the first failure, None if there is none.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,14 @@ class Trial:
 
     killed_by: str | None
     seconds: float
+
+
+@dataclass(frozen=True)
+class Clean:
+    """The end of the work without a change, and the lines that its parts execute."""
+
+    trial: Trial
+    executed: Executed
 
 
 def folder_for_copies() -> tempfile.TemporaryDirectory[str]:
@@ -72,37 +87,44 @@ class Bench:
         }
         self._paths = paths
 
-    def warm_up(self, work: Work, limit: float) -> Trial:
-        """Do ``work`` once without a change, and import what it imported of other packages."""
-        trial, report = self._forked(work, limit, compiles=True)
+    def warm_up(self, work: Work, limit: float, modules: Collection[str] = ()) -> Clean:
+        """Do ``work`` once without a change, and import what it imported of other packages.
+
+        ``modules``: those whose executed lines are recorded.
+        """
+        trial, report = self._forked(work, limit, None, modules)
         for name in report.get("modules", ()):
             with contextlib.suppress(Exception):  # some are made by their package, and cannot be imported
                 importlib.import_module(name)
-        return trial
+        return Clean(trial, report.get("executed", {}))
 
-    def trial(self, module: str, source: str | None, work: Work, limit: float) -> Trial:
+    def trial(
+        self, module: str, source: str | None, work: Work, limit: float, wanted: Wanted = None
+    ) -> Trial:
         """Do ``work`` with the text of ``module``, a path from the root, replaced by ``source`` (None: as it is).
 
-        ``limit``: seconds.
+        ``limit``: seconds. ``wanted``: the parts to do, None for all.
         """
+        if wanted is not None and not wanted:
+            return Trial(None, 0.0)
         path = self.root / module
         good = path.read_text("utf-8")
         try:
             if source is not None:
                 path.write_text(source, "utf-8")
                 _forget_compiled(path)
-            return self._forked(work, limit)[0]
+            return self._forked(work, limit, wanted)[0]
         finally:
             path.write_text(good, "utf-8")
             _forget_compiled(path)
 
-    def _forked(self, work: Work, limit: float, *, compiles: bool = False) -> tuple[Trial, dict[str, Any]]:
+    def _forked(
+        self, work: Work, limit: float, wanted: Wanted, recorded: Collection[str] = ()
+    ) -> tuple[Trial, dict[str, Any]]:
         answer = self._folder / "answer.json"
         answer.unlink(missing_ok=True)
         started = time.monotonic()
-        child = get_context("fork").Process(
-            target=self._do, args=(work, answer), kwargs={"compiles": compiles}
-        )
+        child = get_context("fork").Process(target=self._do, args=(work, answer, wanted, recorded))
         child.start()
         child.join(limit)
         seconds = time.monotonic() - started
@@ -118,7 +140,7 @@ class Bench:
         report = json.loads(answer.read_text("utf-8"))
         return Trial(report["killed by"], seconds), report
 
-    def _do(self, work: Work, answer: Path, *, compiles: bool) -> None:
+    def _do(self, work: Work, answer: Path, wanted: Wanted, recorded: Collection[str]) -> None:
         """Do the work of a child, and write the report."""
         os.setsid()
         resource.setrlimit(resource.RLIMIT_AS, (LARGEST, LARGEST))
@@ -128,16 +150,19 @@ class Bench:
         os.environ.update(self._environment)
         tempfile.tempdir = str(self._folder)
         os.chdir(self.root)
-        sys.dont_write_bytecode = not compiles
+        sys.dont_write_bytecode = not recorded
         sys.path[:0] = self._paths
         for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
             del sys.modules[name]
+        recorder = Recorder(self.root, recorded)
         try:
-            found = work()
+            with recorder.recording() if recorded else contextlib.nullcontext():
+                found = work(recorder.begin, wanted)
         except BaseException as error:  # of an import, too, and whatever a changed module raises
             found = f"{type(error).__name__}: {error}"
         others = [name for name in sys.modules if name.partition(".")[0] not in PACKAGES]
-        answer.write_text(json.dumps({"killed by": found, "modules": others}), "utf-8")
+        report = {"killed by": found, "modules": others, "executed": recorder.executed()}
+        answer.write_text(json.dumps(report), "utf-8")
 
 
 def _forget_compiled(path: Path) -> None:
@@ -146,9 +171,9 @@ def _forget_compiled(path: Path) -> None:
 
 
 def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str]) -> Work:
-    """Return the work that replays the stored histories on the local runner and then draws ``number`` others."""
+    """Return the work that replays the stored histories, each a part, and then draws ``number`` others, one part."""
 
-    def work() -> str | None:
+    def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
         backend_contexts = importlib.import_module("model_tests.backends.tables").BACKENDS
         corpus = importlib.import_module("model_tests.corpus")
         mutants = importlib.import_module("model_tests.mutants.measure")
@@ -162,30 +187,48 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
                 histories = {name: corpus.load(name) for name in corpus.names()}
                 histories |= {name: mutants.stored_history(one) for name, one in mutants.MUTANTS.items()}
                 for name, history in histories.items():
+                    part = f"stored history {name}, {backend}"
+                    if wanted is not None and part not in wanted:
+                        continue
+                    begin(part)
                     try:
                         session.replay(history, open_table, stored)
                     except Exception as failure:  # whatever a table raises is a failure
-                        return f"stored history {name}, {backend}: {checks.message_of(failure)}"
+                        return f"{part}: {checks.message_of(failure)}"
         drawn = profiles.Profile("drawn", number, steps, reread_limit=2, seed=seed, shrinks=False)
         for backend in backends:
+            part = f"drawn history, {backend}"
+            if wanted is not None and part not in wanted:
+                continue
+            begin(part)
             report = run.run_histories(backend, drawn)
             if report.message is not None:
-                return f"drawn history, {backend}: {report.message}"
+                return f"{part}: {report.message}"
         return None
 
     return work
 
 
 def work_of_tests(paths: Sequence[str]) -> Work:
-    """Return the work that runs the fast tests under ``paths``, until one fails."""
+    """Return the work that runs the fast tests under ``paths``, each a part, until one fails."""
 
-    def work() -> str | None:
+    def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
         import pytest
 
         class First:
-            """Remembers the first test that failed."""
+            """Runs the wanted tests, and remembers the first that failed."""
 
             failed: str | None = None
+
+            def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+                if wanted is not None:
+                    items[:] = [item for item in items if item.nodeid in wanted]
+
+            def pytest_runtest_logstart(self, nodeid: str) -> None:
+                begin(nodeid)
+
+            def pytest_runtest_logfinish(self, nodeid: str) -> None:
+                begin(BETWEEN)
 
             def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
                 if report.failed and self.failed is None:
@@ -197,9 +240,16 @@ def work_of_tests(paths: Sequence[str]) -> Work:
 
         first = First()
         quietly = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
-        code = pytest.main([*quietly, "-m", "not spark and not slow", *paths], plugins=[first])
+        files = (
+            paths if wanted is None else sorted({part.partition("::")[0] for part in wanted if "::" in part})
+        )
+        code = pytest.main([*quietly, "-m", "not spark and not slow", *files], plugins=[first])
         if first.failed is not None:
             return f"test {first.failed}"
-        return None if code == pytest.ExitCode.OK else f"pytest ended with {int(code)}"
+        return (
+            None
+            if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+            else f"pytest: {int(code)}"
+        )
 
     return work
