@@ -73,7 +73,7 @@ def assert_clean(session: Session) -> None:
         report = expectations.table.table.check()
         found = [one for one in report.findings if not (abandoned and one.clause == "CMT-12")]
         assert not found, "\n".join(map(str, found))
-        assert report.snapshots == len(expectations.layouts) - 1
+        assert report.snapshots == len(expectations.retained)
 
 
 @covers("CMT-1", "CMT-4", "CMT-5", "CMT-6", "META-11", "META-12", "DV-11", "DV-12", "LSM-6", "META-6")
