@@ -11,6 +11,8 @@ import pyarrow as pa
 class MemoryFileIO:
     """Files by path in a dict, shared by all who hold this object."""
 
+    late_puts = False
+
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
 

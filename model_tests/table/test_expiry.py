@@ -123,7 +123,9 @@ def test_what_is_kept_reads_the_same_and_nothing_else_is_left(
     kept.expire(1)
     kept.check()
     needed = set(kept.table.catalog.expiry.needed_files(kept.table.snapshots()[0]))
-    left = {str(path / name) for name in stored(path) if not name.startswith(("snapshot/", "schema/"))}
+    left = {
+        str(path / name) for name in stored(path) if not name.startswith(("snapshot/", "schema/", "fence/"))
+    }
     assert left == needed
     shutil.rmtree(path)
 
@@ -213,7 +215,8 @@ def test_a_tag_is_made_once_and_of_what_is_there(tmp_path: Path, monkeypatch: py
     put = LocalFileIO.put_if_absent
 
     def late(self: LocalFileIO, path: str, data: bytes) -> bool:
-        table.expire_snapshots(retain_last=1)
+        if "/tag/" in path:
+            table.expire_snapshots(retain_last=1)
         return put(self, path, data)
 
     monkeypatch.setattr(LocalFileIO, "put_if_absent", late)

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
-from pktable_spec.errors import CommitConflictError, InvalidRequestError
+from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError
 
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog import rules
@@ -187,7 +187,7 @@ class StagedWrite:
         """
         try:
             state = self.commit_append(commit_id)
-        except CommittedError:
+        except (CommittedError, CommitUnknownError):
             self._discard_changes()
             raise
         except BaseException:
@@ -279,7 +279,7 @@ class StagedCompaction:
                 return committed
             try:
                 outcome = committer.commit(self._change(), commit_id, self.base)
-            except CommittedError:
+            except (CommittedError, CommitUnknownError):
                 raise
             except BaseException:
                 self.discard()

@@ -2,7 +2,8 @@
 
 * `InvalidRequestError`: the caller made a mistake.
 * `CorruptFileError`: stored bytes are damaged.
-* `CommitConflictError`: another writer changed what a commit was based on.
+* `CommitConflictError`: another writer changed what a commit was based on. `CommitUnknownError`: it could not
+  be found out whether a commit succeeded.
 
 A condition that cannot occur is an ``assert``. Every message is one line that says what is wrong, where, and what was
 expected instead; the same facts are attributes of the error.
@@ -81,3 +82,21 @@ class CommitConflictError(PkTableError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return CommitConflictError, (self.what, self.snapshot)
+
+
+class CommitUnknownError(PkTableError):
+    """It could not be found out whether a commit succeeded. Nothing was removed.
+
+    ``path``: the snapshot file that was put, ``snapshot``: its id. The commit may also become visible later.
+    Clauses: CMT-38.
+    """
+
+    def __init__(self, path: str, snapshot: int) -> None:
+        super().__init__(
+            f"{path}: it could not be found out whether this commit succeeded; nothing was removed; "
+            "read the table before you write the same rows again"
+        )
+        self.path, self.snapshot = path, snapshot
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return CommitUnknownError, (self.path, self.snapshot)

@@ -5,7 +5,7 @@ Each attempt does this:
 1. Load the state of the latest snapshot.
 2. Ask the change for its conflicts with that state, and for its delta without the buckets that conflict.
 3. Write the metadata: manifests, manifest lists and the index manifest.
-4. Put the snapshot file if it is absent.
+4. Put the snapshot file if it is absent, and see that it became a snapshot, see `publish`.
 
 If another commit was faster, the metadata of the attempt is removed and everything is checked again: a change
 that fits the old snapshot may not fit the new one.
@@ -21,13 +21,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from pktable_spec.errors import CommitConflictError
+from pktable_spec.errors import CommitConflictError, CommitUnknownError
 
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
+from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext
+from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.retry import RetryPolicy, retry
@@ -76,6 +78,7 @@ class Committer:
     ) -> None:
         self._context, self._snapshots, self.manifests, self._states = context, snapshots, manifests, states
         self.clock, self.policy = clock, policy
+        self._publisher = Publisher(context.store, context.paths, snapshots)
 
     def latest(self) -> TableState:
         """Return the state of the latest snapshot."""
@@ -93,17 +96,20 @@ class Committer:
         ``base``: the state the change was planned on, or a later one. It saves looking for the latest snapshot if it
         still is the latest.
         Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
-        the snapshot was there. Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-21.
+        the snapshot was there, CommitUnknownError if it cannot be found out whether the commit succeeded.
+        Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-21, CMT-42.
         """
         first = [base] if base else []
 
         def attempt() -> Outcome:
+            # Before the state: the snapshot must not claim to know of a rollback that its base does not know of.
+            fence = self._snapshots.fences.newest()
             # Whether ``base`` is still the latest need not be known: if it is not, the put will fail.
             planned_on = first.pop() if first else None
-            state = planned_on if planned_on and self._is_retained(planned_on) else self.latest()
+            state = planned_on if planned_on and self._has_not_ended(planned_on, fence) else self.latest()
             refused = change.conflicts(state)
             delta = change.delta(state, refused)
-            return Outcome(self._put(state, delta, commit_id) if delta else None, refused)
+            return Outcome(self._put(state, delta, commit_id, fence) if delta else None, refused)
 
         try:
             return retry(attempt, on=_LostRaceError, policy=self.policy)
@@ -113,26 +119,34 @@ class Committer:
                 self.latest().id,
             ) from None
 
-    def _put(self, state: TableState, delta: Delta, commit_id: CommitId) -> TableState:
-        """Write the metadata of the next snapshot and put the snapshot. Raises _LostRaceError."""
+    def _put(self, state: TableState, delta: Delta, commit_id: CommitId, fence: Fence) -> TableState:
+        """Write the metadata of the next snapshot and put the snapshot.
+
+        Raises _LostRaceError, CommitUnknownError. Clauses: CMT-12, CMT-38.
+        """
         writer = self.manifests.writer()
         try:
-            snapshot, after = self._next(state, delta, writer, commit_id)
-            if self._snapshots.put(snapshot, partial(self._is_base_of, after)):
-                self._states.remember(after)
-                return after
+            snapshot, after = self._next(state, delta, writer, commit_id, fence)
         except BaseException as error:
-            # If the snapshot is there after all, the commit has happened, whatever failed then: its files stay.
-            if self._is_committed(state.id + 1, writer):
-                if not isinstance(error, Exception):
-                    raise CommittedError(state.id + 1) from error
-                return self.latest()
             remove_quietly(self._context.store, writer.paths)
             # A manifest of a snapshot that has expired is missing: other commits were faster.
             if isinstance(error, MissingManifestError) and not self._is_retained(state):
                 raise _LostRaceError from None
             raise
+        outcome, failure = self._publisher.put(
+            Put(snapshot, state.snapshot, partial(self._is_base_of, after))
+        )
+        if outcome is Verdict.UNKNOWN:
+            raise CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id) from failure
+        if outcome is Verdict.COMMITTED:
+            self._snapshots.remember(snapshot)
+            self._states.remember(after)
+            if failure is not None and not isinstance(failure, Exception):
+                raise CommittedError(snapshot.id) from failure
+            return after
         remove_quietly(self._context.store, writer.paths)
+        if failure is not None and (outcome is Verdict.FAILED or not isinstance(failure, Exception)):
+            raise failure
         raise _LostRaceError
 
     def _is_base_of(self, state: TableState, following: Snapshot) -> bool:
@@ -143,19 +157,15 @@ class Committer:
         except MissingManifestError as error:
             raise self._snapshots.expired_error(following) or error from None
 
+    def _has_not_ended(self, state: TableState, fence: Fence) -> bool:
+        return state.snapshot is not None and not self._snapshots.fences.hides(fence, state.snapshot)
+
     def _is_retained(self, state: TableState) -> bool:
         """Whether ``state`` is of a snapshot that is there, not rolled back or replaced since."""
         return state.snapshot is not None and self._snapshots.expired_error(state.snapshot) is None
 
-    def _is_committed(self, snapshot: int, writer: ManifestWriter) -> bool:
-        try:
-            found = self._snapshots.read(snapshot)
-        except Exception:
-            return self._context.store.exists(self._context.paths.snapshot(snapshot))
-        return any(path.endswith("/" + found.delta_manifest_list) for path in writer.paths)
-
     def _next(
-        self, state: TableState, delta: Delta, writer: ManifestWriter, commit_id: CommitId
+        self, state: TableState, delta: Delta, writer: ManifestWriter, commit_id: CommitId, fence: Fence
     ) -> tuple[Snapshot, TableState]:
         """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, CMT-22, CMT-23, META-11."""
         base = writer.merged(state.manifests)
@@ -184,5 +194,6 @@ class Committer:
             time_millis=max(self.clock(), state.snapshot.time_millis if state.snapshot else 0),
             total_record_count=(state.snapshot.total_record_count if state.snapshot else 0) + change,
             delta_record_count=change,
+            fence=fence.number,
         )
         return snapshot, applied(state, snapshot, (*base, *new), delta)

@@ -1,25 +1,27 @@
 """Expire old snapshots, keep others by tags, and delete the files that are no longer referenced.
 
-An expiry, and the removal of a tag, take four steps:
+An expiry takes five steps, and the removal of a tag the same without the second:
 
 1. List every file that the snapshots to be removed name.
-2. Remove the snapshot files, the oldest first.
-3. Load what all remaining snapshots need, and after that what all tags need.
-4. Delete the files of step 1 that nobody needs.
+2. Put a fence that names these snapshots. From here on they have expired. If another fence came between, begin again.
+3. Remove the snapshot files, the oldest first.
+4. Load what all remaining snapshots need, and after that what all tags need.
+5. Delete the files of step 1 that nobody needs.
 
-So an interruption leaves files that nothing names, never a name without its file.
+So an interruption leaves files that nothing names, never a name without its file. Snapshot files that an interrupted
+expiry has left are found by the fences, and the next expiry takes them through steps 3 to 5 with its own.
 
 Several processes expire at once, while others commit and make tags.
 
 * No file is leaked. The process that removes the last snapshot or tag that needs a file has listed that file in
-  step 1 and finds in step 3 that nobody needs it. So a file that vanishes during an expiry is another process's to
+  step 1 and finds in step 4 that nobody needs it. So a file that vanishes during an expiry is another process's to
   delete: if a manifest is missing and the snapshot that named it is gone too, the expiry goes on without it.
 * No needed file is deleted. A commit makes no file live again that was not live in the snapshot before it. So a
   snapshot that is made later needs only those of our files that the newest snapshot we see needs; that one must not
   expire before its files are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the
-  tag is written, and removes the tag if the snapshot is gone: a snapshot that step 3 misses has left its tags.
+  tag is written, and removes the tag if the snapshot is gone: a snapshot that step 4 misses has left its tags.
 
-Clauses: CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34.
+Clauses: CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44.
 """
 
 from __future__ import annotations
@@ -27,20 +29,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
+from pktable.catalog.fences import FenceTakenError
 from pktable.catalog.manifests import Manifests, MissingManifestError
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader
 from pktable.context import TableContext
+from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
+from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly
 
 Entry = TypeVar("Entry")
+
+FENCES: Final = RetryPolicy()
+"""Against other expiries and rollbacks."""
 
 
 class Expiry:
@@ -60,23 +68,36 @@ class Expiry:
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
         self._expect_no_branches()
-        old = self._old(retain_last, older_than)
-        if old and not dry_run:
-            candidates = {path for snapshot in old for path in self._named(snapshot)}
-            self._needed_by_all()  # finds damage before anything is removed
-            for snapshot in old:
-                self._context.store.delete(self._context.paths.snapshot(snapshot.id))
-            self._snapshots.hint_earliest(old[-1].id + 1)
-            self._remove(candidates)
+        if dry_run:
+            return [one.id for one in self._old(self._snapshots.fences.newest(), retain_last, older_than)]
+        return retry(lambda: self._expire(retain_last, older_than), on=FenceTakenError, policy=FENCES)
+
+    def _expire(self, retain_last: int, older_than: int | None) -> list[int]:
+        """Expire and return the ids. Raises FenceTakenError if another fence came between."""
+        fence = self._snapshots.fences.newest()
+        old = self._old(fence, retain_last, older_than)
+        left = self._left_behind(fence)
+        if not old and not left:
+            return []
+        candidates = {path for snapshot in old for path in self._named(snapshot)}
+        # The files of a snapshot that was removed before may be gone, too.
+        candidates |= {path for snapshot in left if snapshot for path in self._named(snapshot, ended=True)}
+        self._needed_by_all()  # finds damage before anything is removed
+        if old:
+            fence = self._snapshots.fences.put_expired(fence, old)
+        for snapshot_id in sorted(one for one in self._snapshots.listed() if one <= fence.expired):
+            self._context.store.delete(self._context.paths.snapshot(snapshot_id))
+        self._snapshots.hint_earliest(fence.expired + 1)
+        self._remove(candidates)
         return [snapshot.id for snapshot in old]
 
-    def _old(self, retain_last: int, older_than: int | None) -> list[Snapshot]:
+    def _old(self, fence: Fence, retain_last: int, older_than: int | None) -> list[Snapshot]:
+        """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed meanwhile."""
         old: list[Snapshot] = []
         for found in self._snapshots.ids()[:-retain_last]:
-            try:
-                snapshot = self._snapshots.read(found)
-            except SnapshotNotFoundError:  # another expiry was faster
-                continue
+            snapshot = self._snapshots.file(found)
+            if snapshot is None or found <= fence.expired:
+                raise FenceTakenError  # another expiry was faster
             if older_than is not None and snapshot.time_millis >= older_than:
                 break
             if snapshot.changelog_manifest_list:
@@ -85,6 +106,16 @@ class Expiry:
                 )
             old.append(snapshot)
         return old
+
+    def _left_behind(self, fence: Fence) -> list[Snapshot | None]:
+        """Return the snapshots that have expired and whose files an interrupted expiry left; None for each stray.
+
+        The files that a stray names are not touched: its commit may be under way again with the same data files.
+        Clauses: CMT-40.
+        """
+        ids = [one for one in self._snapshots.listed() if one <= fence.expired]
+        found = [snapshot for one in ids if (snapshot := self._snapshots.file(one))]
+        return [one if self._snapshots.fences.ended_as(fence, one) else None for one in found]
 
     def make_tag(self, tag: str, snapshot: int) -> None:
         """Keep a retained snapshot under a name.
@@ -150,8 +181,10 @@ class Expiry:
             yield from self._data(identity, live)
         yield from self._metadata(snapshot)
 
-    def _named(self, snapshot: Snapshot, tag: str | None = None) -> Iterator[str]:
+    def _named(self, snapshot: Snapshot, tag: str | None = None, *, ended: bool = False) -> Iterator[str]:
         """Yield the paths of all files that ``snapshot`` names, those it removed included.
+
+        ``ended``: whether it is known to have expired before.
 
         Entries of a missing manifest are skipped: the expiry that deleted it has listed the files it names. While the
         snapshot exists, a missing manifest is damage. For a tag we cannot distinguish damage from a tag that was made
@@ -160,25 +193,25 @@ class Expiry:
         paths = self._context.paths
         for name in _lists(snapshot):
             yield paths.manifest(name)
-            for manifest in self._there(snapshot, tag, partial(self._manifests.read_list, name)):
+            for manifest in self._there(snapshot, tag, ended, partial(self._manifests.read_list, name)):
                 yield paths.manifest(manifest.file_name)
-                for entry in self._there(snapshot, tag, partial(self._manifests.read, manifest)):
+                for entry in self._there(snapshot, tag, ended, partial(self._manifests.read, manifest)):
                     yield from self._data((entry.partition, entry.bucket), [entry.file])
         if snapshot.index_manifest:
             yield paths.manifest(snapshot.index_manifest)
             for index in self._there(
-                snapshot, tag, partial(self._manifests.read_index, snapshot.index_manifest)
+                snapshot, tag, ended, partial(self._manifests.read_index, snapshot.index_manifest)
             ):
                 yield self._context.index_path(index)
 
     def _there(
-        self, snapshot: Snapshot, tag: str | None, read: Callable[[], Sequence[Entry]]
+        self, snapshot: Snapshot, tag: str | None, ended: bool, read: Callable[[], Sequence[Entry]]
     ) -> Sequence[Entry]:
         """Return what ``read`` finds; nothing if the manifest went with ``snapshot``."""
         try:
             return read()
         except MissingManifestError:
-            if tag is None and self._snapshots.expired_error(snapshot) is None:
+            if tag is None and not ended and self._snapshots.expired_error(snapshot) is None:
                 raise
             return ()
 

@@ -1,12 +1,13 @@
-"""Snapshot and tag files: which exist, which is the latest, and how the next one is put.
+"""Snapshot and tag files: which exist, and which is the latest.
 
-The hint files only save a listing. LATEST is believed if its snapshot exists and the next one does not.
+The hint files only save a listing. LATEST is believed if its snapshot exists and the next one does not. A snapshot file
+whose id has ended by a fence is no snapshot, see `fences`.
 
 Other processes commit and expire at the same time. The ids that exist are always an interval, and both its ends only
 grow: a commit adds the next id, an expiry removes the oldest first. A listing takes time and need not show that
 interval. So an id that a listing seems to lack is looked for by name before its absence counts.
 
-Clauses: CMT-1, CMT-13, CMT-17, CMT-19, CMT-29, CMT-32, RD-10, RD-17, RD-18.
+Clauses: CMT-1, CMT-13, CMT-17, CMT-29, CMT-32, CMT-36, RD-10, RD-17, RD-18.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final, TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
+from pktable.catalog.fences import FenceLog
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, numbered
 from pktable.retry import RetryPolicy, retry
@@ -56,11 +58,12 @@ class SnapshotLog:
 
     def __init__(self, store: FileIO, paths: TablePaths) -> None:
         self._store, self._paths = store, paths
+        self.fences = FenceLog(store, paths)
         # By their bytes: an id may be used again after a rollback.
         self._decoded = Cache(256)
 
     def ids(self) -> list[int]:
-        """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1."""
+        """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1, CMT-36."""
         try:
             return retry(self._dense_ids, on=_ChangedError, policy=RACES)
         except _ChangedError as changed:
@@ -71,7 +74,7 @@ class SnapshotLog:
 
     def _dense_ids(self) -> list[int]:
         """Return the listed ids. Raises CorruptFileError for a gap, _ChangedError if the listing is not reliable."""
-        found = self.listed()
+        found = self._without_ended(self.listed())
         missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
         if missing is None:
             # None at all, where there was one: snapshots came and went during the listing.
@@ -82,6 +85,20 @@ class SnapshotLog:
         ):
             raise self._gap(missing)
         raise _ChangedError(missing)
+
+    def _without_ended(self, found: list[int]) -> list[int]:
+        """Return those of the listed ids that have not ended. Raises _ChangedError. Clauses: CMT-36, CMT-42."""
+        fence = self.fences.newest()
+        found = [one for one in found if one > fence.expired]
+        # Files that were rolled back are above all snapshots, which would else have taken their ids.
+        while fence.rollbacks and found:
+            latest = self.file(found[-1])
+            if latest is None:
+                raise _ChangedError(None)
+            if not self.fences.is_rolled_back(fence, latest):
+                break
+            found.pop()
+        return found
 
     def _gap(self, missing: int) -> CorruptFileError:
         return CorruptFileError(
@@ -105,10 +122,10 @@ class SnapshotLog:
         self.ids()  # a gap is damage
         found = [latest] if latest else []
         # The first that is missing has expired, and so have all before it.
-        with contextlib.suppress(SnapshotNotFoundError):
-            while found and found[-1].id > 1:
-                found.append(self.read(found[-1].id - 1))
-        return found[::-1]
+        while found and found[-1].id > 1 and (before := self.file(found[-1].id - 1)):
+            found.append(before)
+        expired = self.fences.newest().expired
+        return [one for one in reversed(found) if one.id > expired or one is latest]
 
     def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
         """Return what ``work`` makes of the latest snapshot, None if nothing was written.
@@ -118,9 +135,8 @@ class SnapshotLog:
         """
 
         def attempt() -> Result:
-            latest = self.latest_id()
             try:
-                found = None if latest is None else self.read(latest)
+                found = self.latest()
             except SnapshotNotFoundError as error:
                 raise _ExpiredError(error) from None
             try:
@@ -152,22 +168,43 @@ class SnapshotLog:
 
     def latest_id(self) -> int | None:
         """Return the greatest snapshot id, or None for a table nothing was written to. Clauses: CMT-13."""
+        latest = self.latest()
+        return None if latest is None else latest.id
+
+    def latest(self) -> Snapshot | None:
+        """Return the latest snapshot, None for a table nothing was written to.
+
+        Raises SnapshotNotFoundError if it expired since it was listed. Clauses: CMT-13, CMT-36.
+        """
         hint = self._hint(LATEST)
+        found = None if hint is None else self.file(hint)
+        # The fence is looked at last: by then the file was the latest snapshot, or it has ended.
         if (
-            hint is not None
-            and self._store.exists(self._paths.snapshot(hint))
-            and not self._store.exists(self._paths.snapshot(hint + 1))
+            found is not None
+            and not self._store.exists(self._paths.snapshot(found.id + 1))
+            and not self.fences.hides(self.fences.newest(), found)
         ):
-            return hint
-        return max(self.ids(), default=None)
+            return found
+        ids = self.ids()
+        return self.read(ids[-1]) if ids else None
 
     def read(self, snapshot: int) -> Snapshot:
-        """Return a retained snapshot. Raises SnapshotNotFoundError, CorruptFileError. Clauses: RD-10."""
+        """Return a retained snapshot. Raises SnapshotNotFoundError, CorruptFileError. Clauses: RD-10, CMT-36."""
+        found = self.file(snapshot)
+        if found is None or self.fences.hides(self.fences.newest(), found):
+            raise SnapshotNotFoundError(f"snapshot {snapshot}", self._retained())
+        return found
+
+    def file(self, snapshot: int) -> Snapshot | None:
+        """Return the content of the file of an id, which may have ended; None if there is no file.
+
+        Raises CorruptFileError.
+        """
         path = self._paths.snapshot(snapshot)
         try:
             data = self._store.read(path)
         except FileNotFoundError:
-            raise SnapshotNotFoundError(f"snapshot {snapshot}", self._retained()) from None
+            return None
         found = self._decoded.get(data, lambda: decode_snapshot(data, at=path))
         if found.id != snapshot:
             raise CorruptFileError("snapshot id", at=path, expected=snapshot, found=found.id)
@@ -220,37 +257,12 @@ class SnapshotLog:
             f"a snapshot at or before {_iso(time_millis)}", f"{self._retained()}{since}"
         )
 
-    def put(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
-        """Make ``snapshot`` the latest, or return False because its id is taken, or was until that one expired.
-
-        ``is_base_of``: whether a snapshot, of the next id, was made from this one. Clauses: CMT-1, CMT-3, CMT-19.
-        """
-        data = encode_snapshot(snapshot)
-        if not self._store.put_if_absent(self._paths.snapshot(snapshot.id), data):
-            return False
-        if self._was_taken(snapshot, is_base_of):
-            self._store.delete(self._paths.snapshot(snapshot.id))
-            return False
-        self._decoded.put(data, snapshot)
+    def remember(self, snapshot: Snapshot) -> None:
+        """Take ``snapshot`` for the latest: it was just committed. Clauses: CMT-13."""
+        self._decoded.put(encode_snapshot(snapshot), snapshot)
         self._write_hint(LATEST, snapshot.id)
         if snapshot.id == 1:
             self.hint_earliest(1)
-        return True
-
-    def _was_taken(self, snapshot: Snapshot, is_base_of: Callable[[Snapshot], bool]) -> bool:
-        """Return whether ``snapshot`` took the id of one that others committed and expired concurrently.
-
-        Not so while the one before is there, which would have expired first; nor while there is none after,
-        for the latest does not expire.
-        """
-        if snapshot.id > 1 and self._store.exists(self._paths.snapshot(snapshot.id - 1)):
-            return False
-        if max(self.listed(), default=0) <= snapshot.id:
-            return False
-        try:
-            return not is_base_of(self.read(snapshot.id + 1))
-        except SnapshotNotFoundError:  # expired after ours, unless ours is there
-            return self._store.exists(self._paths.snapshot(snapshot.id))
 
     def hint_earliest(self, snapshot: int) -> None:
         """Say which retained snapshot is the oldest. Clauses: CMT-13."""

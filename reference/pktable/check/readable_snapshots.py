@@ -5,7 +5,7 @@
 
 A file that does not decode becomes a finding, and the others are still read.
 
-Clauses: CMT-1, META-1, META-2.
+Clauses: CMT-1, CMT-36, CMT-40, META-1, META-2, META-52.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
-from pktable.check.findings import Findings
+from pktable.catalog.fences import FenceLog
+from pktable.check.findings import NOTE, Findings
+from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.schema import TableSchema, decode_schema
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
 from pktable.format.paths import BRANCH, CHANGELOG, SCHEMA, SNAPSHOT, TAG, TablePaths, numbered
@@ -79,7 +81,7 @@ def read_snapshots(
 
     Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, META-2.
     """
-    retained = _numbered(store, TablePaths(root).snapshots, SNAPSHOT)
+    retained = _without_ended(store, root, findings)
     ids = [number for number, _ in retained]
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
@@ -108,6 +110,26 @@ def read_snapshots(
         tuple(snapshot for snapshot in others if snapshot is not None),
         complete and None not in others,
     )
+
+
+def _without_ended(store: FileIO, root: str, findings: Findings) -> list[tuple[int, str]]:
+    """Return the id and path of each snapshot file, without those whose id has ended. Clauses: CMT-36, CMT-40."""
+    paths = TablePaths(root)
+    files = _numbered(store, paths.snapshots, SNAPSHOT)
+    fences = FenceLog(store, paths)
+    fence = findings.attempt("META-52", fences.newest, file=paths.fences) or Fence()
+    retained = []
+    for number, path in files:
+        ended = number <= fence.expired
+        if not ended and fence.rollbacks:
+            snapshot = _decoded(store, path, decode_snapshot, "META-2", Findings(root))
+            ended = snapshot is not None and fences.is_rolled_back(fence, snapshot)
+        if ended:
+            found = f"none (fence {fence.number} says that it has ended; `pktable check --repair` removes the file)"
+            findings.add("CMT-40", "snapshot file", path, expected="a snapshot", found=found, severity=NOTE)
+        else:
+            retained.append((number, path))
+    return retained
 
 
 def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:

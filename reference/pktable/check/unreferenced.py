@@ -21,7 +21,9 @@ from pktable.format.partition_path import escaped
 from pktable.format.paths import (
     BUCKET,
     EARLIEST,
+    FENCE,
     LATEST,
+    REMOVED,
     SCHEMA,
     SNAPSHOT,
     TAG,
@@ -75,7 +77,12 @@ def report_unreferenced(
 
 def _own_files(paths: TablePaths) -> dict[str, tuple[str, ...]]:
     """Return the directories whose files need no reference, and the prefixes of such files' names."""
-    return {paths.snapshots: (SNAPSHOT, LATEST, EARLIEST), paths.tags: (TAG,), paths.schemas: (SCHEMA,)}
+    return {
+        paths.snapshots: (SNAPSHOT, LATEST, EARLIEST),
+        paths.tags: (TAG,),
+        paths.schemas: (SCHEMA,),
+        paths.fences: (FENCE, REMOVED),
+    }
 
 
 def _note(findings: Findings, what: str, path: str) -> None:

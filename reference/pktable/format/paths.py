@@ -1,9 +1,9 @@
 """Build the names of a table's files and directories. No other module of this package spells them.
 
 A table directory holds ``schema/``, ``snapshot/``, ``tag/``, ``changelog/``, ``manifest/``, ``index/``, ``branch/``
-and the data files, below partition directories, in ``bucket-N/``. A branch has schemas, snapshots, tags and
-changelogs of its own in ``branch/branch-NAME/``; manifests, DV index files and data files are shared with the
-main branch.
+and the data files, below partition directories, in ``bucket-N/``. It also holds ``fence/``, which Paimon does not
+have and leaves alone. A branch has schemas, snapshots, tags and changelogs of its own in ``branch/branch-NAME/``;
+manifests, DV index files and data files are shared with the main branch.
 
 Clauses: META-1, META-2, META-9, META-49, META-50, CMT-13.
 """
@@ -19,6 +19,8 @@ TAG: Final = "tag-"
 CHANGELOG: Final = "changelog-"
 BRANCH: Final = "branch-"
 BUCKET: Final = "bucket-"
+FENCE: Final = "fence-"
+REMOVED: Final = "removed-"
 MANIFEST: Final = "manifest"
 MANIFEST_LIST: Final = "manifest-list"
 INDEX_MANIFEST: Final = "index-manifest"
@@ -66,6 +68,10 @@ class TablePaths:
         return f"{self.branch_root}/changelog"
 
     @property
+    def fences(self) -> str:
+        return f"{self.branch_root}/fence"
+
+    @property
     def manifests(self) -> str:
         return f"{self.root}/manifest"
 
@@ -85,6 +91,13 @@ class TablePaths:
 
     def tag(self, name: str) -> str:
         return f"{self.tags}/{TAG}{name}"
+
+    def fence(self, number: int) -> str:
+        return f"{self.fences}/{FENCE}{number}"
+
+    def removal(self, snapshot_id: int, delta_manifest_list: str) -> str:
+        """Return the path of the file whose creator removes a snapshot that was rolled back."""
+        return f"{self.fences}/{REMOVED}{snapshot_id}-{delta_manifest_list}"
 
     def manifest(self, name: str) -> str:
         """Return the path of a manifest, a manifest list or an index manifest."""

@@ -32,7 +32,10 @@ class FileIO(Protocol):
 
     def write(self, path: str, data: bytes) -> None: ...
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create ``path`` with ``data`` at once, or return False because it exists."""
+        """Create ``path`` with ``data`` at once, or return False because it exists.
+
+        After an error the file may be there, or may still come: see `puts_may_be_late`.
+        """
 
     def list_names(self, directory: str) -> list[str]:
         """Return the names in ``directory``; none if there is no such directory."""
@@ -42,8 +45,18 @@ class FileIO(Protocol):
         """Remove a file; a missing one is no error."""
 
 
+def puts_may_be_late(store: FileIO) -> bool:
+    """Return whether `put_if_absent` may create the file after it has raised an error, as a request to a server may.
+
+    It is so unless the store has an attribute ``late_puts`` that is False.
+    """
+    return bool(getattr(store, "late_puts", True))
+
+
 class LocalFileIO:
     """A directory of this machine."""
+
+    late_puts = False
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:

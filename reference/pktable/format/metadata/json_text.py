@@ -115,6 +115,14 @@ class JsonObject:
             raise self._wrong(name, "a list", value)
         return value
 
+    def objects(self, name: str) -> tuple[JsonObject, ...]:
+        """Return a required list of objects."""
+        values = self.list(name)
+        for value in values:
+            if not isinstance(value, dict):
+                raise self._wrong(name, "a list of objects", value)
+        return tuple(JsonObject(value, self.at) for value in values)
+
     def text_map(self, name: str) -> dict[str, str]:
         """Return a required object whose values are texts."""
         texts: dict[str, str] = self._required(name, "an object", self.optional_text_map(name))

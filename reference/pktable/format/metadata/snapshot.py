@@ -43,6 +43,8 @@ class Snapshot:
     statistics: str | None = None
     properties: dict[str, str] | None = None
     next_row_id: int | None = None
+    fence: int | None = None
+    """The number of the newest fence that the writer of this snapshot knew; None of other writers. Clauses: META-53."""
     version: int = VERSION
 
 
@@ -82,6 +84,7 @@ FIELDS: Final[tuple[tuple[str, str, Callable[[JsonObject, str], object]], ...]] 
     ("statistics", "statistics", JsonObject.optional_file_name),
     ("properties", "properties", JsonObject.optional_text_map),
     ("nextRowId", "next_row_id", JsonObject.optional_long),
+    ("pktable.fence", "fence", JsonObject.optional_long),
 )
 """For each field, in the order of the file: its name in the file, the attribute that holds it, and how it is read."""
 

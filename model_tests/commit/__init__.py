@@ -1,0 +1,1 @@
+"""What can happen between two operations of a commit on the store."""

@@ -1,0 +1,139 @@
+"""Fences: files that say which snapshot ids have ended, so that a file under such an id is no snapshot.
+
+Putting a snapshot file if it is absent does not show that nobody had its id: the file is absent again after an expiry
+or a rollback. So both put a fence before they remove a snapshot file, and a committer looks at the fences after it put
+one. Fences are put if absent under dense numbers. So whoever puts the next fence has decided on all fences before it.
+
+A file under an expired id is removed by its name: no snapshot can have that id again. A file above the target of a
+rollback may stand where another committer wants to put a snapshot. One process may remove it: the one that creates
+a second file, which names it. Otherwise a slow process could remove the snapshot that took its place.
+
+Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, META-52, META-54.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_fence
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.paths import FENCE, TablePaths, numbered
+from pktable.retry import RetryPolicy, retry
+from pktable.store.cache import Cache
+from pktable.store.file_io import FileIO
+from pktable.store.new_files import remove_quietly
+
+KEPT: Final = 100
+"""So many fences stay. Older ones are of use only to a commit that waits for an answer since before them."""
+LOOKS: Final = RetryPolicy(attempts=20)
+"""Each loss is a hundred expiries of others during one listing."""
+
+
+class FenceTakenError(Exception):
+    """Another process put the fence of this number."""
+
+
+class FenceLog:
+    """The directory ``fence/`` of a table."""
+
+    def __init__(self, store: FileIO, paths: TablePaths) -> None:
+        self._store, self._paths = store, paths
+        self._decoded = Cache(KEPT)
+
+    def newest(self) -> Fence:
+        """Return the newest fence. Raises CorruptFileError. Clauses: CMT-36."""
+        return retry(self._newest, on=FileNotFoundError, policy=LOOKS)
+
+    def _newest(self) -> Fence:
+        # Fences are put in order, and removed long after newer ones were put: a listing shows the newest, or one
+        # that was put while it ran.
+        names = self._store.list_names(self._paths.fences)
+        number = max((n for name in names if (n := numbered(name, FENCE)) is not None), default=0)
+        return self._read(number) if number else Fence()
+
+    def _read(self, number: int) -> Fence:
+        """Return a fence by its number. Raises FileNotFoundError, CorruptFileError."""
+        path = self._paths.fence(number)
+        return self._decoded.get(number, lambda: decode_fence(number, self._store.read(path), at=path))
+
+    def put_expired(self, after: Fence, ended: list[Snapshot]) -> Fence:
+        """Put the fence of an expiry that was decided when ``after`` was the newest. ``ended``: ascending.
+
+        Raises FenceTakenError if another fence came between. Clauses: CMT-35, CMT-44.
+        """
+        return self._put(replace(after, expired=ended[-1].id, ended=_names(ended)), after)
+
+    def put_rollback(self, after: Fence, target: int, ended: list[Snapshot]) -> Fence:
+        """Put the fence of a rollback that was decided when ``after`` was the newest.
+
+        Raises FenceTakenError if another fence came between. Clauses: CMT-42, CMT-44.
+        """
+        rollbacks = (*after.rollbacks, Rollback(after.number + 1, target))
+        return self._put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
+
+    def _put(self, fence: Fence, after: Fence) -> Fence:
+        fence = replace(fence, number=after.number + 1)
+        path, data = self._paths.fence(fence.number), encode_fence(fence)
+        try:
+            put = self._store.put_if_absent(path, data)
+        except OSError:
+            # The answer may be lost. A second put of the same bytes finds the first one or takes its place.
+            put = self._store.put_if_absent(path, data)
+        if not put and self._store.read(path) != data:
+            raise FenceTakenError
+        remove_quietly(self._store, [self._paths.fence(fence.number - KEPT)] * (fence.number > KEPT))
+        return fence
+
+    def hides(self, fence: Fence, snapshot: Snapshot) -> bool:
+        """Return whether the file of ``snapshot`` is no snapshot by ``fence``. Clauses: CMT-36, CMT-42."""
+        return snapshot.id <= fence.expired or self.is_rolled_back(fence, snapshot)
+
+    def is_rolled_back(self, fence: Fence, snapshot: Snapshot) -> bool:
+        """Return whether ``snapshot`` was rolled back, or was put by a writer that did not know of a rollback.
+
+        Other writers do not say what they know. Their snapshots were rolled back if the fence names them.
+        Clauses: CMT-42.
+        """
+        unknown = fence.rolled_back(snapshot)
+        if snapshot.fence is not None:
+            return bool(unknown)
+        return any(self._named_by(number, snapshot) for number in unknown)
+
+    def _named_by(self, number: int, snapshot: Snapshot) -> bool:
+        try:
+            return self._read(number).ended.get(snapshot.id) == snapshot.delta_manifest_list
+        except FileNotFoundError:  # a hundred fences ago
+            return False
+
+    def ended_as(self, fence: Fence, snapshot: Snapshot) -> bool | None:
+        """Return whether a fence up to ``fence`` names ``snapshot`` as one that it ended; None if that is not known.
+
+        Clauses: CMT-35, CMT-37.
+        """
+        other = False
+        # Fences that the writer of the snapshot knew did not end it.
+        for number in range(fence.number, snapshot.fence or 0, -1):
+            try:
+                name = self._read(number).ended.get(snapshot.id)
+            except FileNotFoundError:
+                return None
+            if name == snapshot.delta_manifest_list:
+                return True
+            other = other or name is not None
+        # An id that expired and that no fence names had been removed before, by a writer that puts no fences.
+        return False if other or snapshot.id > fence.expired else None
+
+    def remove_rolled_back(self, snapshot: Snapshot) -> bool:
+        """Remove the file of a snapshot that was rolled back; return False if another process was to do so.
+
+        Clauses: CMT-43.
+        """
+        if not self._store.put_if_absent(self._paths.removal(snapshot.id, snapshot.delta_manifest_list), b""):
+            return False
+        self._store.delete(self._paths.snapshot(snapshot.id))
+        return True
+
+
+def _names(snapshots: list[Snapshot]) -> dict[int, str]:
+    return {snapshot.id: snapshot.delta_manifest_list for snapshot in snapshots}

@@ -1,0 +1,176 @@
+"""Put a snapshot file, and find out whether it became a snapshot.
+
+A file that was put is a snapshot unless its id had ended before: then the file is a stray, and its commit has to begin
+again. An error leaves open whether the file is there, or will be there later. So:
+
+1. Put the file if it is absent. After an error, read it back.
+2. Look at the newest fence. If the id has ended, the fences say whether that was this snapshot or another one. A put
+   that came too late made a stray, which is removed.
+3. If the id has not ended, the file is this snapshot, or another committer has the id, or there is no file. In the last
+   case the put is sent again, unless the store can say for certain that it will not arrive later.
+
+Nothing is removed before the outcome is known. If it cannot be found out, CommitUnknownError says so.
+
+A writer that puts no fences may expire or roll back as well. The base of the snapshot shows that: while it is there,
+nothing above it has ended. Otherwise the snapshots around it decide, as far as they can (CMT-41).
+
+Clauses: CMT-3, CMT-19, CMT-36 to CMT-41, CMT-43.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+
+from pktable.catalog.fences import FenceLog
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.format.metadata.fence import Fence
+from pktable.format.metadata.snapshot import Snapshot, encode_snapshot
+from pktable.format.paths import TablePaths
+from pktable.retry import RetryPolicy, retry
+from pktable.store.file_io import FileIO, puts_may_be_late
+
+ANSWERS: Final = RetryPolicy(attempts=10)
+"""Against a store that does not answer: about a second."""
+
+
+REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+"""Errors by which a store says that it did not do it."""
+
+
+class Verdict(Enum):
+    """The outcome of a put.
+
+    COMMITTED: the file is, or was, a snapshot. LOST: another commit has the id, or it had ended before the put.
+    FAILED: the file is not there and will not be. UNKNOWN: none of these could be shown.
+    """
+
+    COMMITTED = "committed"
+    LOST = "lost"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class _AbsentError(Exception):
+    """There is no file of the id, which has not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A snapshot to be put. ``base``: the one it was made from. ``is_base_of``: whether another was made from it."""
+
+    snapshot: Snapshot
+    base: Snapshot | None
+    is_base_of: Callable[[Snapshot], bool]
+
+
+class Publisher:
+    """Puts the snapshots of one table."""
+
+    def __init__(
+        self, store: FileIO, paths: TablePaths, snapshots: SnapshotLog, policy: RetryPolicy = ANSWERS
+    ) -> None:
+        self._store, self._paths, self._snapshots, self.policy = store, paths, snapshots, policy
+        self._fences: FenceLog = snapshots.fences
+
+    def put(self, put: Put) -> tuple[Verdict, BaseException | None]:
+        """Put a snapshot. Return the outcome, and the error that came before it was known, if one did."""
+        path, data = self._paths.snapshot(put.snapshot.id), encode_snapshot(put.snapshot)
+        try:
+            if self._store.put_if_absent(path, data):
+                return self._outcome(put, put.snapshot), None
+            return self._outcome(put, self._snapshots.file(put.snapshot.id)), None
+        except _AbsentError:
+            return self._after(None, put, path, data), None
+        except InvalidRequestError as error:  # the store cannot do this
+            return Verdict.FAILED, error
+        except BaseException as error:
+            return self._after(error, put, path, data), error
+
+    def _after(self, error: BaseException | None, put: Put, path: str, data: bytes) -> Verdict:
+        """Return the outcome of a put that ended in ``error``, or found a file that no longer has the id.
+
+        Clauses: CMT-38.
+        """
+        interrupted = error is not None and not isinstance(error, Exception)
+
+        def attempt() -> Verdict:
+            try:
+                return self._outcome(put, self._snapshots.file(put.snapshot.id))
+            except _AbsentError:
+                if not puts_may_be_late(self._store) or getattr(error, "errno", None) in REFUSALS:
+                    return Verdict.FAILED if error else Verdict.LOST
+                if interrupted:
+                    return Verdict.UNKNOWN
+            self._store.put_if_absent(path, data)
+            return self._outcome(put, self._snapshots.file(put.snapshot.id))
+
+        try:
+            return retry(attempt, on=Exception, policy=self.policy)
+        except Exception:
+            return Verdict.UNKNOWN
+
+    def _outcome(self, put: Put, found: Snapshot | None) -> Verdict:
+        """Return the outcome after ``found``, the file of the id, was read and before anything else was.
+
+        Raises _AbsentError if it is None and the id has not ended. Clauses: CMT-36, CMT-37, CMT-39.
+        """
+        fence = self._fences.newest()
+        if self._fences.hides(fence, put.snapshot):
+            return self._after_end(fence, put.snapshot, found)
+        if found is not None and self._fences.is_rolled_back(fence, found):
+            # It does not have the id, and a put that is still under way may get it.
+            self._fences.remove_rolled_back(found)
+            found = None
+        if found is None:
+            raise _AbsentError
+        if found != put.snapshot:
+            return Verdict.LOST
+        return self._without_fences(put, fence)
+
+    def _after_end(self, fence: Fence, snapshot: Snapshot, found: Snapshot | None) -> Verdict:
+        """Return the outcome of a put whose id has ended by now. Clauses: CMT-37, CMT-39, CMT-43."""
+        was_ours = self._fences.ended_as(fence, snapshot)
+        if was_ours is None:
+            return Verdict.UNKNOWN
+        if found == snapshot:  # a stray, or a snapshot that has ended
+            if snapshot.id > fence.expired:
+                self._fences.remove_rolled_back(snapshot)
+            elif not was_ours:
+                self._store.delete(self._paths.snapshot(snapshot.id))
+        return Verdict.COMMITTED if was_ours else Verdict.LOST
+
+    def _without_fences(self, put: Put, fence: Fence) -> Verdict:
+        """Return the outcome of a put that the fences admit: did others, who put no fences, end the id before it?
+
+        Clauses: CMT-41.
+        """
+        snapshot, base = put.snapshot, put.base
+        if base is None or base.id <= fence.expired or self._snapshots.file(base.id) == base:
+            return Verdict.COMMITTED
+        if self._fences.newest().number != fence.number:  # so that is where the base has gone
+            return self._outcome(put, snapshot)
+        others = [one for one in self._snapshots.listed() if one > fence.expired and one != snapshot.id]
+        if any(one < snapshot.id for one in others):  # the base was rolled back
+            return self._take_back(snapshot)
+        if not others:  # the base has expired, and the latest snapshot never does
+            return Verdict.COMMITTED
+        try:
+            made_from_ours = put.is_base_of(self._snapshots.read(snapshot.id + 1))
+        except SnapshotNotFoundError:
+            # It has expired. It did so after ours, unless ours came later: then ours is still there.
+            if self._snapshots.file(snapshot.id) != snapshot:
+                return Verdict.UNKNOWN
+            return self._take_back(snapshot)
+        return Verdict.COMMITTED if made_from_ours else self._take_back(snapshot)
+
+    def _take_back(self, snapshot: Snapshot) -> Verdict:
+        with contextlib.suppress(OSError):
+            self._store.delete(self._paths.snapshot(snapshot.id))
+        return Verdict.LOST
