@@ -107,7 +107,10 @@ class Area:
         ]
 
 
-_LOG: Final = tuple(f"reference/pktable/catalog/{name}.py" for name in ("commit", "snapshots", "retention"))
+_LOG: Final = tuple(
+    f"reference/pktable/catalog/{name}.py"
+    for name in ("commit", "publish", "fences", "snapshots", "retention")
+)
 """The log of snapshots, whose faults mostly show when several processes meet."""
 
 AREAS: Final = (
