@@ -110,9 +110,11 @@ def judge_random(
                 f"{len(verdicts)}/{len(tasks)} {random_report.named(verdict)}: {random_report.ended(verdict)}",
                 flush=True,
             )
-            if write and tests and not only and not areas:  # whatever comes of the rest
+            if write and tests and not only:  # whatever comes of the rest
                 seconds = time.monotonic() - started
-                text = random_report.page(verdicts, seed=seed, commit=commit, seconds=seconds)
+                text = random_report.page(
+                    verdicts, number=number, seed=seed, areas=areas, commit=commit, seconds=seconds
+                )
                 random_report.RESULTS.write_text(text, "utf-8")
     except (random_run.CleanBuildError, random_run.StaleEquivalentsError) as error:
         print(error, file=sys.stderr)

@@ -63,8 +63,13 @@ def ended(verdict: Verdict) -> str:
     return "survived"
 
 
-def page(verdicts: Sequence[Verdict], *, seed: int, commit: str, seconds: float) -> str:
-    """Return the page of results."""
+def page(
+    verdicts: Sequence[Verdict], *, number: int, seed: int, areas: Sequence[str], commit: str, seconds: float
+) -> str:
+    """Return the page of results. ``number``: the mutants drawn, the first of which were judged; see `sampled`."""
+    command = f"python -m model_tests.mutants --random {number} --seed {seed}"
+    command += "".join(f" --area {area!r}" for area in areas)
+    done = "all" if len(verdicts) == number else f"the first {len(verdicts)} of {number}"
     verdicts = sorted(verdicts, key=lambda verdict: verdict.mutation)
     counted = [one for one in verdicts if one.equivalent is None]
     escaped = [one for one in counted if not one.killed_by_histories and one.killed]
@@ -73,8 +78,9 @@ def page(verdicts: Sequence[Verdict], *, seed: int, commit: str, seconds: float)
         [
             "# Random mutants",
             "",
-            f"Made by `make mutants RANDOM={len(verdicts)}` with seed {seed} at commit {commit}, in {seconds:.0f} s,",
-            f"{os.cpu_count()} cores, Python {platform.python_version()}. Each mutant is one small change of one line.",
+            f"Made by `{command}`",
+            f"at commit {commit}; {done} were judged, in {seconds:.0f} s on one of {os.cpu_count()} cores,",
+            f"Python {platform.python_version()}. Each mutant is one small change of one line.",
             f"It runs against the stored histories and {HISTORIES} drawn ones of up to {STEPS} steps on the local",
             "runner (those of the oracle on the model, too). One that survives runs against the fast tests of its",
             f"area. A mutant is killed by the first failure, or by its limit of time ({hung} of these).",

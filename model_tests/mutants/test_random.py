@@ -181,7 +181,7 @@ def test_the_page_counts_equivalents_apart_and_names_the_survivors() -> None:
         Verdict("lsm", by_line[2], alive, alive),
         Verdict("oracle", by_line[3], equivalent="nobody looks"),
     ]
-    text = page(verdicts, seed=1, commit="abc", seconds=9)
+    text = page(verdicts, number=4, seed=1, areas=["lsm"], commit="abc", seconds=9)
     assert "| lsm | 3 | 0 | 1 of 3, 33 % | 2 of 3, 67 % | 1 |" in text
     assert "| all | 4 | 1 | 1 of 3, 33 % | 2 of 3, 67 % | 1 |" in text
     survivors = text.partition("## Survivors of histories and tests")[2].partition("##")[0]
