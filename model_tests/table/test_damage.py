@@ -137,3 +137,16 @@ def test_a_data_file_without_a_column_that_its_schema_has_is_damage_and_names_it
     with pytest.raises(CorruptFileError, match="columns: expected v, found") as found:
         Table.open(tmp_path / "t").to_arrow()
     assert file in str(found.value)
+
+
+@covers("LSM-1", "RD-11")
+def test_a_merge_refuses_a_run_whose_keys_do_not_ascend(tmp_path: Path) -> None:
+    options = {"bucket": "1", "write-only": "true"}
+    table = Table.create(tmp_path / "t", "k INT, v STRING", primary_key=["k"], options=options)
+    for value in ("a", "b"):
+        table.upsert(pa.table({"k": [1, 2, 3], "v": [value] * 3}))
+    file = table.files().column("file_name").to_pylist()[0]
+    Surgeon(tmp_path / "t").edit_rows(file, lambda rows: rows.take([0, 2, 1]))
+    with pytest.raises(CorruptFileError, match="key order: expected strictly ascending keys") as found:
+        Table.open(tmp_path / "t").to_arrow()
+    assert file in str(found.value)
