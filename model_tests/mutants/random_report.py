@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from model_tests.mutants.random_run import AREAS, HISTORIES, STEPS, Verdict
+from model_tests.mutants.trial import LIMIT
 
 RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "random_mutants.md"
 HEADS: Final = (
@@ -73,7 +74,7 @@ def page(
     verdicts = sorted(verdicts, key=lambda verdict: verdict.mutation)
     counted = [one for one in verdicts if one.equivalent is None]
     escaped = [one for one in counted if not one.killed_by_histories and one.killed]
-    hung = sum("time limit" in ended(one) for one in counted)
+    hung = sum(LIMIT in ended(one) for one in counted)
     return "\n".join(
         [
             "# Random mutants",

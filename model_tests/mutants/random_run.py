@@ -192,7 +192,7 @@ def _bench() -> Bench:
 
 @dataclass(frozen=True)
 class _Judge:
-    """Some work without a change: its limit in seconds, and the lines that its parts execute."""
+    """Some work without a change: its limit in seconds of computing, and the lines that its parts execute."""
 
     work: Work
     limit: float
@@ -221,7 +221,7 @@ def _judge(work: Work, what: str) -> _Judge:
     clean = _bench().warm_up(work, 1_200, modules)
     if clean.trial.killed_by is not None:
         raise CleanBuildError(f"{what}: the build without a change fails: {clean.trial.killed_by}")
-    return _Judge(work, 60 + 5 * clean.trial.seconds, clean.executed)
+    return _Judge(work, 20 + 3 * clean.computed, clean.executed)
 
 
 def judge(task: Task, with_tests: bool = True) -> Verdict:

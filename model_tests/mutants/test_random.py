@@ -155,7 +155,9 @@ def test_a_trial_sees_the_changed_module_ends_a_hang_and_leaves_the_copy_as_it_w
     assert bench.trial(module, None, work, 60).killed_by is None
     assert bench.trial(module, good + "\nFOUND = 'changed'\n", work, 60).killed_by == "changed, tree"
     hung = bench.trial(module, good + "\nwhile True: pass\n", work, 2)
-    assert (hung.killed_by or "").startswith("time limit")
+    assert (hung.killed_by or "").startswith("time limit: not done after 2 s of computing")
+    asleep = bench.trial(module, good + "\nimport time; time.sleep(60)\n", work, 0.3)
+    assert (asleep.killed_by or "").startswith("time limit")
     assert (
         bench.trial(module, good + "\n1 / 0\n", work, 60).killed_by == "ZeroDivisionError: division by zero"
     )

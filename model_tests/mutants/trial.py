@@ -4,7 +4,8 @@
    (`executed`). It imports what the work imported of other packages.
 2. A trial writes the changed module into the copy and forks. The child forgets the packages of the repository,
    imports them from the copy, does those parts of the work that execute the line, and reports the first failure.
-3. The parent waits for the report, and ends a child that takes longer than its limit: a hang is a kill.
+3. The parent waits for the report. A child that computes or waits for longer than its limit is ended: a hang is a
+   kill.
 
 So a trial costs an import of the packages here, not a new interpreter; and a test that starts an interpreter of its
 own finds the change as well.
@@ -36,6 +37,9 @@ FILES: Final = ("pyproject.toml", "README.md", "CHANGES.md", "LICENSE", "Makefil
 PACKAGES: Final = ("pktable", "pktable_spec", "model_tests", "benchmarks")
 BETWEEN: Final = "between two tests"
 MEMORY: Final = Path("/dev/shm")
+LIMIT: Final = "time limit"
+BUSY: Final = 6
+"""How many times as long as it computes a trial may take, on a busy machine."""
 LARGEST: Final = 6 << 30
 """The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory."""
 
@@ -56,10 +60,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Clean:
-    """The end of the work without a change, and the lines that its parts execute."""
+    """The end of the work without a change, the lines that its parts execute, and the seconds it computed."""
 
     trial: Trial
     executed: Executed
+    computed: float
 
 
 def folder_for_copies() -> tempfile.TemporaryDirectory[str]:
@@ -96,14 +101,14 @@ class Bench:
         for name in report.get("modules", ()):
             with contextlib.suppress(Exception):  # some are made by their package, and cannot be imported
                 importlib.import_module(name)
-        return Clean(trial, report.get("executed", {}))
+        return Clean(trial, report.get("executed", {}), report.get("seconds", limit))
 
     def trial(
         self, module: str, source: str | None, work: Work, limit: float, wanted: Wanted = None
     ) -> Trial:
         """Do ``work`` with the text of ``module``, a path from the root, replaced by ``source`` (None: as it is).
 
-        ``limit``: seconds. ``wanted``: the parts to do, None for all.
+        ``limit``: seconds of computing, and a few times as many to wait. ``wanted``: the parts to do, None for all.
         """
         if wanted is not None and not wanted:
             return Trial(None, 0.0)
@@ -124,9 +129,9 @@ class Bench:
         answer = self._folder / "answer.json"
         answer.unlink(missing_ok=True)
         started = time.monotonic()
-        child = get_context("fork").Process(target=self._do, args=(work, answer, wanted, recorded))
+        child = get_context("fork").Process(target=self._do, args=(work, answer, wanted, recorded, limit))
         child.start()
-        child.join(limit)
+        child.join(BUSY * limit)
         seconds = time.monotonic() - started
         if child.exitcode is None:
             assert child.pid is not None, "it was started"
@@ -134,16 +139,19 @@ class Bench:
                 os.killpg(child.pid, signal.SIGKILL)
             child.kill()
             child.join()
-            return Trial(f"time limit: not done after {limit:.0f} s", seconds), {}
+            return Trial(f"{LIMIT}: not done after {seconds:.0f} s", seconds), {}
+        if child.exitcode == -signal.SIGXCPU:
+            return Trial(f"{LIMIT}: not done after {limit:.0f} s of computing", seconds), {}
         if not answer.exists():
             return Trial("the process ended without a report", seconds), {}
         report = json.loads(answer.read_text("utf-8"))
         return Trial(report["killed by"], seconds), report
 
-    def _do(self, work: Work, answer: Path, wanted: Wanted, recorded: Collection[str]) -> None:
+    def _do(self, work: Work, answer: Path, wanted: Wanted, recorded: Collection[str], limit: float) -> None:
         """Do the work of a child, and write the report."""
         os.setsid()
         resource.setrlimit(resource.RLIMIT_AS, (LARGEST, LARGEST))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(silent, stream)
@@ -161,7 +169,12 @@ class Bench:
         except BaseException as error:  # of an import, too, and whatever a changed module raises
             found = f"{type(error).__name__}: {error}"
         others = [name for name in sys.modules if name.partition(".")[0] not in PACKAGES]
-        report = {"killed by": found, "modules": others, "executed": recorder.executed()}
+        report = {
+            "killed by": found,
+            "modules": others,
+            "executed": recorder.executed(),
+            "seconds": time.process_time(),
+        }
         answer.write_text(json.dumps(report), "utf-8")
 
 
