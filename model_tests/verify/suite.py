@@ -3,8 +3,9 @@
 1. TLC checks the TLA+ models, the state graphs of the oracle, and traces of tables.
 2. Drawn histories run on the oracle, on the local runner and on Spark; stored histories run on Spark.
 3. The history of this checkout, and a larger stored stream if there is one, are replayed and compared by time travel.
-4. Every mutant is injected while the history stored for it is replayed, which must fail.
-5. The deep profile also fuzzes the decoders.
+4. Actors run over a simulated store in drawn orders, with faults; nothing may be lost.
+5. Every mutant is injected while the history stored for it is replayed, which must fail.
+6. The deep profile also fuzzes the decoders.
 
 An absent input is reported and is no failure. At the end tables show how much was checked and compared. A history
 that fails is printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory.
@@ -38,6 +39,7 @@ from model_tests.histories.session import replay as replay_history
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import replayed, stored_history
 from model_tests.real_data import ROOT as SHARED
+from model_tests.simulation.explore import BadRun, by_seed, shortest
 from model_tests.tlc import suite
 from model_tests.tlc.table_traces import traces_of
 
@@ -46,6 +48,7 @@ STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
 PROFILE_NAMES: Final = ("quick", "deep")
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
 TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
+SEEDS: Final = {"quick": 300, "deep": 10_000}
 CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=2)
 
 
@@ -84,6 +87,7 @@ def main(profile: str) -> int:
             history = source(show)
             if history is not None:
                 results.append(real_input(what, history, show))
+        results.append(simulated(profile, show))
         killed, survived = mutants_killed(show)
         failed = decoders_fuzzed(show) if profile == "deep" else []
     console.print(tlc_summary(checked))
@@ -142,6 +146,20 @@ def stored_histories(show: Reporter) -> Result:
                 show.say(kept(failure))
             show(what, done, len(names))
     return counted(what, stats, mismatches)
+
+
+def simulated(profile: str, show: Reporter) -> Result:
+    """Run the simulation of a profile up to the first seed that goes wrong."""
+    what, seeds, steps, snapshots, reads = "simulated stores", SEEDS[profile], 0, 0, 0
+    for seed in range(seeds):
+        found = by_seed(seed)
+        if isinstance(found, BadRun):
+            least = shortest(found)
+            show.say(f"{what}: seed {seed}: {least.error}\n{least.as_code()}")
+            return Result(what, seed, steps, snapshots, reads, 1)
+        steps, snapshots, reads = steps + found.steps, snapshots + found.snapshots, reads + found.reads
+        show(what, seed + 1, seeds)
+    return Result(what, seeds, steps, snapshots, reads)
 
 
 def counted(what: str, stats: Stats, mismatches: int) -> Result:

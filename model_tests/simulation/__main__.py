@@ -1,0 +1,79 @@
+"""``python -m model_tests.simulation [SEEDS] [--from SEED] [--preemptions N] [--sweep]``: also ``make simulate``.
+
+Runs the seeds (300 by default), every pair of operations with at most N preemptions (1 by default), and the sweep: each
+operation on the store of each kind of work failing in each way. Prints the shortest run that goes wrong as code, and
+exits with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
+
+from model_tests.simulation.explore import BadRun, by_seed, shortest, sweep, with_preemptions
+from model_tests.simulation.scenario import KINDS, Job
+from model_tests.simulation.scheduler import Run
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m model_tests.simulation")
+    parser.add_argument("seeds", nargs="?", type=int, default=300, help="how many seeds (300)")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (0)")
+    parser.add_argument(
+        "--preemptions", type=int, default=1, help="of every pair of operations (1); 0 for none"
+    )
+    chosen = parser.parse_args(arguments)
+    searches = {
+        f"{chosen.seeds} seeds from {chosen.first}": map(
+            by_seed, range(chosen.first, chosen.first + chosen.seeds)
+        ),
+        f"pairs, {chosen.preemptions} preemptions": pairs(chosen.preemptions),
+        "sweep": sweeps(),
+    }
+    bad = False
+    for name, runs in searches.items():
+        bad = not search(name, runs) or bad
+    return int(bad)
+
+
+def pairs(preemptions: int) -> Iterator[Run | BadRun]:
+    """Yield the runs of every pair of operations."""
+    if preemptions:
+        for one, other in combinations_with_replacement(KINDS, 2):
+            yield from with_preemptions({"a": Job((one,)), "b": Job((other,))}, preemptions)
+
+
+def sweeps() -> Iterator[Run | BadRun]:
+    """Yield the runs of every operation in which the store fails once."""
+    for kind in KINDS:
+        yield from sweep(kind)
+
+
+def search(name: str, runs: Iterator[Run | BadRun]) -> bool:
+    """Do the runs up to the first that goes wrong; print how many there were; return whether all went well."""
+    started = said = time.monotonic()
+    done = steps = 0
+    for found in runs:
+        done += 1
+        if isinstance(found, BadRun):
+            print(f"{name}: run {done} went wrong: {found.error}")
+            least = shortest(found)
+            print(f"the shortest run like it: {least.error}\n\n{least.as_code()}\n")
+            return False
+        steps += found.steps
+        if time.monotonic() - said > 5:
+            said = time.monotonic()
+            print(f"  {name}: {done:,} runs, {steps:,} operations", flush=True)
+    seconds = time.monotonic() - started
+    print(
+        f"{name}: {done:,} runs, {steps:,} operations, {steps / max(seconds, 1e-9):,.0f} a second, none went wrong"
+    )
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
