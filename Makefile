@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PROFILE ?= quick
+SEED ?= 1
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
 OLDEST := .venv-oldest
@@ -48,8 +49,8 @@ bench: java $(STAMP)  ## run the benchmarks, and compare them with the last run 
 	$(BIN)/python -m benchmarks.compaction
 	$(BIN)/python -m benchmarks.growth
 
-mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found
-	@$(BIN)/python -m model_tests.mutants
+mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found (RANDOM=N: N random changes)
+	@$(BIN)/python -m model_tests.mutants $(if $(findstring command,$(origin RANDOM)),--random $(RANDOM) --seed $(SEED))
 
 bench-roaring: java $(STAMP)  ## measure the RoaringBitmap table of PIP-16 again (hours; ROARING='--max 20000000' for less)
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from pktable_spec.interface import (
     EVERYTHING,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_KIND = "op"
+COPIED = 2
+"""The handle that is a copy of the first one, if that is open."""
 
 
 class PaimonTable:
@@ -61,7 +65,8 @@ class PaimonTable:
 
         self._shape, self._path, self._spark, self._storage = shape, str(path), spark, storage_options
         self.directory = Path(path)
-        self.table = Table.create(
+        self._handle = 0
+        created = Table.create(
             path,
             ", ".join(f"{name} {kind}" for name, kind in shape.columns),
             primary_key=list(shape.primary_key),
@@ -70,25 +75,62 @@ class PaimonTable:
             storage_options=storage_options,
             spark=spark,
         )
+        self._handles = {0: created}
         self._staged: dict[int, Any] = {}
         self._vectors: dict[str, dict[str, frozenset[int]]] = {}
         self._tickets = itertools.count()
+
+    # -------------------------------------------------------------- handles
+
+    @property
+    def table(self) -> Any:
+        """The `pktable.Table` of the handle in use. One of them is a copy of another, as executors get it."""
+        from pktable import Table
+
+        if self._handle not in self._handles:
+            original = self._handles.get(0) if self._handle == COPIED and self._spark is None else None
+            self._handles[self._handle] = (
+                pickle.loads(pickle.dumps(original))
+                if original
+                else Table.open(self._path, storage_options=self._storage, spark=self._spark)
+            )
+        return self._handles[self._handle]
+
+    def use(self, handle: int) -> None:
+        self._handle = handle
+
+    @contextlib.contextmanager
+    def _windows(self) -> Iterator[None]:
+        """Let the first handle merge in windows as they are, and the others in windows of as many rows as their number.
+
+        A merge of small runs has one window otherwise.
+        """
+        from pktable.bucket import windows
+
+        rows = self._handle
+        if not rows:
+            yield
+            return
+        with mock.patch.object(windows, "rows_to_hold", return_value=rows):
+            yield
 
     # ------------------------------------------------------ what users do
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
         kinds = {kind for kind, _ in changes}
-        if write_only:
-            self._stage_write(changes, write_only=True).commit(self._commit_id())
-        elif kinds == {RowKind.INSERT}:
-            self.table.upsert(self._rows(changes))
-        elif kinds == {RowKind.DELETE}:
-            self.table.delete(self._rows(changes).select(list(self._shape.primary_key)))
-        else:
-            self.table.write_changes(self._rows_with_kinds(changes), row_kind=ROW_KIND)
+        with self._windows():
+            if write_only:
+                self._stage_write(changes, write_only=True).commit(self._commit_id())
+            elif kinds == {RowKind.INSERT}:
+                self.table.upsert(self._rows(changes))
+            elif kinds == {RowKind.DELETE}:
+                self.table.delete(self._rows(changes).select(list(self._shape.primary_key)))
+            else:
+                self.table.write_changes(self._rows_with_kinds(changes), row_kind=ROW_KIND)
 
     def compact(self, *, full: bool = False) -> None:
-        self.table.compact(full=full)
+        with self._windows():
+            self.table.compact(full=full)
 
     def read(
         self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
@@ -105,14 +147,28 @@ class PaimonTable:
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         # A small read on Spark is mostly waiting; three at a time keep two cores busy.
         do = self._threads.map if self._spark is not None else map
-        return list(
-            do(lambda one: self.read(snapshot=one.snapshot, fresh=one.fresh, query=one.query), wanted)
-        )
+        with self._windows():
+            return list(
+                do(lambda one: self.read(snapshot=one.snapshot, fresh=one.fresh, query=one.query), wanted)
+            )
 
     def reopen(self) -> None:
-        from pktable import Table
+        self._handles.pop(self._handle, None)
 
-        self.table = Table.open(self._path, storage_options=self._storage, spark=self._spark)
+    def expire(self, retain_last: int) -> None:
+        self.table.expire_snapshots(retain_last=retain_last)
+
+    def create_tag(self, tag: str, snapshot: int) -> None:
+        self.table.create_tag(tag, snapshot=snapshot)
+
+    def delete_tag(self, tag: str) -> None:
+        self.table.delete_tag(tag)
+
+    def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
+        return int(self.table.count(snapshot=snapshot, fresh=fresh))
+
+    def read_tag(self, tag: str, *, fresh: bool = False) -> list[Row]:
+        return [tuple(row.values()) for row in self.table.to_arrow(tag=tag, fresh=fresh).to_pylist()]
 
     def close(self) -> None:
         shutil.rmtree(self._path, ignore_errors=True)
@@ -133,7 +189,7 @@ class PaimonTable:
         options = {**schema.options, "deletion-vectors.enabled": "true"}
         new = encode_schema(replace(schema, id=schema.id + 1, options=options))
         self._store_bytes(f"{self._path}/schema/schema-{schema.id + 1}", new)
-        self.reopen()
+        self._handles.clear()
 
     def damage_vectors(self, number: int) -> bool:
         from pktable import CorruptFileError, Table
@@ -163,15 +219,17 @@ class PaimonTable:
         self._store_bytes(
             path, encode_index_manifest([replace(one, ranges=(one.ranges or ())[::-1]) for one in entries])
         )
-        self.reopen()
+        self._handles.clear()
 
     # --------------------------------------------------------- staged work
 
     def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
-        return self._keep(self._stage_write(changes, write_only=write_only))
+        with self._windows():
+            return self._keep(self._stage_write(changes, write_only=write_only))
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
-        staged = self.table.stage_compaction(full=full)
+        with self._windows():
+            staged = self.table.stage_compaction(full=full)
         return self._keep(staged) if staged.changes else None
 
     def commit(self, ticket: int) -> str | None:
@@ -181,7 +239,8 @@ class PaimonTable:
         if isinstance(staged, StagedCompaction):
             conflicts = staged.commit_as_planned(self._commit_id())
             return next((conflict.clause for conflict in conflicts.values()), None)
-        staged.commit(self._commit_id())
+        with self._windows():  # it may have to be planned again
+            staged.commit(self._commit_id())
         return None
 
     def abandon(self, ticket: int) -> None:

@@ -26,8 +26,10 @@ from pktable_spec.interface import (
     EVERYTHING,
     BucketId,
     Change,
+    CountsRows,
     FileInfo,
     HasConcurrentWriters,
+    KeepsSnapshots,
     Key,
     Query,
     ReadsTogether,
@@ -91,6 +93,8 @@ class Expectations:
             lambda row: shape.pick(row, shape.primary_key), self.bucket_of, self.options.merge_engine
         )
         self.layouts: list[Layout] = [Layout(0, "")]
+        self.earliest = 1
+        self.tags: dict[str, Layout] = {}
         self.written_by: dict[FileKey, int] = {}
         self.without_vector: set[FileKey] = set()
         self.records: dict[FileKey, Sequence[StoredRecord]] = {}
@@ -99,6 +103,11 @@ class Expectations:
     @property
     def latest(self) -> Layout:
         return self.layouts[-1]
+
+    @property
+    def retained(self) -> list[Layout]:
+        """The snapshots that have not expired."""
+        return self.layouts[self.earliest :]
 
     # ------------------------------------------------------------- operations
 
@@ -178,6 +187,32 @@ class Expectations:
         if full:
             self.no_vector_is_left()
 
+    @covers("CMT-16")
+    def expire(self, retain_last: int) -> None:
+        """Expire old snapshots, and check that the others and all tags stay."""
+        assert isinstance(self.table, KeepsSnapshots)
+        self.table.expire(retain_last)
+        self.earliest = max(self.earliest, len(self.layouts) - retain_last)
+        self.nothing_was_committed()
+
+    @covers("CMT-17")
+    def create_tag(self, tag: str, *, newer: int) -> None:
+        """Tag a retained snapshot, than which ``newer`` others are newer if there are as many."""
+        assert isinstance(self.table, KeepsSnapshots)
+        if self.retained and tag not in self.tags:
+            layout = self.retained[max(0, len(self.retained) - 1 - newer)]
+            self.table.create_tag(tag, layout.id)
+            self.tags[tag] = layout
+            self.nothing_was_committed()
+
+    @covers("CMT-17", "CMT-31")
+    def delete_tag(self, tag: str) -> None:
+        """Delete a tag."""
+        assert isinstance(self.table, KeepsSnapshots)
+        if self.tags.pop(tag, None):
+            self.table.delete_tag(tag)
+            self.nothing_was_committed()
+
     @check
     @covers("CMP-3")
     def level_zero_is_compacted(self, buckets: set[BucketId]) -> None:
@@ -198,7 +233,7 @@ class Expectations:
     def new_snapshots(self) -> list[Layout]:
         """Return the snapshots that were not known, their files and vectors. Clauses: CMT-1, CMT-15."""
         retained = self.table.snapshots()
-        known = len(self.layouts) - 1
+        known = len(self.retained)
         self.ids_are_dense([snapshot.id for snapshot in retained])
         self.kinds_are_kept([snapshot.kind for snapshot in retained[:known]])
         new = [Layout(snapshot.id, snapshot.kind) for snapshot in retained[known:]]
@@ -210,15 +245,15 @@ class Expectations:
     @check
     @covers("CMT-1")
     def ids_are_dense(self, ids: Sequence[int]) -> None:
-        if list(ids) != list(range(1, len(ids) + 1)):
-            fail(f"snapshot ids are dense from 1, found {ids}")
-        if len(ids) < len(self.layouts) - 1:
-            fail(f"a snapshot was lost: expected {len(self.layouts) - 1}, found {len(ids)}")
+        if list(ids) != list(range(self.earliest, self.earliest + len(ids))):
+            fail(f"snapshot ids are dense from {self.earliest}, found {ids}")
+        if len(ids) < len(self.retained):
+            fail(f"a snapshot was lost: expected {len(self.retained)}, found {len(ids)}")
 
     @check
     @covers("CMT-15")
     def kinds_are_kept(self, kinds: Sequence[str]) -> None:
-        known = [layout.kind for layout in self.layouts[1:]]
+        known = [layout.kind for layout in self.retained]
         if list(kinds) != known:
             fail(f"the kinds of retained snapshots changed: expected {known}, found {kinds}")
 
@@ -477,10 +512,32 @@ class Expectations:
                 fail(f"{what}: {_difference(Counter(rows), Counter(expected))}")
         for (want, expected), rows in zip(queries, answers[len(wanted) :], strict=True):
             self.query_agrees(want, expected, rows)
+        if isinstance(self.table, CountsRows):
+            self.count_agrees(self.table, fresh=self.stats.steps % 2 > 0)
+        if self.tags:
+            self.tag_agrees(sorted(self.tags)[self.stats.steps % len(self.tags)])
+
+    @check
+    @covers("RD-1", "RD-6")
+    def count_agrees(self, table: CountsRows, *, fresh: bool) -> None:
+        """Compare the number of rows of the latest snapshot with the oracle's."""
+        expected, found = self.latest.fresh if fresh else self.latest.visible, table.count(fresh=fresh)
+        if found != len(expected):
+            fail(f"count, fresh={fresh}: expected {len(expected)}, found {found}")
+
+    @check
+    @covers("CMT-17", "RD-4")
+    def tag_agrees(self, tag: str) -> None:
+        """Compare a read by tag with the rows of the snapshot that it keeps, by turns a default and a fresh read."""
+        assert isinstance(self.table, KeepsSnapshots)
+        layout, fresh = self.tags[tag], self.stats.steps % 2 > 0
+        rows, expected = self.table.read_tag(tag, fresh=fresh), layout.fresh if fresh else layout.visible
+        if len(rows) != len(expected) or set(rows) != expected:
+            fail(f"tag {tag} of snapshot {layout.id}: {_difference(Counter(rows), Counter(expected))}")
 
     def _reread(self) -> list[Layout]:
         """Return the snapshots to read again: the newest, and in turn as many older ones as the limit allows."""
-        retained = self.layouts[1:]
+        retained = self.retained
         if self.reread_limit is None or len(retained) <= self.reread_limit:
             return retained
         turn = self.stats.steps % (len(retained) - self.reread_limit + 1)

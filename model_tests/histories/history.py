@@ -59,8 +59,10 @@ class Operation:
     """One operation on a table, by its name in ``do``, and a query to read the table with afterwards.
 
     ``do`` is one of write, concurrent writes, compact, begin write, begin compaction, commit, abandon, reopen, read,
-    damage vectors, reorder vectors, enable vectors. ``job`` names staged work. ``refused`` is the clause by which a
-    stored history expects a commit to be refused, empty for none. ``bit`` is the one to damage.
+    expire, tag, delete tag, damage vectors, reorder vectors, enable vectors. ``job`` names staged work. ``refused`` is
+    the clause by which a stored history expects a commit to be refused, empty for none. ``bit`` is the one to damage.
+    ``number``: of the newest snapshots, those that an expiry retains, or those that are newer than the one to tag.
+    ``handle``: the handle of the table that does it.
     """
 
     do: str
@@ -69,6 +71,9 @@ class Operation:
     full: bool = False
     job: str = ""
     bit: int = 0
+    number: int = 0
+    tag: str = ""
+    handle: int = 0
     refused: str | None = None
     query: Query = EVERYTHING
 
@@ -77,7 +82,7 @@ class Operation:
         fields: dict[str, object] = {"do": self.do}
         if self.changes:
             fields["changes"] = [[kind, list(row)] for kind, row in self.changes]
-        for name in ("write_only", "full", "job", "bit"):
+        for name in ("write_only", "full", "job", "bit", "number", "tag", "handle"):
             if getattr(self, name):
                 fields[name] = getattr(self, name)
         if self.refused is not None:

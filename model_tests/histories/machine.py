@@ -28,7 +28,9 @@ from model_tests.histories.strategies import (
     DELETES,
     PAIRS,
     QUERY_NUMBERS,
+    RETAINED,
     SELDOM,
+    TAGS,
     UPSERTS,
     Drawn,
 )
@@ -93,6 +95,8 @@ class TableMachine(RuleBasedStateMachine):
         drawn: Drawn | None = None,
         job: str = "",
         bit: int = 0,
+        number: int = 0,
+        tag: str = "",
         **flags: bool,
     ) -> None:
         shape = self.session.shape
@@ -101,6 +105,9 @@ class TableMachine(RuleBasedStateMachine):
             changes=strategies.changes(shape, drawn or []),
             job=job,
             bit=bit,
+            number=number,
+            tag=tag,
+            handle=strategies.handle(query) if self.session.has_handles else 0,
             query=strategies.query(shape, query),
             write_only=flags.get("write_only", False),
             full=flags.get("full", False),
@@ -149,6 +156,22 @@ class TableMachine(RuleBasedStateMachine):
     @rule(query=QUERY_NUMBERS)
     def reopen(self, query: int) -> None:
         self._do("reopen", query)
+
+    @covers("CMT-16", "CMT-26", "CMT-28", "CMT-29")
+    @precondition(lambda self: self.session.can("expire") and len(self.session.main.retained) > 1)
+    @rule(retained=RETAINED, query=QUERY_NUMBERS)
+    def expire(self, retained: int, query: int) -> None:
+        self._do("expire", query, number=retained)
+
+    @covers("CMT-17", "CMT-31")
+    @precondition(lambda self: self.session.can("tag") and self.session.main.retained)
+    @rule(name=st.sampled_from(TAGS), age=st.integers(0, 2), query=QUERY_NUMBERS)
+    def tag_or_delete_tag(self, name: str, age: int, query: int) -> None:
+        """Make a tag; or delete it if it is there."""
+        if name in self.session.main.tags:
+            self._do("delete tag", query, tag=name)
+        else:
+            self._do("tag", query, tag=name, number=age)
 
     @covers("DV-15", "DV-18", "RD-22")
     @precondition(

@@ -11,6 +11,7 @@ Staged work is done on the table alone. The twin's rows are the same whenever it
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ from pktable_spec.interface import (
     BucketId,
     Change,
     HasConcurrentWriters,
+    HasHandles,
+    KeepsSnapshots,
     OpenTable,
     Scalar,
     StagesWork,
@@ -34,6 +37,7 @@ from model_tests.histories.history import Changes, History, Operation, row_kind,
 from model_tests.histories.layout import ExpectedCompaction, Layout
 from model_tests.histories.profiles import Profile
 from model_tests.histories.refusals import Refusals, refusals
+from model_tests.histories.strategies import HANDLES
 from model_tests.refinement.check import Refinement
 
 DELETION_VECTORS = "deletion-vectors.enabled"
@@ -44,6 +48,9 @@ NEEDS: Final[Mapping[str, type]] = {
     "commit": StagesWork,
     "abandon": StagesWork,
     "concurrent writes": HasConcurrentWriters,
+    "expire": KeepsSnapshots,
+    "tag": KeepsSnapshots,
+    "delete tag": KeepsSnapshots,
     "enable vectors": SuffersFaults,
     "damage vectors": SuffersFaults,
     "reorder vectors": SuffersFaults,
@@ -78,6 +85,7 @@ class Session:
         ]
         self._refinements = [self._refinement(expectations, profile) for expectations in self.tables]
         self._missing = {do for do, need in NEEDS.items() if not isinstance(self.main.table, need)}
+        self.has_handles = isinstance(self.main.table, HasHandles)
 
     def _open(
         self, open_table: OpenTable, history: History, profile: Profile, *, deletion_vectors: str
@@ -122,7 +130,10 @@ class Session:
         Raises CheckFailed, and whatever else a table raises.
         """
         self.history.operations.append(operation)
+        self._use(operation.handle)
         _ACTIONS[operation.do](self, operation)
+        # Mostly another handle than the one that wrote, and one whose caches are older.
+        self._use(len(self.history.operations) % HANDLES)
         for expectations, refinement in zip(self.tables, self._refinements, strict=True):
             expectations.reads_agree(operation.query)
             if refinement is not None:
@@ -130,6 +141,11 @@ class Session:
                 self.stats.refined += refinement.follow(expectations.latest.id, concurrent=concurrent)
         self.stats.operations[operation.do] += 1
         self.stats.steps += 1
+
+    def _use(self, handle: int) -> None:
+        for expectations in self.tables:
+            if isinstance(expectations.table, HasHandles):
+                expectations.table.use(handle)
 
     # -------------------------------------------------------------- operations
 
@@ -173,6 +189,20 @@ class Session:
     def _reopen(self, operation: Operation) -> None:
         for expectations in self.tables:
             expectations.table.reopen()
+
+    def _expire(self, operation: Operation) -> None:
+        for expectations, refinement in zip(self.tables, self._refinements, strict=True):
+            with refinement.removal() if refinement else contextlib.nullcontext():
+                expectations.expire(operation.number)
+
+    def _tag(self, operation: Operation) -> None:
+        for expectations in self.tables:
+            expectations.create_tag(operation.tag, newer=operation.number)
+
+    def _delete_tag(self, operation: Operation) -> None:
+        for expectations, refinement in zip(self.tables, self._refinements, strict=True):
+            with refinement.removal() if refinement else contextlib.nullcontext():
+                expectations.delete_tag(operation.tag)
 
     def _begin_write(self, operation: Operation) -> None:
         changes = self._numbered(operation.changes)
@@ -276,6 +306,9 @@ _ACTIONS: Final[Mapping[str, Callable[[Session, Operation], None]]] = {
     "enable vectors": Session._enable_vectors,
     "compact": Session._compact,
     "reopen": Session._reopen,
+    "expire": Session._expire,
+    "tag": Session._tag,
+    "delete tag": Session._delete_tag,
     "begin write": Session._begin_write,
     "begin compaction": Session._begin_compaction,
     "commit": Session._commit,

@@ -33,6 +33,13 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "target-file-size": ("128 mb", "4 kb", "2 kb"),
     "parquet.block.row.count.limit": ("2", "3", "4"),
     "deletion-vectors.bitmap64": ("false", "true"),
+    "compaction.size-ratio": ("1", "100"),
+    "compaction.max-size-amplification-percent": ("200", "40"),
+    "file.block-size": ("128 mb", "1 kb"),
+    "metadata.stats-mode": ("truncate(16)", "full", "none"),
+    "manifest.merge-min-count": ("30", "2", "3"),
+    "manifest.target-file-size": ("8 mb", "4 kb"),
+    "manifest.full-compaction-threshold-size": ("16 mb", "8 kb"),
 }
 
 
@@ -66,7 +73,10 @@ KEY_NUMBERS = st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True)
 # From the end: the checksum as often as all the rest.
 BITS = st.integers(0, 31) | st.integers(32, 9_999)
 SELDOM = st.sampled_from((False,) * 3 + (True,))
-QUERY_NUMBERS = st.integers(0, 999_999)
+HANDLES = 3
+QUERY_NUMBERS = st.integers(0, HANDLES * 1_000_000 - 1)
+TAGS = ("spring", "autumn")
+RETAINED = st.integers(1, 3)
 
 
 def changes(shape: Shape, drawn: Drawn) -> Changes:
@@ -80,11 +90,17 @@ def _change(keys: tuple[tuple[Any, ...], ...], number: int) -> tuple[str, tuple[
     return KINDS[kind], (*keys[key], VALUES[value] if KINDS[kind].startswith("+") else None)
 
 
+def handle(number: int) -> int:
+    """Return the number of the handle that an operation goes through, by the number of its query."""
+    return number // 1_000_000
+
+
 def query(shape: Shape, number: int) -> Query:
     """Return a query by number: a projection, a limit of 1, 2 or many, and up to two conditions.
 
-    0 is the whole table. One number draws faster than its parts.
+    0 is the whole table. One number draws faster than its parts; `handle` is another part of the same number.
     """
+    number %= 1_000_000
     projections = (None, (shape.primary_key[-1],), ("v",), ("w", "v"), tuple(reversed(shape.names)))
     number, projection = divmod(number, len(projections))
     number, limit = divmod(number, 4)

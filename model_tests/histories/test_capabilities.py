@@ -10,7 +10,10 @@ from pktable_spec.covers import covers
 from pktable_spec.interface import (
     BucketId,
     Change,
+    CountsRows,
     HasConcurrentWriters,
+    HasHandles,
+    KeepsSnapshots,
     Key,
     ReadsTogether,
     Row,
@@ -32,7 +35,10 @@ from model_tests.histories.profiles import Profile
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import NEEDS, replay
 
-CAPABILITIES = (ReadsTogether, ShowsRecords, StagesWork, HasConcurrentWriters, StoredOnDisk, SuffersFaults)
+CAPABILITIES = (
+    *(ReadsTogether, ShowsRecords, StagesWork, HasConcurrentWriters, StoredOnDisk, SuffersFaults),
+    *(KeepsSnapshots, HasHandles, CountsRows),
+)
 PROFILE = Profile("toy", histories=150, steps=12, seed=1)
 Records = dict[Key, tuple[int, RowKind, Row]]
 
@@ -52,7 +58,7 @@ def test_the_backends_have_the_capabilities_that_their_histories_need() -> None:
     assert set(NEEDS.values()) <= set(CAPABILITIES)
     with local_backend() as open_table:
         assert capabilities(open_table(SHAPES["int"], {})) == set(CAPABILITIES)
-    in_memory = set(CAPABILITIES) - {StoredOnDisk, SuffersFaults}
+    in_memory = set(CAPABILITIES) - {StoredOnDisk, SuffersFaults, KeepsSnapshots, HasHandles, CountsRows}
     assert capabilities(ModelTable(SHAPES["int"], {})) == in_memory
 
 

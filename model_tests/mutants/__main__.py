@@ -2,12 +2,17 @@
 
 The exit code is 0 if every mutant died by the check meant for it and the clean build stayed green over the same seeds
 and budget, 1 otherwise, 2 if the caller named an unknown mutant.
+
+``python -m model_tests.mutants --random N [--seed S]`` draws N small changes of the source instead (`random_run`), and
+prints the score of histories, that of histories and tests, and the survivors. The exit code is 0 if all could be
+judged, 1 if the clean build fails or a recorded equivalent is stale. ``--only 17`` judges the 17th of the N alone.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -19,7 +24,7 @@ from pktable.cli.progress import Reporter
 from rich.console import Console
 from rich.table import Table
 
-from model_tests.mutants import MUTANTS
+from model_tests.mutants import MUTANTS, random_report, random_run
 from model_tests.mutants.measure import HISTORIES, SEEDS, STEPS, Run, Score, measure, replay_all, store
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "mutants.md"
@@ -35,8 +40,16 @@ def main(
         bool, typer.Option(help=f"Write the table to {RESULTS.name}, if all was measured.")
     ] = True,
     keep: Annotated[bool, typer.Option(help="Store the small killing histories.")] = False,
+    random: Annotated[int, typer.Option(min=0, help="Draw so many small changes of the source instead.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed that draws them.")] = random_run.SEED,
+    area: Annotated[list[str] | None, typer.Option(help="An area they are drawn from, default all.")] = None,
+    tests: Annotated[bool, typer.Option(help="Ask the tests, too, where histories find nothing.")] = True,
 ) -> None:
     """Measure the harness: put in each bug, draw histories until a check finds it, shrink, replay on Spark."""
+    if random:
+        raise typer.Exit(
+            judge_random(random, seed, area or [], only or [], workers, tests=tests, write=write)
+        )
     unknown = [name for name in only or () if name not in MUTANTS]
     if unknown:
         print(f"expected some of {', '.join(MUTANTS)}, found {', '.join(unknown)}", file=sys.stderr)
@@ -67,6 +80,59 @@ def main(
     print(f"clean build: {sum(run.steps for run in clean):,} steps over {len(clean)} seeds, {seconds:.0f} s")
     print("\n".join(f"FAILED {one}" for one in problems) or f"all {len(scores)} mutants were killed")
     raise typer.Exit(1 if problems else 0)
+
+
+def judge_random(
+    number: int,
+    seed: int,
+    areas: Sequence[str],
+    only: Sequence[str],
+    workers: int,
+    *,
+    tests: bool,
+    write: bool,
+) -> int:
+    """Judge mutations drawn by ``seed``, print their scores and survivors, and return the exit code."""
+    known = [one.name for one in random_run.AREAS]
+    if not set(areas) <= set(known) or not all(one.isdecimal() and 0 < int(one) <= number for one in only):
+        print(f"expected areas among {', '.join(known)} and numbers from 1 to {number}", file=sys.stderr)
+        return 2
+    started = time.monotonic()
+    chosen = [one for one in random_run.AREAS if not areas or one.name in areas]
+    verdicts, commit = [], _commit()
+    try:
+        tasks = random_run.draw(number, seed, tuple(chosen))
+        if only:
+            tasks = [tasks[int(one) - 1] for one in only]
+        for verdict in random_run.judged(tasks, workers, with_tests=tests):
+            verdicts.append(verdict)
+            print(
+                f"{len(verdicts)}/{len(tasks)} {random_report.named(verdict)}: {random_report.ended(verdict)}",
+                flush=True,
+            )
+            if write and tests and not only:  # whatever comes of the rest
+                seconds = time.monotonic() - started
+                text = random_report.page(
+                    verdicts, number=number, seed=seed, areas=areas, commit=commit, seconds=seconds
+                )
+                random_report.RESULTS.write_text(text, "utf-8")
+    except (random_run.CleanBuildError, random_run.StaleEquivalentsError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    for line in (random_report.HEADS, *random_report.lines(verdicts)):
+        print(" | ".join(line))
+    return 0
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=RESULTS.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or "unknown"
 
 
 def lines(scores: Iterable[Score]) -> list[tuple[str, ...]]:

@@ -7,6 +7,7 @@ outputs are cut into files: both are left to the table.
 
 from __future__ import annotations
 
+import contextlib
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from pktable_spec.vocabulary import APPEND, COMPACT
 
 from model_tests.histories.checks import check, fail
 from model_tests.refinement.disk_state import Abstraction, Bucket, Directory
+
+PARQUET_MAGIC_BYTES = 4
 
 
 class Refinement:
@@ -40,8 +43,35 @@ class Refinement:
             changed = self.abstraction.follow()
             kind = self.abstraction.directory.kind(self.abstraction.snapshots)
             self.snapshot_is_a_step(kind, changed, concurrent=concurrent)
+            self.files_are_closed_in_time()
             done += 1
         return done
+
+    @check
+    @covers("CMP-15")
+    def files_are_closed_in_time(self) -> None:
+        """No row group was added to a file that had reached its target size."""
+        for name, start in self.abstraction.directory.last_groups.items():
+            if start >= self.mechanism.options.target_file_size and start > PARQUET_MAGIC_BYTES:
+                fail(f"{name} had {start} bytes when its last row group was begun")
+        self.abstraction.directory.last_groups.clear()
+
+    @contextlib.contextmanager
+    def removal(self) -> Iterator[None]:
+        """Check that what is done within removes files that nothing names any more, and no others."""
+        directory = self.abstraction.directory
+        before = directory.stored() - directory.named()
+        yield
+        named, stored = directory.named(), directory.stored()
+        self.exactly_what_is_unnamed_was_removed(missing=named - stored, left=stored - named - before)
+
+    @check
+    @covers("CMT-16", "CMT-17", "CMT-31")
+    def exactly_what_is_unnamed_was_removed(self, *, missing: set[str], left: set[str]) -> None:
+        if missing:
+            fail(f"files were removed that a snapshot or a tag needs: {sorted(missing)}")
+        if left:
+            fail(f"files were left that no snapshot and no tag needs: {sorted(left)}")
 
     @check
     @covers("CMT-2", "CMT-21", "META-2", "META-3")

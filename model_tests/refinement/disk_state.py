@@ -60,6 +60,8 @@ class Directory:
         # Names of manifests and data files are never used twice.
         self._data: dict[str, tuple[StoredRecord, ...]] = {}
         self._manifests: dict[str, list[dict[str, Any]]] = {}
+        self.last_groups: dict[str, int] = {}
+        """Where the last row group of each data file begins, by name: the bytes after which it was not yet closed."""
 
     def kind(self, snapshot: int) -> str:
         """Return the kind of a snapshot: APPEND or COMPACT."""
@@ -91,6 +93,40 @@ class Directory:
             if live.get(bucket) or vectors.get(bucket)
         }
 
+    def stored(self) -> set[str]:
+        """Return the names of the manifests, index files and data files that are there."""
+        return {
+            path.name
+            for path in self._path.rglob("*-*")
+            if path.parent.name in ("manifest", "index") or path.parent.name.startswith("bucket-")
+        }
+
+    def named(self) -> set[str]:
+        """Return the names of those that some snapshot or tag needs."""
+        return {
+            name
+            for path in [*self._path.glob("snapshot/snapshot-*"), *self._path.glob("tag/tag-*")]
+            for name in self._named(json.loads(path.read_bytes()))
+        }
+
+    def _named(self, snapshot: Mapping[str, Any]) -> Iterator[str]:
+        live: dict[tuple[str, int], str] = {}
+        for manifests in (snapshot["baseManifestList"], snapshot["deltaManifestList"]):
+            yield manifests
+            for listed in self._avro(manifests):
+                yield listed["_FILE_NAME"]
+                for entry in self._avro(listed["_FILE_NAME"]):
+                    identity = entry["_FILE"]["_FILE_NAME"], entry["_FILE"]["_LEVEL"]
+                    if entry["_KIND"] == 0:
+                        live[identity] = identity[0]
+                    else:
+                        del live[identity]
+        yield from live.values()
+        if snapshot.get("indexManifest"):
+            yield snapshot["indexManifest"]
+            for entry in self._avro(snapshot["indexManifest"]):
+                yield entry["_FILE_NAME"]
+
     def _snapshot(self, snapshot: int) -> dict[str, Any]:
         snapshot_file = self._path / f"snapshot/snapshot-{snapshot}"
         fields: dict[str, Any] = json.loads(snapshot_file.read_bytes())
@@ -119,7 +155,10 @@ class Directory:
     def _file(self, bucket: int, name: str, level: int) -> StoredFile:
         if name not in self._data:
             (path,) = self._path.glob(f"**/bucket-{bucket}/{name}")
-            table = pq.ParquetFile(path).read()
+            stored = pq.ParquetFile(path)
+            last = stored.metadata.row_group(stored.metadata.num_row_groups - 1).column(0)
+            self.last_groups[name] = last.dictionary_page_offset or last.data_page_offset
+            table = stored.read()
             names = table.column_names
             keys = [column for column in names if column.startswith(KEY_PREFIX)]
             values = names[names.index(VALUE_KIND) + 1 :]

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pktable import CorruptFileError, PkTableError, Table
 from pktable_spec.covers import covers
 
+from model_tests.damage.table_damage import Surgeon
+
 Rows = list[dict[str, Any]]
 
 
@@ -124,3 +126,27 @@ def test_a_write_over_a_damaged_file_raises_and_commits_nothing(tmp_path: Path) 
     with pytest.raises(CorruptFileError, match=path.name):
         Table.open(tmp_path).compact(full=True)
     assert {str(p) for p in tmp_path.rglob("*")} == before
+
+
+@covers("RD-11")
+def test_a_data_file_without_a_column_that_its_schema_has_is_damage_and_names_it(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT, v STRING", primary_key=["k"], options={"bucket": "1"})
+    table.upsert(pa.table({"k": [1], "v": ["a"]}))
+    (file,) = table.files().column("file_name").to_pylist()
+    Surgeon(tmp_path / "t").edit_rows(file, lambda rows: rows.drop_columns(["v"]))
+    with pytest.raises(CorruptFileError, match="columns: expected v, found") as found:
+        Table.open(tmp_path / "t").to_arrow()
+    assert file in str(found.value)
+
+
+@covers("LSM-1", "RD-11")
+def test_a_merge_refuses_a_run_whose_keys_do_not_ascend(tmp_path: Path) -> None:
+    options = {"bucket": "1", "write-only": "true"}
+    table = Table.create(tmp_path / "t", "k INT, v STRING", primary_key=["k"], options=options)
+    for value in ("a", "b"):
+        table.upsert(pa.table({"k": [1, 2, 3], "v": [value] * 3}))
+    file = table.files().column("file_name").to_pylist()[0]
+    Surgeon(tmp_path / "t").edit_rows(file, lambda rows: rows.take([0, 2, 1]))
+    with pytest.raises(CorruptFileError, match="key order: expected strictly ascending keys") as found:
+        Table.open(tmp_path / "t").to_arrow()
+    assert file in str(found.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from decimal import Decimal
 from typing import Any
 
@@ -88,3 +90,8 @@ def test_what_fits_a_word_is_a_number() -> None:
     )
     apart = pa.array([-(2**63), 2**63 - 1])
     assert dtype(apart, apart, types="BIGINT/BIGINT") == "S"
+
+
+def test_every_nan_is_one_key_above_all_others() -> None:
+    (negative,) = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))
+    assert total_order(negative) == total_order(math.nan) > total_order(math.inf)

@@ -300,5 +300,44 @@ class SuffersFaults(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsSnapshots(Protocol):
+    """A table whose old snapshots can expire, and be kept by tags."""
+
+    def expire(self, retain_last: int) -> None:
+        """Expire all but the newest ``retain_last`` snapshots."""
+        ...
+
+    def create_tag(self, tag: str, snapshot: int) -> None:
+        """Keep a retained snapshot readable by name, also after it has expired."""
+        ...
+
+    def delete_tag(self, tag: str) -> None:
+        """Delete a tag."""
+        ...
+
+    def read_tag(self, tag: str, *, fresh: bool = False) -> list[Row]:
+        """Return the rows of the snapshot that a tag keeps, as `TableUnderTest.read` does."""
+        ...
+
+
+@runtime_checkable
+class CountsRows(Protocol):
+    """A table that counts its rows, perhaps without reading them."""
+
+    def count(self, *, snapshot: int | None = None, fresh: bool = False) -> int:
+        """Return the number of rows that `TableUnderTest.read` returns."""
+        ...
+
+
+@runtime_checkable
+class HasHandles(Protocol):
+    """A table that can be used through several handles at once, as by several processes, each with its own caches."""
+
+    def use(self, handle: int) -> None:
+        """Do all that follows through a handle, opened when it is first used. ``handle``: from 0."""
+        ...
+
+
 OpenTable: TypeAlias = Callable[[Shape, Mapping[str, str]], TableUnderTest]
 """Create a table with this shape and these options (Paimon's names) in a new place."""

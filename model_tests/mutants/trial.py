@@ -1,0 +1,268 @@
+"""Run one changed module against histories and tests, each in a process forked from one that has everything imported.
+
+1. `Bench` copies the tree, does the work once without a change, and records which parts of it execute which lines
+   (`executed`). It imports what the work imported of other packages.
+2. A trial writes the changed module into the copy and forks. The child forgets the packages of the repository,
+   imports them from the copy, does those parts of the work that execute the line, and reports the first failure.
+3. The parent waits for the report. A child that computes or waits for longer than its limit is ended: a hang is a
+   kill.
+
+So a trial costs an import of the packages here, not a new interpreter; and a test that starts an interpreter of its
+own finds the change as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+from model_tests.mutants.executed import Executed, Recorder
+
+ROOT: Final = Path(__file__).parents[2]
+PARTS: Final = ("spec", "reference", "model_tests", "benchmarks")
+FILES: Final = ("pyproject.toml", "README.md", "CHANGES.md", "LICENSE", "Makefile")
+PACKAGES: Final = ("pktable", "pktable_spec", "model_tests", "benchmarks")
+BETWEEN: Final = "between two tests"
+MEMORY: Final = Path("/dev/shm")
+LIMIT: Final = "time limit"
+BUSY: Final = 6
+"""How many times as long as it computes a trial may take, on a busy machine."""
+LARGEST: Final = 6 << 30
+"""The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory."""
+
+Wanted = Collection[str] | None
+Work = Callable[[Callable[[str], None], Wanted], str | None]
+"""The work of a child, in parts. It calls its first argument as each part begins, does the parts that the second names
+(None: all), and returns the first failure, None if there is none.
+"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The end of a trial. ``killed_by``: what failed first, None if nothing did. ``seconds``: its time."""
+
+    killed_by: str | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Clean:
+    """The end of the work without a change, the lines that its parts execute, and the seconds it computed."""
+
+    trial: Trial
+    executed: Executed
+    computed: float
+
+
+def folder_for_copies() -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder for benches, in memory if there is such a place."""
+    place = MEMORY if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="pktable-mutants-", dir=place)
+
+
+class Bench:
+    """A copy of the tree in a new folder under ``folder``, and trials on it. To be used from one process only."""
+
+    def __init__(self, folder: Path, root: Path = ROOT) -> None:
+        self._folder = Path(tempfile.mkdtemp(dir=folder))
+        self.root = self._folder / "tree"
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*", "results")
+        for part in PARTS:
+            shutil.copytree(root / part, self.root / part, ignore=ignored)
+        for name in FILES:
+            shutil.copy(root / name, self.root / name)
+        paths = [str(self.root / "spec"), str(self.root / "reference"), str(self.root)]
+        self._environment = {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": str(self._folder),
+        }
+        self._paths = paths
+
+    def warm_up(self, work: Work, limit: float, modules: Collection[str] = ()) -> Clean:
+        """Do ``work`` once without a change, and import what it imported of other packages.
+
+        ``modules``: those whose executed lines are recorded.
+        """
+        trial, report = self._forked(work, limit, None, modules)
+        for name in report.get("modules", ()):
+            with contextlib.suppress(Exception):  # some are made by their package, and cannot be imported
+                importlib.import_module(name)
+        return Clean(trial, report.get("executed", {}), report.get("seconds", limit))
+
+    def trial(
+        self, module: str, source: str | None, work: Work, limit: float, wanted: Wanted = None
+    ) -> Trial:
+        """Do ``work`` with the text of ``module``, a path from the root, replaced by ``source`` (None: as it is).
+
+        ``limit``: seconds of computing, and a few times as many to wait. ``wanted``: the parts to do, None for all.
+        """
+        if wanted is not None and not wanted:
+            return Trial(None, 0.0)
+        path = self.root / module
+        good = path.read_text("utf-8")
+        try:
+            if source is not None:
+                path.write_text(source, "utf-8")
+                _forget_compiled(path)
+            return self._forked(work, limit, wanted)[0]
+        finally:
+            path.write_text(good, "utf-8")
+            _forget_compiled(path)
+
+    def _forked(
+        self, work: Work, limit: float, wanted: Wanted, recorded: Collection[str] = ()
+    ) -> tuple[Trial, dict[str, Any]]:
+        answer = self._folder / "answer.json"
+        answer.unlink(missing_ok=True)
+        started = time.monotonic()
+        child = get_context("fork").Process(target=self._do, args=(work, answer, wanted, recorded, limit))
+        child.start()
+        child.join(BUSY * limit)
+        seconds = time.monotonic() - started
+        if child.exitcode is None:
+            assert child.pid is not None, "it was started"
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.kill()
+            child.join()
+            return Trial(f"{LIMIT}: not done after {seconds:.0f} s", seconds), {}
+        if child.exitcode == -signal.SIGXCPU:
+            return Trial(f"{LIMIT}: not done after {limit:.0f} s of computing", seconds), {}
+        if not answer.exists():
+            return Trial("the process ended without a report", seconds), {}
+        report = json.loads(answer.read_text("utf-8"))
+        return Trial(report["killed by"], seconds), report
+
+    def _do(self, work: Work, answer: Path, wanted: Wanted, recorded: Collection[str], limit: float) -> None:
+        """Do the work of a child, and write the report."""
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (LARGEST, LARGEST))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
+        silent = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(silent, stream)
+        os.environ.update(self._environment)
+        tempfile.tempdir = str(self._folder)
+        os.chdir(self.root)
+        sys.dont_write_bytecode = not recorded
+        sys.path[:0] = self._paths
+        for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
+            del sys.modules[name]
+        recorder = Recorder(self.root, recorded)
+        try:
+            with recorder.recording() if recorded else contextlib.nullcontext():
+                found = work(recorder.begin, wanted)
+        except BaseException as error:  # of an import, too, and whatever a changed module raises
+            found = f"{type(error).__name__}: {error}"
+        others = [name for name in sys.modules if name.partition(".")[0] not in PACKAGES]
+        report = {
+            "killed by": found,
+            "modules": others,
+            "executed": recorder.executed(),
+            "seconds": time.process_time(),
+        }
+        answer.write_text(json.dumps(report), "utf-8")
+
+
+def _forget_compiled(path: Path) -> None:
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str]) -> Work:
+    """Return the work that replays the stored histories, each a part, and then draws ``number`` others, one part."""
+
+    def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
+        backend_contexts = importlib.import_module("model_tests.backends.tables").BACKENDS
+        corpus = importlib.import_module("model_tests.corpus")
+        mutants = importlib.import_module("model_tests.mutants.measure")
+        profiles = importlib.import_module("model_tests.histories.profiles")
+        run = importlib.import_module("model_tests.histories.run")
+        session = importlib.import_module("model_tests.histories.session")
+        checks = importlib.import_module("model_tests.histories.checks")
+        stored = profiles.Profile("stored", histories=1, steps=1, reread_limit=2)
+        for backend in backends:
+            with backend_contexts[backend]() as open_table:
+                histories = {name: corpus.load(name) for name in corpus.names()}
+                histories |= {name: mutants.stored_history(one) for name, one in mutants.MUTANTS.items()}
+                for name, history in histories.items():
+                    part = f"stored history {name}, {backend}"
+                    if wanted is not None and part not in wanted:
+                        continue
+                    begin(part)
+                    try:
+                        session.replay(history, open_table, stored)
+                    except Exception as failure:  # whatever a table raises is a failure
+                        return f"{part}: {checks.message_of(failure)}"
+        drawn = profiles.Profile("drawn", number, steps, reread_limit=2, seed=seed, shrinks=False)
+        for backend in backends:
+            part = f"drawn history, {backend}"
+            if wanted is not None and part not in wanted:
+                continue
+            begin(part)
+            report = run.run_histories(backend, drawn)
+            if report.message is not None:
+                return f"{part}: {report.message}"
+        return None
+
+    return work
+
+
+def work_of_tests(paths: Sequence[str]) -> Work:
+    """Return the work that runs the fast tests under ``paths``, each a part, until one fails."""
+
+    def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
+        import pytest
+
+        class First:
+            """Runs the wanted tests, and remembers the first that failed."""
+
+            failed: str | None = None
+
+            def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+                if wanted is not None:
+                    items[:] = [item for item in items if item.nodeid in wanted]
+
+            def pytest_runtest_logstart(self, nodeid: str) -> None:
+                begin(nodeid)
+
+            def pytest_runtest_logfinish(self, nodeid: str) -> None:
+                begin(BETWEEN)
+
+            def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+                if report.failed and self.failed is None:
+                    self.failed = report.nodeid
+
+            def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+                if report.failed and self.failed is None:
+                    self.failed = f"the import of {report.nodeid}"
+
+        first = First()
+        quietly = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
+        files = (
+            paths if wanted is None else sorted({part.partition("::")[0] for part in wanted if "::" in part})
+        )
+        code = pytest.main([*quietly, "-m", "not spark and not slow", *files], plugins=[first])
+        if first.failed is not None:
+            return f"test {first.failed}"
+        return (
+            None
+            if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+            else f"pytest: {int(code)}"
+        )
+
+    return work
