@@ -8,7 +8,7 @@ STAMP := .venv/.pktable-stamp
 OLDEST := .venv-oldest
 OLDEST_PYSPARK := 4.0.0
 
-.PHONY: help verify test test-oldest interop lint trace tla simulate mutants bench bench-roaring clean java
+.PHONY: help verify test test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untes
 
 simulate: $(STAMP)  ## run writers, compactors, expiries and readers over a store that fails, in many orders (SEEDS=1000 PREEMPTIONS=1)
 	@$(BIN)/python -m model_tests.simulation $(or $(SEEDS),1000) --preemptions $(or $(PREEMPTIONS),1)
+
+hammer: $(STAMP)  ## let real processes work on one table, and kill some of them (SECONDS=60 WORKERS=8, for one bucket and for eight)
+	@$(BIN)/python -m model_tests.processes --seconds $(if $(findstring command,$(origin SECONDS)),$(SECONDS),60) --workers $(or $(WORKERS),8) --kill
 
 tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle against them
 	@$(BIN)/python -m model_tests.tlc

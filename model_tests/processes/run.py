@@ -1,0 +1,165 @@
+"""Start workers on a table, kill and stop some of them, start others in their place, and look at what is left.
+
+At the end, with nobody at work:
+
+1. What the workers logged is judged (`judge`), with reads of all that is retained.
+2. ``check`` finds nothing, or only files that killed workers left behind.
+3. After a compaction a default read is a fresh read. After an expiry, without tags and orphans, no file is left over.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pktable import Table
+from pktable_spec.errors import PkTableError, SnapshotNotFoundError
+
+from model_tests.processes.content import COLUMNS, digest_of
+from model_tests.processes.events import Event, EventLog, read_events
+from model_tests.processes.judge import Verdict, judge
+from model_tests.processes.worker import facts_of
+
+ROOT: Final = Path(__file__).parents[2]
+CREW: Final = (
+    *("writer", "compactor", "reader", "expirer", "writer", "deleter", "tagger", "writer"),
+    *("expirer", "compactor", "reader", "writer", "tagger", "deleter", "writer", "writer"),
+)
+"""The kinds of the first workers, in this order, and again from the front."""
+OPTIONS: Final = {"deletion-vectors.enabled": "true", "manifest.merge-min-count": "5"}
+KILL_EVERY: Final = 0.6
+"""Seconds, about."""
+PAUSES: Final = 0.5
+"""How often a worker is stopped until the next turn, and not killed. Others overtake it, and what it is about to commit
+may have expired by the time it goes on."""
+PATIENCE: Final = 120
+"""Seconds a worker may take to start, or to finish what it does."""
+STOP: Final = "stop"
+
+
+@dataclass
+class Hammer:
+    """A run.
+
+    ``seconds``: how long workers work; ``buckets``: of the table; ``kills``: whether some workers are killed, and some
+    stopped for a while.
+    """
+
+    folder: Path
+    seconds: float
+    workers: int
+    buckets: int = 1
+    kills: bool = False
+    seed: int = 0
+    killed: Counter[str] = field(default_factory=Counter)
+    pauses: int = 0
+    _started: int = 0
+
+    def run(self) -> Verdict:
+        """Run, and return what was found."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = str(self.folder / "table")
+        table = Table.create(path, COLUMNS, primary_key="k", options={**OPTIONS, "bucket": str(self.buckets)})
+        self._work(path)
+        log = EventLog(self.folder / "0.log")
+        problems: list[str] = []
+        try:
+            for event in _retained(table):
+                log.write(event.pop("event"), **event)
+            problems += self._left(Table.open(path))
+        except PkTableError as error:
+            problems.append(f"at the end: {error}")
+        verdict = judge([event for path in self.folder.glob("*.log") for event in read_events(path)])
+        verdict.counts |= Counter(kills=self.killed.total(), pauses=self.pauses)
+        verdict.problems += problems
+        return verdict
+
+    def _work(self, path: str) -> None:
+        """Let the workers work. The time begins when all have started."""
+        drawn = random.Random(self.seed)
+        kinds = [CREW[slot % len(CREW)] for slot in range(self.workers)]
+        crew = [self._start(kind, path) for kind in kinds]
+        try:
+            began = time.monotonic()
+            while sum(map(_has_started, self.folder.glob("*.log"))) < self.workers:
+                if time.monotonic() > began + PATIENCE:
+                    raise TimeoutError(f"a worker did not start within {PATIENCE} seconds")
+                time.sleep(0.05)
+            until = time.monotonic() + self.seconds
+            while (left := until - time.monotonic()) > 0:
+                time.sleep(min(KILL_EVERY * drawn.uniform(0.2, 1.8), left))
+                for process in crew:
+                    process.send_signal(signal.SIGCONT)
+                if self.kills and time.monotonic() < until:
+                    slot = drawn.randrange(self.workers)
+                    if drawn.random() < PAUSES:
+                        crew[slot].send_signal(signal.SIGSTOP)
+                        self.pauses += 1
+                        continue
+                    crew[slot].kill()
+                    crew[slot].wait()
+                    self.killed[kinds[slot]] += 1
+                    crew[slot] = self._start(kinds[slot], path)
+            (self.folder / STOP).touch()
+            for process in crew:
+                process.wait(PATIENCE)
+        finally:
+            for process in crew:
+                process.kill()
+                process.wait()
+
+    def _start(self, kind: str, path: str) -> subprocess.Popen[bytes]:
+        self._started += 1
+        number = str(self._started)
+        command = [sys.executable, "-m", "model_tests.processes.worker", kind, path]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        log, stop = str(self.folder / f"{number}.log"), str(self.folder / STOP)
+        return subprocess.Popen([*command, log, number, stop], cwd=ROOT, env=environment)
+
+    def _left(self, table: Table) -> Iterator[str]:
+        """Yield what is wrong with the table now that nobody works."""
+        tolerated = ("CMT-12", "CMT-28", "CMT-30", "CMT-40") if self.killed else ()
+        for finding in table.check().findings:
+            if finding.severity == "error" or finding.clause not in tolerated:
+                yield f"check: {finding}"
+        fresh = digest_of(table.to_arrow(fresh=True))
+        table.compact(full=True)
+        if not fresh == digest_of(table.to_arrow(fresh=True)) == digest_of(table.to_arrow()):
+            yield "a full compaction has changed the rows"
+        for tag in table.tags():
+            table.delete_tag(tag)
+        table.expire_snapshots(retain_last=1)
+        orphans = table.remove_orphans(older_than=int((time.time() + 60) * 1000))
+        if orphans and not self.killed:
+            yield f"nobody was killed, and there were {len(orphans)} orphans: {orphans[0].path}"
+        for finding in table.check().findings:
+            yield f"check, after the orphans were removed: {finding}"
+        if digest_of(table.to_arrow()) != fresh:
+            yield "the removal of orphans has changed the rows"
+
+
+def _retained(table: Table) -> Iterator[Event]:
+    """Yield the retained snapshots, and a read of each and of each tag."""
+    for one in table.snapshots():
+        yield {"event": "snapshot", **facts_of(one)}
+        rows = table.to_arrow(snapshot=one.id, fresh=True)
+        yield {"event": "read", "low": one.id, "high": one.id, "digest": digest_of(rows)}
+    for tag, kept in table.tags().items():
+        try:
+            rows = table.to_arrow(tag=tag, fresh=True)
+        except SnapshotNotFoundError as error:
+            raise AssertionError(f"nobody works, and tag {tag} has gone") from error
+        yield {"event": "read tag", "low": kept.id, "high": kept.id, "digest": digest_of(rows)}
+
+
+def _has_started(log: Path) -> bool:
+    return any(event["event"] == "start" for event in read_events(log))
