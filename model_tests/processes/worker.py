@@ -21,6 +21,7 @@ from pktable import Table
 from pktable.catalog.changes import CommitId
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.ingest.changes import ChangeKind
+from pktable.store.file_io import LocalFileIO
 from pktable_spec.errors import CommitConflictError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.vocabulary import RowKind
 
@@ -30,8 +31,33 @@ from model_tests.processes.events import EventLog
 MILLION: Final = 1_000_000
 REOPEN: Final = 0.1
 """How often a handle is opened again, so that its caches are empty."""
+SLOW: Final = 0.03
+LONGEST_DELAY: Final = 1.5
+"""Seconds."""
 ORPHAN_AGE: Final = 60
 """Seconds. No write takes that long."""
+
+
+class SlowStore(LocalFileIO):
+    """A store that now and then takes its time before a put or a delete, so that others overtake."""
+
+    def __init__(self, drawn: random.Random) -> None:
+        self._random = drawn
+
+    def _delay(self) -> None:
+        if self._random.random() < SLOW:
+            time.sleep(self._random.random() * LONGEST_DELAY)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self._delay()
+        done = super().put_if_absent(path, data)
+        self._delay()
+        return done
+
+    def delete(self, path: str) -> None:
+        if "/snapshot/" in path:  # others are many
+            self._delay()
+        super().delete(path)
 
 
 class Worker:
@@ -48,7 +74,8 @@ class Worker:
 
     def _opened(self) -> Table:
         """Open the table, and count how often its commits are tried again."""
-        table = Table.open(self.path)
+        store = SlowStore(self.random) if self.random.random() < 0.5 else None
+        table = Table.open(self.path, store=store)
         committer, stager = table.catalog.committer, table.stager
 
         def lose(seconds: float) -> None:
@@ -120,14 +147,14 @@ class Worker:
         time.sleep(self.random.random() * 0.05)
 
     def _expirer(self) -> None:
-        time.sleep(self.random.random() * 0.3)
+        time.sleep(self.random.random() * 0.2)
         snapshots = self.table.snapshots()
         if not snapshots:
             return
         self._see(snapshots)
         # Only snapshots that are in the log now, so that the log has all there ever were.
         limit = snapshots[-1].time_millis
-        expired = self.table.expire_snapshots(retain_last=self.random.randint(1, 10), older_than=limit)
+        expired = self.table.expire_snapshots(retain_last=self.random.choice((1, 1, 2, 8)), older_than=limit)
         self.log.write("expired", snapshots=len(expired))
         if self.random.random() < 0.05:
             limit = int((time.time() - ORPHAN_AGE) * 1000)

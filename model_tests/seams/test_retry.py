@@ -63,11 +63,75 @@ def test_a_commit_that_always_loses_waits_longer_and_gives_up_in_plain_words() -
     before = set(store.files)
     staged = table.stage_write(pa.table({"k": [1]}), ChangeKind())
     assert staged is not None
-    with pytest.raises(CommitConflictError, match="other writers committed first in all 7 attempts"):
+    with pytest.raises(CommitConflictError, match="committed first in all 7 attempts") as raised:
         staged.commit(CommitId("writer"))
+    assert str(raised.value).endswith("nothing of it is visible; try again when fewer commit to the table")
     assert waits == sorted(waits)
     assert len(waits) == 6
     assert set(store.files) == before, "a failed commit leaves no file"
+
+
+class Raced(MemoryFileIO):
+    """A store that lets others write and compact before each put of a snapshot of a kind."""
+
+    def __init__(self, kind: bytes) -> None:
+        super().__init__()
+        self.kind, self.others = kind, MemoryFileIO()
+        self.others.files = self.files
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if "/snapshot/" in path and self.kind in data:
+            table = Table.open("t", store=self.others)
+            table.upsert(pa.table({"k": [1]}))
+            table.compact(full=True)
+            staged = table.stage_write(pa.table({"k": [1]}), ChangeKind(), write_only=True)
+            assert staged is not None
+            staged.commit(CommitId("others"))
+        return super().put_if_absent(path, data)
+
+
+def raced(kind: bytes) -> tuple[Table, list[float]]:
+    """Return a table whose snapshots of a kind always come too late, and the waits of what is planned again."""
+    store, waits = Raced(kind), list[float]()
+    dv = {"deletion-vectors.enabled": "true"}
+    Table.create("t", "k INT", primary_key=["k"], options=dv, store=store.others)
+    table = Table.open("t", store=store)
+    table.stager.policy = policy(waits, attempts=4)
+    return table, waits
+
+
+@covers("CMT-12", "CMT-24")
+def test_a_write_whose_numbers_are_always_taken_gives_up_and_says_that_nothing_is_visible() -> None:
+    table, waits = raced(b"APPEND")
+    with pytest.raises(CommitConflictError, match="took its sequence numbers in all 4 attempts") as raised:
+        table.upsert(pa.table({"k": [9]}))
+    assert str(raised.value).endswith(
+        "nothing of it is visible; write again when fewer write to the same buckets"
+    )
+    assert len(waits) == 3
+    assert table.to_arrow(fresh=True)["k"].to_pylist() == [1]
+
+
+@covers("CMT-14", "CMT-33")
+def test_a_write_whose_compaction_is_always_too_late_says_that_its_rows_are_there() -> None:
+    table, waits = raced(b"COMPACT")
+    with pytest.raises(CommitConflictError, match="the write is committed, its compaction is not") as raised:
+        table.upsert(pa.table({"k": [9]}))
+    assert str(raised.value).endswith(
+        "do not write the rows again: the next write or compact() compacts them"
+    )
+    assert len(waits) == 3
+    assert sorted(table.to_arrow(fresh=True)["k"].to_pylist()) == [1, 9]
+
+
+@covers("CMT-7", "CMT-14")
+def test_a_compaction_that_is_always_too_late_gives_up_and_says_that_no_row_is_lost() -> None:
+    table, waits = raced(b"COMPACT")
+    table.stage_write(pa.table({"k": [9]}), ChangeKind(), write_only=True).commit(CommitId("w"))  # type: ignore[union-attr]
+    with pytest.raises(CommitConflictError, match="in all 4 attempts others changed its buckets") as raised:
+        table.compact(full=True)
+    assert str(raised.value).endswith("no row is lost; compact again when fewer write or compact")
+    assert len(waits) == 3
 
 
 @covers("META-2")

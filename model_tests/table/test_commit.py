@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -286,3 +287,5 @@ def test_a_change_that_would_overlap_in_a_level_is_refused(tmp_path: Path) -> No
 def test_a_conflict_error_names_what_changed() -> None:
     error = CommitConflictError("data-1 is no longer live at level 0", 7)
     assert str(error) == "data-1 is no longer live at level 0 (latest snapshot: 7); read again and retry"
+    copy = pickle.loads(pickle.dumps(CommitConflictError("lost", 7, "wait")))
+    assert (str(copy), copy.remedy) == ("lost (latest snapshot: 7); wait", "wait")

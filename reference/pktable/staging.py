@@ -200,7 +200,9 @@ class StagedWrite:
             return compaction.commit(commit_id) or state
         except CommitConflictError as error:
             raise CommitConflictError(
-                f"the write is committed, its compaction is not: {error.what}", error.snapshot
+                f"the write is committed, its compaction is not: {error.what}",
+                error.snapshot,
+                "do not write the rows again: the next write or compact() compacts them",
             ) from None
 
     def discard(self) -> None:
@@ -230,6 +232,7 @@ class StagedWrite:
             raise CommitConflictError(
                 f"write failed: other writers took its sequence numbers in all {attempts} attempts",
                 committer.latest().id,
+                "nothing of it is visible; write again when fewer write to the same buckets",
             ) from None
 
     def _renumber(self, state: TableState) -> None:
@@ -297,7 +300,11 @@ class StagedCompaction:
         except _ConflictError:
             self.discard()
             what = "; ".join(map(str, refused.values()))
-            raise CommitConflictError(f"compaction failed: {what}", committer.latest().id) from None
+            raise CommitConflictError(
+                f"compaction failed: in all {self.stager.policy.attempts} attempts others changed its buckets: {what}",
+                committer.latest().id,
+                "no row is lost; compact again when fewer write or compact",
+            ) from None
 
     def commit_as_planned(self, commit_id: CommitId) -> Conflicts:
         """Make all of the compaction visible as it was planned, or discard it; return the conflicts, none if committed.

@@ -103,17 +103,17 @@ def _brief(fact: object) -> str:
 
 
 class CommitConflictError(PkTableError):
-    """Another commit changed what this one was based on. Nothing of this commit is visible; read again and retry.
+    """Other writers changed what a commit was based on, in every attempt. Nothing of that commit is visible.
 
-    ``snapshot``: the id of the latest snapshot when the conflict was found.
+    ``snapshot``: the id of the latest snapshot when the conflict was found. ``remedy``: what the caller can do.
     """
 
-    def __init__(self, what: str, snapshot: int) -> None:
-        super().__init__(f"{what} (latest snapshot: {snapshot}); read again and retry")
-        self.what, self.snapshot = what, snapshot
+    def __init__(self, what: str, snapshot: int, remedy: str = "read again and retry") -> None:
+        super().__init__(f"{what} (latest snapshot: {snapshot}); {remedy}")
+        self.what, self.snapshot, self.remedy = what, snapshot, remedy
 
     def __reduce__(self) -> tuple[object, ...]:
-        return CommitConflictError, (self.what, self.snapshot)
+        return CommitConflictError, (self.what, self.snapshot, self.remedy)
 
 
 class CommitUnknownError(PkTableError):

@@ -117,6 +117,7 @@ class Committer:
             raise CommitConflictError(
                 f"commit failed: other writers committed first in all {self.policy.attempts} attempts",
                 self.latest().id,
+                "nothing of it is visible; try again when fewer commit to the table",
             ) from None
 
     def _put(self, state: TableState, delta: Delta, commit_id: CommitId, fence: Fence) -> TableState:
