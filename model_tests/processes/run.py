@@ -31,8 +31,8 @@ from model_tests.processes.worker import facts_of
 
 ROOT: Final = Path(__file__).parents[2]
 CREW: Final = (
-    *("writer", "compactor", "reader", "expirer", "writer", "deleter", "tagger", "writer"),
-    *("expirer", "compactor", "reader", "writer", "tagger", "deleter", "writer", "writer"),
+    *("writer", "compactor", "reader", "expirer", "writer", "deleter", "tagger", "expirer"),
+    *("writer", "compactor", "writer", "reader", "tagger", "deleter", "writer", "writer"),
 )
 """The kinds of the first workers, in this order, and again from the front."""
 OPTIONS: Final = {"deletion-vectors.enabled": "true", "manifest.merge-min-count": "5"}
