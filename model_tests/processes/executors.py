@@ -36,9 +36,10 @@ PATIENCE: Final = 60
 
 @dataclass
 class Outcome:
-    """What happened. ``killed``: the work in which an executor was killed before it ended.
+    """The outcome. ``killed``: the work in which an executor was killed before that work ended.
 
-    ``rows``, ``sum``: of the values that are there at the end; ``expected_sum``: of those that were written.
+    ``rows``, ``sum``: of the values that are there at the end; ``expected_…``: of those that were written.
+    ``findings``: severity, clause and text of each, before the orphans were removed.
     """
 
     killed: list[str]

@@ -2,7 +2,7 @@
 
 At the end, with nobody at work:
 
-1. What the workers logged is judged (`judge`), with reads of all that is retained.
+1. The logs of the workers are judged (`judge`), with reads of all that is retained.
 2. ``check`` finds nothing, or only files that killed workers left behind.
 3. After a compaction a default read is a fresh read. After an expiry, without tags and orphans, no file is left over.
 """
