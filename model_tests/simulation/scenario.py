@@ -137,6 +137,8 @@ class Scenario:
         except CommitUnknownError:
             return
         except CommitConflictError as error:
+            if "was rolled back" in str(error):  # by a process that died then
+                return
             expect("its compaction is not" in str(error), f"write {number} failed: {error}")
         self.told.committed.add(number)
 
@@ -179,9 +181,7 @@ class Scenario:
     def _rollback_to_tag(self, table: Table, name: str) -> None:
         try:
             table.rollback(tag="first")
-        except InvalidRequestError:
-            return
-        except CommitUnknownError:
+        except (InvalidRequestError, CommitUnknownError, CommitConflictError):
             return
 
     def _clean(self, table: Table, name: str) -> None:
@@ -238,6 +238,8 @@ class Scenario:
         untidy = done.faults or any("rollback" in kind for job in self.jobs.values() for kind in job.kinds)
         bad = [str(one) for one in table.check().findings if one.severity == "error" or not untidy]
         expect(not bad, "; ".join(bad))
+        if untidy:
+            table.repair()
         write(table, LAST_WRITE)
         table.expire_snapshots(retain_last=1)
         table.remove_orphans(older_than=1)

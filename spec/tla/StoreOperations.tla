@@ -144,7 +144,7 @@ ReadBack(j) ==
                                         !.other = IF saw = "other" THEN held[id].epoch ELSE 0])
      /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, wrong>>
 
-\* What a look at the fences says to a job.  A file that was rolled back does not have the id: it
+\* The verdict of a job that looks at the fences.  A file that was rolled back does not have the id: it
 \* is removed, and then a put that is still under way makes a snapshot.  Clauses: CMT-37, CMT-38.
 HasId(put) == put.saw = "other" /\ ~IsVoid(put.id, put.other)
 Gone(put) == put.id <= expired \/ IsVoid(put.id, put.epoch)

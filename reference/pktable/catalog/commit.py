@@ -145,6 +145,12 @@ class Committer:
                 raise CommittedError(snapshot.id) from failure
             return after
         remove_quietly(self._context.store, writer.paths)
+        if outcome is Verdict.BLOCKED:
+            raise CommitConflictError(
+                f"{self._context.paths.snapshot(snapshot.id)} was rolled back, and the process that began to remove it "
+                "has not; run `pktable check --repair`",
+                state.id,
+            ) from failure
         if failure is not None and (outcome is Verdict.FAILED or not isinstance(failure, Exception)):
             raise failure
         raise _LostRaceError

@@ -63,7 +63,7 @@ class FenceLog:
         ``expired``: the greatest id that expires; ``ended``: the snapshots.
         Raises FenceTakenError if another fence came between. Clauses: CMT-35, CMT-44.
         """
-        return self._put(replace(after, expired=expired, ended=_names(ended)), after)
+        return self.put(replace(after, expired=expired, ended=_names(ended)), after)
 
     def put_rollback(self, after: Fence, target: int, ended: list[Snapshot]) -> Fence:
         """Put the fence of a rollback that was decided when ``after`` was the newest.
@@ -71,9 +71,10 @@ class FenceLog:
         Raises FenceTakenError if another fence came between. Clauses: CMT-42, CMT-44.
         """
         rollbacks = (*after.rollbacks, Rollback(after.number + 1, target))
-        return self._put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
+        return self.put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
 
-    def _put(self, fence: Fence, after: Fence) -> Fence:
+    def put(self, fence: Fence, after: Fence) -> Fence:
+        """Put the fence that follows ``after``, and return it with its number. Raises FenceTakenError."""
         fence = replace(fence, number=after.number + 1)
         path, data = self._paths.fence(fence.number), encode_fence(fence)
         try:

@@ -92,7 +92,7 @@ class Expiry:
         return [snapshot.id for snapshot in old]
 
     def _old(self, fence: Fence, retain_last: int, older_than: int | None) -> list[Snapshot]:
-        """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed meanwhile."""
+        """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed concurrently."""
         old: list[Snapshot] = []
         for found in self._snapshots.ids()[:-retain_last]:
             snapshot = self._snapshots.file(found)
@@ -160,7 +160,7 @@ class Expiry:
         needed = self._snapshots.retry_on_latest(self._needed_by_retained)
         for tag in self._snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
-                needed.update(self._needed_by_tag(tag))
+                needed.update(self.needed_by_tag(tag))
         return needed
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
@@ -174,7 +174,8 @@ class Expiry:
                     raise
         return needed
 
-    def _needed_by_tag(self, tag: str) -> set[str]:
+    def needed_by_tag(self, tag: str) -> set[str]:
+        """Return the files that a tag needs. Raises SnapshotNotFoundError."""
         kept = self._snapshots.by_tag(tag)
         try:
             return set(self.needed_files(kept))

@@ -142,7 +142,7 @@ class Rollback:
                 path = new.data_path(bucket.place.directory)
                 self._copy(self._context.data_path(bucket.place, file), path)
                 names[file.file_name] = path.rpartition("/")[2]
-                # An index beside the file only speeds up reads; it is not copied.
+                # An index of the file only speeds up reads; it is not copied.
                 copies.append(
                     replace(file, file_name=names[file.file_name], extra_files=(), external_path=None)
                 )

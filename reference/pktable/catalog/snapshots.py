@@ -219,9 +219,11 @@ class SnapshotLog:
 
     def by_tag(self, tag: str) -> Snapshot:
         """Return the snapshot that a tag keeps. Raises SnapshotNotFoundError."""
-        path = self._paths.tag(tag)
+        return decode_snapshot(self._tag_file(tag), at=self._paths.tag(tag))
+
+    def _tag_file(self, tag: str) -> bytes:
         try:
-            return decode_snapshot(self._store.read(path), at=path)
+            return self._store.read(self._paths.tag(tag))
         except FileNotFoundError:
             raise SnapshotNotFoundError(f"tag {tag!r}", f"tags {', '.join(self.tags()) or 'none'}") from None
 
@@ -250,8 +252,7 @@ class SnapshotLog:
 
     def copy_tag(self, tag: str, name: str) -> None:
         """Give a tag a second name. Raises SnapshotNotFoundError, InvalidRequestError. Clauses: CMT-32."""
-        self.by_tag(tag)
-        self._put_tag(name, self._store.read(self._paths.tag(tag)))
+        self._put_tag(name, self._tag_file(tag))
 
     def _put_tag(self, tag: str, data: bytes) -> None:
         if not self._store.put_if_absent(self._paths.tag(tag), data):

@@ -2,7 +2,7 @@
 
 1. List all files that are older than the limit.
 2. Read all that snapshots, tags, branches and changelogs refer to.
-3. What was listed in step 1 and is referred to by nothing in step 2 is an orphan.
+3. A file of step 1 that nothing of step 2 refers to is an orphan.
 
 In this order a file that a commit begins to refer to is noticed. The limit protects files of a write, a compaction or
 a commit that are not referred to yet: it must be longer than any of these take. If some metadata cannot be read,
