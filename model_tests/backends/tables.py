@@ -53,11 +53,18 @@ class PaimonTable:
 
     _threads = ThreadPoolExecutor(3)
 
-    def __init__(self, shape: Shape, options: Mapping[str, str], path: Path, spark: Any = None) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        options: Mapping[str, str],
+        path: Path | str,
+        spark: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
         from pktable import Table
 
-        self._shape, self._path, self._spark = shape, path, spark
-        self.directory = path
+        self._shape, self._path, self._spark, self._storage = shape, str(path), spark, storage_options
+        self.directory = Path(path)
         self._handle = 0
         created = Table.create(
             path,
@@ -65,6 +72,7 @@ class PaimonTable:
             primary_key=list(shape.primary_key),
             partition_by=list(shape.partition_keys),
             options=dict(options),
+            storage_options=storage_options,
             spark=spark,
         )
         self._handles = {0: created}
@@ -84,7 +92,7 @@ class PaimonTable:
             self._handles[self._handle] = (
                 pickle.loads(pickle.dumps(original))
                 if original
-                else Table.open(self._path, spark=self._spark)
+                else Table.open(self._path, storage_options=self._storage, spark=self._spark)
             )
         return self._handles[self._handle]
 
@@ -179,8 +187,8 @@ class PaimonTable:
 
         schema = self.table.schema
         options = {**schema.options, "deletion-vectors.enabled": "true"}
-        path = self._path / "schema" / f"schema-{schema.id + 1}"
-        path.write_bytes(encode_schema(replace(schema, id=schema.id + 1, options=options)))
+        new = encode_schema(replace(schema, id=schema.id + 1, options=options))
+        self._store_bytes(f"{self._path}/schema/schema-{schema.id + 1}", new)
         self._handles.clear()
 
     def damage_vectors(self, number: int) -> bool:
@@ -188,28 +196,28 @@ class PaimonTable:
 
         files = self.table.catalog.context
         paths = [files.index_path(index) for index in self.table.catalog.state().indexes.values()]
-        path = Path(paths[number % len(paths)])
-        good = path.read_bytes()
+        path = paths[number % len(paths)]
+        good = self._stored_bytes(path)
         byte, bit = divmod(number % (8 * len(good)), 8)
         damaged = bytearray(good)
         damaged[-1 - byte] ^= 1 << bit
-        path.write_bytes(damaged)
+        self._store_bytes(path, bytes(damaged))
         try:
-            Table.open(self._path, spark=self._spark).to_arrow()
+            Table.open(self._path, storage_options=self._storage, spark=self._spark).to_arrow()
         except CorruptFileError:
             return True
         finally:
-            path.write_bytes(good)
+            self._store_bytes(path, good)
         return False
 
     def reorder_vectors(self) -> None:
         from pktable.format.metadata.manifest import decode_index_manifest, encode_index_manifest
 
         snapshot = self.table.snapshots()[-1]
-        path = self._path / "manifest" / str(snapshot.index_manifest)
-        entries = decode_index_manifest(path.read_bytes(), str(path))
-        path.write_bytes(
-            encode_index_manifest([replace(one, ranges=(one.ranges or ())[::-1]) for one in entries])
+        path = f"{self._path}/manifest/{snapshot.index_manifest}"
+        entries = decode_index_manifest(self._stored_bytes(path), path)
+        self._store_bytes(
+            path, encode_index_manifest([replace(one, ranges=(one.ranges or ())[::-1]) for one in entries])
         )
         self._handles.clear()
 
@@ -290,18 +298,18 @@ class PaimonTable:
     def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
         path = self.table.catalog.context.index_path(bucket.index)
         if path not in self._vectors:
-            self._vectors[path] = stored_vectors(Path(path).read_bytes(), bucket.index.ranges or ())
+            self._vectors[path] = stored_vectors(self._stored_bytes(path), bucket.index.ranges or ())
         return self._vectors[path]
 
     def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         state = dict(self._buckets(snapshot))[file.bucket]
         stored = next(one for one in state.files if one.file_name == file.name)
-        assert Path(self.table.catalog.context.data_path(state.place, stored)).stat().st_size == file.size, (
-            file
-        )
-        data = pq.ParquetFile(self.table.catalog.context.data_path(state.place, stored)).read()
+        found = self._stored_bytes(self.table.catalog.context.data_path(state.place, stored))
+        assert len(found) == file.size, file
+        data = pq.ParquetFile(pa.BufferReader(found)).read()
         return [
             StoredRecord(
                 tuple(record[KEY_PREFIX + name] for name in self._shape.trimmed_key),
@@ -312,6 +320,13 @@ class PaimonTable:
             for record in data.to_pylist()
         ]
 
+    def _stored_bytes(self, path: str) -> bytes:
+        """Return the bytes of a file of the table, not as the table's own store reads them."""
+        return Path(path).read_bytes()
+
+    def _store_bytes(self, path: str, data: bytes) -> None:
+        Path(path).write_bytes(data)
+
     def _buckets(self, snapshot: int) -> Iterator[tuple[BucketId, Any]]:
         """Yield the buckets of a snapshot as `pktable` keeps them: live files and DV index file."""
         from pktable.format.binary_row import decode_row
@@ -320,14 +335,14 @@ class PaimonTable:
         state = table.catalog.state(snapshot)
         types = [field.type for field in table.schema.partition_fields]
         for identity in {**state.files, **state.indexes}:
-            partition = tuple(decode_row(identity[0], types, at=str(self._path)))
+            partition = tuple(decode_row(identity[0], types, at=self._path))
             yield (partition, identity[1]), table.catalog.states.bucket(state, identity)
 
     def _key(self, row: bytes) -> Row:
         from pktable.format.binary_row import decode_row
 
         types = [field.type for field in self.table.schema.key_fields]
-        return tuple(decode_row(row, types, at=str(self._path)))
+        return tuple(decode_row(row, types, at=self._path))
 
     # ----------------------------------------------------------------- rows
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -51,6 +53,7 @@ TEXTS = st.sampled_from(["", "data-1.parquet", "ä/b"])
 BYTES = st.binary(max_size=4)
 NAMES = st.sampled_from(["a", "data-1.parquet", "ä b"])
 LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+EXTRAS = st.lists(NAMES, max_size=3).map(tuple)
 STATS = st.builds(SimpleStats, BYTES, BYTES, st.none() | st.lists(st.none() | LONGS, max_size=3).map(tuple))
 
 
@@ -59,7 +62,7 @@ def optional(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 FILES = st.builds(
-    DataFileMeta, NAMES, LONGS, LONGS, BYTES, BYTES, STATS, STATS, LONGS, LONGS, LONGS, INTS, LISTS,
+    DataFileMeta, NAMES, LONGS, LONGS, BYTES, BYTES, STATS, STATS, LONGS, LONGS, LONGS, INTS, EXTRAS,
     optional(LONGS), optional(LONGS), optional(BYTES), optional(INTS), optional(LISTS), optional(TEXTS),
     optional(LONGS), optional(LISTS),
 )  # fmt: skip
@@ -134,6 +137,50 @@ def test_our_schemas_are_those_of_paimon_2_to_the_letter(pattern: str, schema: i
     for path in directory.glob(pattern):
         with path.open("rb") as file:
             assert fastavro.reader(file).metadata["avro.schema"] == CODECS[schema][3].text
+
+
+def in_words(kind: Any) -> str:
+    """Return an Avro type as the clauses say it."""
+    if isinstance(kind, list):
+        null, other = kind
+        assert null == "null"
+        return f"nullable {in_words(other)}"
+    if isinstance(kind, str):
+        return kind
+    if "logicalType" in kind:
+        return f"{kind['type']} ({kind['logicalType']})"
+    return f"array of {in_words(kind['items'])}" if kind["type"] == "array" else f"`{kind['name']}`"
+
+
+def records_in(kind: Any) -> Iterator[dict[str, Any]]:
+    """Yield the record types in an Avro type."""
+    if isinstance(kind, list):
+        for one in kind:
+            yield from records_in(one)
+    elif isinstance(kind, dict) and kind["type"] == "record":
+        yield kind
+        for field in kind["fields"]:
+            yield from records_in(field["type"])
+    elif isinstance(kind, dict):
+        yield from records_in(kind.get("items"))
+
+
+@covers("META-3")
+def test_the_clause_gives_every_field_that_we_write() -> None:
+    text = (Path(__file__).parents[2] / "spec" / "clauses" / "81-metadata.md").read_text("utf-8")
+    tables = {
+        name.strip("`"): re.findall(r"^\| `(\w+)` \| (.*) \|$", rows, re.M)
+        for names, rows in re.findall(
+            r"^\| (.*) \| Avro type \|\n\| --- \| --- \|\n((?:\|.*\n)+)", text, re.M
+        )
+        for name in names.split(", ")
+    }
+    written = {}
+    for name, codec in zip(("manifest", "manifest list", "index manifest"), CODECS, strict=True):
+        for at, record in enumerate(records_in(json.loads(codec[3].text))):
+            fields = [(field["name"], in_words(field["type"])) for field in record["fields"]]
+            written[record["name"] if at else name] = fields
+    assert tables == written
 
 
 @covers("META-3")

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from pktable_spec.interface import Key
 from pktable_spec.model import picks
 from pktable_spec.model.deletion_vectors import Mark
-from pktable_spec.model.levels import FileId, KeyedChange, LiveFile, Record, flush, merge
+from pktable_spec.model.levels import (
+    FileId,
+    KeyedChange,
+    LiveFile,
+    Record,
+    flush,
+    merge,
+    sorted_runs,
+)
 from pktable_spec.model.mechanism import IsLarge, Mechanism, Plan, StagedWrite, State, overlapping
 from pktable_spec.model.picks import Pick
 
@@ -22,6 +30,13 @@ class ChecksBaseVectorsOnly(Mechanism):
     def conflict(self, state: State, plan: Plan) -> str | None:
         found = super().conflict(state, plan)
         return None if found == "CMT-9" else found
+
+
+class IgnoresChangedVectors(Mechanism):
+    """A compaction replaces deleted positions that another one committed after it was planned. C5."""
+
+    def conflict(self, state: State, plan: Plan) -> str | None:
+        return next((clause for clause in self.conflicts(state, plan) if clause != "CMT-8"), None)
 
 
 class ForgetsMarks(Mechanism):
@@ -47,6 +62,34 @@ class MarksNoDeletes(Mechanism):
 
     def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
         return False
+
+
+class KeepsRetractions(Mechanism):
+    """An engine that keeps retractions below level 0, and looks their keys up in a later compaction. No fault."""
+
+    def marks(
+        self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
+    ) -> frozenset[Mark]:
+        found = super().marks(state, group, output_level, vectors)
+        if any(level > 0 for _, level in group):
+            return found
+        kept = self.rewrite(state, group, 1, frozenset())
+        retracted = {record.key for record in kept if not record.kind.is_add}
+        return frozenset(mark for mark in found if state.files[mark[0]].records[mark[1]].key not in retracted)
+
+    def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
+        return output_level < self.options.max_level
+
+
+class TakesRetractionsForRows(KeepsRetractions):
+    """A retraction below level 0 counts as the older row of its key, so that a deeper row is not looked up."""
+
+    def marks(
+        self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
+    ) -> frozenset[Mark]:
+        deeper = {record.key for file, level in group if level > 0 for record in state.files[file].records}
+        found = super().marks(state, group, output_level, vectors)
+        return frozenset(mark for mark in found if state.files[mark[0]].records[mark[1]].key not in deeper)
 
 
 class DropsRetractionsEarly(Mechanism):
@@ -141,6 +184,30 @@ class NumbersWhenBegun(Mechanism):
 
     def first_sequence(self, state: State, staged: StagedWrite) -> int:
         return staged.first_sequence
+
+
+class LetsRetractionsWinTies(NumbersWhenBegun):
+    """Of equal sequence numbers a retraction wins over an add."""
+
+    def rewrite(
+        self, state: State, group: Sequence[LiveFile], output_level: int, marks: frozenset[Mark]
+    ) -> list[Record]:
+        runs = [self.input_run(state, run) for run in sorted_runs(state.files, group)]
+        # Twice the number, and one more for a retraction: then no two of different kinds are equal.
+        apart = [
+            [one._replace(sequence=2 * one.sequence + (not one.kind.is_add)) for one in run] for run in runs
+        ]
+        return [one._replace(sequence=one.sequence // 2) for one in merge(apart) if one.kind.is_add]
+
+
+class LetsTheLaterFileWinTies(NumbersWhenBegun):
+    """Of two files with equal sequence numbers the later one is the newer run."""
+
+    def rewrite(
+        self, state: State, group: Sequence[LiveFile], output_level: int, marks: frozenset[Mark]
+    ) -> list[Record]:
+        later_first = [self.input_run(state, [entry]) for entry in sorted(group, reverse=True)]
+        return [one for one in merge(later_first) if one.kind.is_add]
 
 
 class ComparesWhatIsLeft(Mechanism):

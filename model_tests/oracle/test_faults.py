@@ -109,6 +109,9 @@ SCOPES: dict[type[Mechanism], Scope] = {
     faults.ChecksBaseVectorsOnly: Scope(
         PUTS, ("c1", "c2"), (), write_limit=3, compaction_limit=4, crashes=False
     ),
+    faults.IgnoresChangedVectors: Scope(
+        PUTS, ("c1", "c2"), (), write_limit=3, compaction_limit=4, crashes=False
+    ),
     faults.ComparesWhatIsLeft: OWN,
     faults.LooksBehindAtLevelZero: OWN,
 }

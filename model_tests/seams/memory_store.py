@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import pyarrow as pa
+from pktable.store.file_io import FileInfo
 
 
 class MemoryFileIO:
@@ -42,6 +43,13 @@ class MemoryFileIO:
             path.removeprefix(directory + "/") for path in self.files if path.startswith(directory + "/")
         )
         return sorted({name.partition("/")[0] for name in below})
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        return [
+            FileInfo(path.rpartition("/")[2], len(data), 0)
+            for path, data in self.files.items()
+            if path.rpartition("/")[0] == directory
+        ]
 
     def exists(self, path: str) -> bool:
         return path in self.files or bool(self.list_names(path))

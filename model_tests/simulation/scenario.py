@@ -15,10 +15,11 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable import Table
 from pktable.catalog.changes import CommitId
-from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.metadata.snapshot import Snapshot
 from pktable.ingest.changes import ChangeKind
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError
 
+from model_tests.simulation.log_oracle import LogOracle, Rows, rows_after
 from model_tests.simulation.scheduler import (
     ActorStore,
     LostError,
@@ -32,14 +33,15 @@ from model_tests.simulation.scheduler import (
 
 ROOT: Final = "t"
 COLUMNS: Final = "k BIGINT, v BIGINT"
-FIRST_WRITES: Final = 4
+FIRST_WRITES: Final = 5
+LAST_WRITE: Final = 1_000_000
+TAGGED: Final = 3
+"""The last of the first writes that the tag of the template has. The snapshot of the tag has expired."""
 KINDS: Final = {
-    "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "tag": 1, "untag": 1, "read": 2
+    "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "tag": 1, "untag": 1,
+    "read": 2, "rollback": 1, "rollback to tag": 1, "clean": 1,
 }  # fmt: skip
 """What an actor can do, each one operation of the table, and how often it is drawn."""
-
-Rows = dict[int, int]
-Identity = tuple[int, str]
 
 
 @dataclass(frozen=True)
@@ -55,16 +57,8 @@ class Told:
     """What actors were told, and what they saw."""
 
     committed: set[int] = field(default_factory=set)  # numbers of writes
-    unknown: set[int] = field(default_factory=set)
-    seen: dict[Identity, Rows] = field(default_factory=dict)
+    seen: list[tuple[Snapshot, Rows]] = field(default_factory=list)
     reads: int = 0
-
-    def see(self, snapshot: Snapshot, rows: Rows) -> None:
-        """Remember what a snapshot has; it must be what it had before."""
-        self.reads += 1
-        identity = (snapshot.id, snapshot.delta_manifest_list)
-        before = self.seen.setdefault(identity, rows)
-        expect(before == rows, f"snapshot {snapshot.id} had {before}, has {rows}")
 
 
 def expect(holds: bool, otherwise: str) -> None:
@@ -74,8 +68,8 @@ def expect(holds: bool, otherwise: str) -> None:
 
 
 @cache
-def template(vectors: bool) -> dict[str, bytes]:
-    """Return the files of a table with a few snapshots, a tag, and expired snapshots before them."""
+def template(vectors: bool) -> World:
+    """Return a table with a few snapshots, a tag of an expired one, and expired snapshots before them."""
     world = World({})
     store = ActorStore(world, lambda _: Outcome.DO)
     options = {"deletion-vectors.enabled": str(vectors).lower(), "num-sorted-run.compaction-trigger": "2"}
@@ -83,9 +77,10 @@ def template(vectors: bool) -> dict[str, bytes]:
     table = Table.create(ROOT, COLUMNS, primary_key="k", options=options, store=store)
     for number in range(1, FIRST_WRITES + 1):
         write(table, number)
+        if number == TAGGED:
+            table.create_tag("first")
     table.expire_snapshots(retain_last=3)
-    table.create_tag("first", snapshot=table.snapshots()[0].id)
-    return world.files
+    return world
 
 
 def write(table: Table, number: int, *, write_only: bool | None = None) -> None:
@@ -108,7 +103,8 @@ class Scenario:
 
     def __init__(self, jobs: dict[str, Job], *, vectors: bool = True) -> None:
         self.jobs, self.told = jobs, Told()
-        self.world = World(dict(template(vectors)))
+        first = template(vectors)
+        self.world = World(dict(first.files), puts=list(first.puts), old=frozenset(first.files))
         self._number = FIRST_WRITES
 
     def run(self, policy: Policy) -> Run:
@@ -117,7 +113,7 @@ class Scenario:
         while self.world.late:
             self.world.deliver()
         self._check(done)
-        done.snapshots, done.reads = len(self.told.seen), self.told.reads
+        done.snapshots, done.reads = len(self.told.seen) + 1, self.told.reads
         return done
 
     def _actor(self, name: str, job: Job) -> Callable[[ActorStore], None]:
@@ -136,17 +132,12 @@ class Scenario:
     def _write(self, table: Table, name: str, *, write_only: bool = False) -> None:
         self._number += 1
         number = self._number
-        self.told.unknown.add(number)
         try:
             write(table, number, write_only=write_only)
         except CommitUnknownError:
             return
         except CommitConflictError as error:
             expect("its compaction is not" in str(error), f"write {number} failed: {error}")
-        except LostError:
-            # Before the commit or in it. After it, the error is of the compaction: the caller cannot tell.
-            return
-        self.told.unknown.discard(number)
         self.told.committed.add(number)
 
     def _write_only(self, table: Table, name: str) -> None:
@@ -179,55 +170,80 @@ class Scenario:
         except InvalidRequestError:
             return
 
+    def _rollback(self, table: Table, name: str) -> None:
+        try:
+            table.rollback(snapshot=max(table.snapshots()[-1].id - 2, 1))
+        except InvalidRequestError:  # it has expired, or a tag keeps a later one
+            return
+
+    def _rollback_to_tag(self, table: Table, name: str) -> None:
+        try:
+            table.rollback(tag="first")
+        except InvalidRequestError:
+            return
+        except CommitUnknownError:
+            return
+
+    def _clean(self, table: Table, name: str) -> None:
+        # Files of the run have the time 0, those of the template are older.
+        table.remove_orphans(older_than=0)
+
     def _read(self, table: Table, name: str) -> None:
         content(table)
         for snapshot in table.snapshots():
             try:
-                self.told.see(snapshot, content(table, snapshot=snapshot.id))
+                rows = content(table, snapshot=snapshot.id)
+                # The same id may be another snapshot since, after a rollback.
+                if table.catalog.snapshots.read(snapshot.id) == snapshot:
+                    self.told.seen.append((snapshot, rows))
             except InvalidRequestError:  # it has expired
                 continue
         for tag, snapshot in table.tags().items():
             try:
-                self.told.see(snapshot, content(table, tag=tag))
+                self.told.seen.append((snapshot, content(table, tag=tag)))
             except InvalidRequestError:  # it was deleted
                 continue
 
     def _check(self, done: Run) -> None:
-        table = Table.open(ROOT, store=ActorStore(self.world, lambda _: Outcome.DO))
-        rows = content(table)
-        first = {*range(1, FIRST_WRITES + 1)}
-        expect(rows.keys() >= {0, *first, *self.told.committed}, f"lost: {self.told}, found {rows}")
+        oracle = LogOracle.after(self.world.puts, restored=tuple(range(1, TAGGED + 1)))
+        expect(not oracle.problems, "; ".join(oracle.problems))
+        everything = {number for writes in oracle.known.values() for number in writes}
         expect(
-            rows.keys() <= {0, *first, *self.told.committed, *self.told.unknown}, f"failed, but there: {rows}"
+            everything >= self.told.committed, f"told, but never there: {self.told.committed - everything}"
         )
-        if self.told.committed and not self.told.unknown:
-            # The last put of a write is the one that was its commit: strays come before it.
-            puts = [decode_snapshot(data, at=path) for path, data in self.world.puts if "/snapshot-" in path]
-            last = [one.commit_identifier for one in puts if one.commit_kind == "APPEND"][-1]
-            expect(rows[0] == last, f"the last write is {last}, key 0 has {rows[0]}: {self.told}")
-        self._check_snapshots(table)
-        self._check_files(table, bool(done.faults))
-
-    def _check_snapshots(self, table: Table) -> None:
-        before: Rows = {}
-        for snapshot in table.snapshots():
-            rows = content(table, snapshot=snapshot.id)
-            self.told.see(snapshot, rows)
-            expect(rows.keys() >= before.keys(), f"snapshot {snapshot.id} lost {before.keys() - rows.keys()}")
-            before = rows
+        for snapshot, rows in self.told.seen:
+            self._expect(oracle, snapshot, rows)
+        table = Table.open(ROOT, store=ActorStore(self.world, lambda _: Outcome.DO))
+        snapshots = table.snapshots()
+        ids = [one.id for one in snapshots]
+        expect(ids == sorted(oracle.retained), f"there are {sorted(oracle.retained)}, found {ids}")
+        for snapshot in snapshots:
+            self._expect(oracle, snapshot, content(table, snapshot=snapshot.id))
         for tag, snapshot in table.tags().items():
-            self.told.see(snapshot, content(table, tag=tag))
+            self._expect(oracle, snapshot, content(table, tag=tag))
+        self._expect(oracle, snapshots[-1], content(table))
+        self._check_files(table, done)
 
-    def _check_files(self, table: Table, faulty: bool) -> None:
-        """Only what a fault left behind is left, and it goes with the next expiry and clean-up."""
-        found = table.check().findings
-        bad = [str(one) for one in found if one.severity == "error" or not faulty]
+    def _expect(self, oracle: LogOracle, snapshot: Snapshot, rows: Rows) -> None:
+        self.told.reads += 1
+        writes = oracle.writes(snapshot)
+        expect(writes is not None, f"snapshot {snapshot.id} was read, and never committed: {rows}")
+        assert writes is not None
+        expect(
+            rows == rows_after(writes), f"snapshot {snapshot.id}: expected the writes {writes}, found {rows}"
+        )
+
+    def _check_files(self, table: Table, done: Run) -> None:
+        """Only what a fault or a rollback left behind is left, and a clean-up removes just that."""
+        untidy = done.faults or any("rollback" in kind for job in self.jobs.values() for kind in job.kinds)
+        bad = [str(one) for one in table.check().findings if one.severity == "error" or not untidy]
         expect(not bad, "; ".join(bad))
-        write(table, 1_000_000)
+        write(table, LAST_WRITE)
         table.expire_snapshots(retain_last=1)
-        bad = [str(one) for one in table.check().findings if one.severity == "error" or not faulty]
-        expect(not bad, f"after an expiry: {'; '.join(bad)}")
-        expect(1_000_000 in content(table), "the next write is not there")
+        table.remove_orphans(older_than=1)
+        bad = [str(one) for one in table.check().findings]
+        expect(not bad, f"after an expiry and a clean-up: {'; '.join(bad)}")
+        expect(LAST_WRITE in content(table), "the next write is not there")
 
 
 def drawn(seed: int) -> tuple[dict[str, Job], bool]:

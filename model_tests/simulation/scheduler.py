@@ -22,6 +22,7 @@ from unittest import mock
 import pyarrow as pa
 from greenlet import getcurrent, greenlet
 from pktable.retry import RetryPolicy
+from pktable.store.file_io import FileInfo
 
 STEP_LIMIT: Final = 20_000
 NETWORK: Final = "network"
@@ -89,11 +90,15 @@ class Operation:
 
 @dataclass
 class World:
-    """The files by path, the puts that are still to arrive, and all that have created a file, in order."""
+    """The files by path, the puts that are still to arrive, and all that have created a file, in order.
+
+    ``old``: the files that were there before the actors began.
+    """
 
     files: dict[str, bytes]
     late: list[tuple[str, bytes]] = field(default_factory=list)
     puts: list[tuple[str, bytes]] = field(default_factory=list)
+    old: frozenset[str] = frozenset()
 
     def put(self, path: str, data: bytes) -> bool:
         """Create a file if it is absent."""
@@ -154,6 +159,19 @@ class ActorStore:
 
         found: list[str] = self._do("list_names", directory, names)
         return found
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        def files() -> list[FileInfo]:
+            found = [path for path in self.world.files if path.rpartition("/")[0] == directory]
+            return [
+                FileInfo(
+                    path.rpartition("/")[2], len(self.world.files[path]), -1 if path in self.world.old else 0
+                )
+                for path in sorted(found)
+            ]
+
+        listed: list[FileInfo] = self._do("list_names", directory, files)
+        return listed
 
     def exists(self, path: str) -> bool:
         def there() -> bool:

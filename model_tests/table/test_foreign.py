@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +23,12 @@ from pktable.format.metadata.stats import collect_stats
 from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
 from pktable_spec.covers import covers
-from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
+from pktable_spec.errors import (
+    CorruptFileError,
+    InvalidRequestError,
+    OutsideTableError,
+    UnsupportedOptionError,
+)
 
 from model_tests.backends.spark_session import spark_session
 from model_tests.table.foreign_tables import (
@@ -85,8 +90,8 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def sent_out(path: Path) -> Table:
-    table = Table.open(path, spark=spark_session())
+def sent_out(path: Path, *, external_roots: Sequence[Path] = ()) -> Table:
+    table = Table.open(path, spark=spark_session(), external_roots=external_roots)
     table.runner = table.stager.runner = SparkRunner(spark_session())
     return table
 
@@ -266,14 +271,16 @@ def test_the_memory_of_reading_avro_does_not_depend_on_the_file(tmp_path: Path) 
     assert peaks[1] < 1.3 * peaks[0]
 
 
-@covers("META-18", "RD-1")
+@covers("META-18", "RD-1", "SAFE-2")
 def test_files_elsewhere_are_read_where_they_are(path: Path, tmp_path: Path) -> None:
     expected = in_order(Table.open(path).to_arrow())
     away = tmp_path / "a place=50%25"
     rewritten(path, elsewhere(away), index=lambda bucket: (away, f"file://{away}"))
     assert list(away.glob("data-*"))
     assert list(away.glob("index-*"))
-    assert in_order(Table.open(path).to_arrow()) == expected
+    with pytest.raises(OutsideTableError, match="external_roots"):
+        Table.open(path).to_arrow()
+    assert in_order(Table.open(path, external_roots=[away]).to_arrow()) == expected
 
 
 @pytest.mark.spark
@@ -282,7 +289,7 @@ def test_spark_reads_files_elsewhere(path: Path, tmp_path: Path) -> None:
     expected = in_order(Table.open(path).to_arrow())
     away = tmp_path / "a place=50%25"
     rewritten(path, in_turn(elsewhere(away), unchanged), index=lambda bucket: (away, f"file:{away}"))
-    assert in_order(sent_out(path).to_arrow()) == expected
+    assert in_order(sent_out(path, external_roots=[away]).to_arrow()) == expected
 
 
 @covers("META-49", "META-50", "META-9")
@@ -393,3 +400,32 @@ def test_damage_to_files_of_other_formats_is_reported_as_far_as_they_can_tell(pa
         victim.write_bytes(short)
         with pytest.raises(CorruptFileError, match="file size"):
             table.to_arrow()
+
+
+@covers("DV-6", "RD-5", "CMP-13")
+def test_a_retraction_below_level_zero_deletes_the_older_row_when_a_compaction_takes_it(
+    tmp_path: Path,
+) -> None:
+    options = {**DV, "bucket": "1", "write-only": "true", "num-sorted-run.compaction-trigger": "3"}
+    table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=options)
+
+    def upserted(first: int, last: int, value: str) -> None:
+        keys = pa.array(range(first, last), pa.int32())
+        table.upsert(pa.table({"k": keys, "v": [f"{value} {key}" for key in keys]}))
+
+    upserted(0, 5_000, "a long value that is in the large file of the greatest level")
+    table.compact(full=True)
+    table.delete(pa.table({"k": pa.array([7], pa.int32())}))
+    rewritten(tmp_path, lambda file, path: replace(file, level=file.level or 2))
+    assert {file["level"] for file in table.files().to_pylist()} == {2, 3}
+    assert 7 not in keys_of(table)
+    upserted(6_000, 6_050, "new")
+    table.compact()
+    files = {file["level"]: file for file in table.files().to_pylist()}
+    assert {level: file["retraction_count"] for level, file in files.items()} == {2: 0, 3: 0}
+    assert files[3]["deleted_row_count"] == 1
+    assert keys_of(table) == [key for key in (*range(5_000), *range(6_000, 6_050)) if key != 7]
+
+
+def keys_of(table: Table) -> list[int]:
+    return sorted(table.to_arrow(columns=["k"]).column("k").to_pylist())

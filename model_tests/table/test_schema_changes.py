@@ -325,3 +325,22 @@ def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_pat
     table.catalog.states.at = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
     assert table.to_arrow().num_rows == 0
     assert table.catalog.context.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")
+
+
+@covers("RD-13")
+def test_a_default_read_of_first_row_merges_no_levels_above_zero(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={"write-only": "true"})
+
+    def upserted(*numbers: int) -> None:
+        column = pa.array(numbers, pa.int32())
+        Table.open(tmp_path).upsert(pa.table({"k": column, "v": column}))
+
+    upserted(0, 1, 2)
+    table.compact(full=True)
+    upserted(2, 3)
+    rewritten(tmp_path, lambda file, path: replace(file, level=file.level or 1))
+    assert [row["k"] for row in in_order(Table.open(tmp_path).to_arrow())] == [0, 1, 2, 3]
+    # Tables with first-row never have a key in two levels, so only a read that merges would hide one of these.
+    table = changed(tmp_path, with_options(merge_engine="first-row"))
+    assert [row["k"] for row in in_order(table.to_arrow())] == [0, 1, 2, 2, 3]
+    assert table.count() == 5

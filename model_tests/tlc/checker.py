@@ -10,11 +10,12 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from model_tests.tlc.jar import java, tlc_jar
@@ -63,6 +64,7 @@ class Outcome:
     states: int
     seconds: float
     trace: tuple[TraceStep, ...] = ()
+    printed: str = ""
 
     @property
     def problem(self) -> str | None:
@@ -107,11 +109,16 @@ def workplace() -> Iterator[Path]:
         yield Path(place)
 
 
-def check(model: Model) -> Outcome:
-    """Run one model. Raises InvalidRequestError where TLC cannot be run at all."""
+def check(model: Model, modules: Mapping[str, str] = MappingProxyType({})) -> Outcome:
+    """Run one model. ``modules``: texts by file name, which take the place of those in spec/tla.
+
+    Raises InvalidRequestError where TLC cannot be run at all.
+    """
     started = time.monotonic()
     with workplace() as folder:
         model.write(folder)
+        for name, text in modules.items():
+            (folder / name).write_text(text, "utf-8")
         return outcome(model, run_tlc(folder), time.monotonic() - started)
 
 
@@ -121,7 +128,9 @@ def outcome(model: Model, output: str, seconds: float) -> Outcome:
     statistics = next((one.text for one in messages if one.code == Code.STATISTICS), "")
     found = re.search(r"([\d,]+) distinct states found", statistics)
     states = int(found[1].replace(",", "")) if found else 0
-    return Outcome(model, _violated(model, messages, output), states, seconds, tuple(_trace(messages)))
+    return Outcome(
+        model, _violated(model, messages, output), states, seconds, tuple(_trace(messages)), output
+    )
 
 
 def _violated(model: Model, messages: list[Message], output: str) -> str:
@@ -144,12 +153,18 @@ def _trace(messages: list[Message]) -> Iterator[TraceStep]:
 
 
 def run_models(
-    models: Sequence[Model], progress: Callable[[Outcome], None] = lambda outcome: None, side_by_side: int = 2
+    models: Sequence[Model],
+    progress: Callable[[Outcome], None] = lambda outcome: None,
+    side_by_side: int = 2,
+    probed: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Outcome]:
-    """Run models, at most ``side_by_side`` at a time; tell each outcome as it comes, return all in order."""
+    """Run models, at most ``side_by_side`` at a time; tell each outcome as it comes, return all in order.
+
+    ``probed``: the modules that those models run on that ask for it, see `coverage`.
+    """
     java(), tlc_jar()  # a missing one is said once, before anything runs
     with ThreadPoolExecutor(side_by_side) as pool:
-        running = {pool.submit(check, model): model.name for model in models}
+        running = {pool.submit(check, model, probed if model.probed else {}): model.name for model in models}
         found = {}
         for done in as_completed(running):
             found[running[done]] = done.result()

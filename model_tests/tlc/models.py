@@ -31,7 +31,10 @@ class Expected:
 
 @dataclass(frozen=True)
 class Model:
-    """One run of TLC. ``constants`` and ``replaces`` go from a name to TLA+ text; see `_constant`."""
+    """One run of TLC. ``constants`` and ``replaces`` go from a name to TLA+ text; see `_constant`.
+
+    ``probed``: whether it runs on modules with probes, when all models run; see `coverage`.
+    """
 
     name: str
     says: str
@@ -43,6 +46,7 @@ class Model:
     properties: tuple[str, ...] = ()
     replaces: Mapping[str, str] = field(default_factory=dict)
     symmetry: str = ""
+    probed: bool = False
 
     def write(self, folder: Path) -> Path:
         """Write Model.tla and Model.cfg, and return the former."""

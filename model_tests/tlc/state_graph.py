@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -22,6 +22,7 @@ from pktable_spec.model.merge import DEDUPLICATE
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
+from model_tests.oracle import mechanism_faults as faults
 from model_tests.oracle.max_engine import MaxOfColumn
 from model_tests.tlc.checker import outcome, run_tlc, workplace
 from model_tests.tlc.models import PASSES, Expected, Model, batch
@@ -43,6 +44,7 @@ class GraphScope:
     """One scope in the words of both: the options and bounds of the oracle, the constants of TLA+.
 
     ``maximum``: whether the merge engine is the maximum of a column, which here is the only one.
+    ``mechanism`` and ``replaces``: an engine of others, in the words of both.
     """
 
     batches: tuple[str, ...]
@@ -55,6 +57,8 @@ class GraphScope:
     compaction_limit: int = 2
     crashes: bool = True
     maximum: bool = False
+    mechanism: Callable[[ModelOptions], Mechanism] = Mechanism
+    replaces: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def options(self) -> ModelOptions:
@@ -89,7 +93,8 @@ class GraphScope:
             "Trigger": self.trigger,
         }
         if not self.maximum:
-            return Model(name, "", "DeletionVectors", constants, Expected(PASSES, 0))
+            module = "Faults" if self.replaces else "DeletionVectors"
+            return Model(name, "", module, constants, Expected(PASSES, 0), replaces=self.replaces)
         replaces = dict(MAXIMUM)
         if self.vectors:
             replaces |= VALUE_LOOKUP
@@ -110,6 +115,22 @@ SCOPES: Final[Mapping[str, GraphScope]] = {
     ),
     "no vectors": GraphScope(
         ("+1", "-1", "+1 +2"), vectors=False, trigger=2, compactors=("c1", "c2"), write_limit=2
+    ),
+    "equal numbers": GraphScope(
+        ("+1", "-1", "+2 +1", "+1 +1"),
+        writers=("w1", "w2"),
+        mechanism=faults.NumbersWhenBegun,
+        replaces={"FirstSequence": "KeepsItsNumber"},
+        crashes=False,
+    ),
+    "retractions below level 0": GraphScope(
+        ("+1", "-1"),
+        levels=4,
+        write_limit=3,
+        compaction_limit=3,
+        crashes=False,
+        mechanism=faults.KeepsRetractions,
+        replaces={"Marks": "LooksUpLater", "KeepsRetraction": "KeptAboveTheLastLevel"},
     ),
     "max of a column": GraphScope(
         ("+1", "-1", "+1 +2"), levels=4, compactors=("c1", "c2"), compaction_limit=3, maximum=True
@@ -137,10 +158,10 @@ class Comparison:
         return None if self.states > 1 and self.edges else "compared nothing"
 
 
-def compare(name: str, mechanism: Callable[[ModelOptions], Mechanism] = Mechanism) -> Comparison:
+def compare(name: str, mechanism: Callable[[ModelOptions], Mechanism] | None = None) -> Comparison:
     """Compare the graphs of one of `SCOPES`. ``mechanism`` lets a test put a fault in."""
     scope = SCOPES[name]
-    states, edges = reachable(mechanism(scope.options), scope.scope)
+    states, edges = reachable((mechanism or scope.mechanism)(scope.options), scope.scope)
     tlc_states, tlc_edges = tlc_graph(name)
     return Comparison(
         len(states | tlc_states),

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from pktable_spec.model.mechanism import RECORD_SIZE, Mechanism
 from pktable_spec.model.options import ModelOptions
 
-from model_tests.tlc import counterexamples, state_graph
+from model_tests.tlc import counterexamples, coverage, state_graph
 from model_tests.tlc.checker import Outcome, run_models
 from model_tests.tlc.counterexamples import is_kept
 from model_tests.tlc.models import PASSES, Model, load
@@ -63,16 +63,26 @@ def check_models(
         if outcome.trace and not all_of_them:
             say(counterexamples.as_text(counterexamples.history(outcome)))
 
-    outcomes = run_models(models, progress)
+    probes = coverage.probes(coverage.roots_of(models)) if all_of_them else None
+    outcomes = run_models(models, progress, probed=probes.modules if probes else {})
     sound = [one for one in outcomes if one.model.expected.violated == PASSES]
     faulty = [one for one in outcomes if one.model.expected.violated != PASSES]
     kept = [one for one in faulty if is_kept(one.model)]
     wrong = tuple(counterexamples.problems(outcomes, all_of_them=all_of_them))
-    return [
+    results = [
         _result("models that hold", sound),
         _result("models that must fail", faulty),
         Result("stored counterexamples", models=len(kept), problems=wrong),
     ]
+    return [*results, check_reached(probes, outcomes)] if probes else results
+
+
+def check_reached(probes: coverage.Probes, outcomes: Sequence[Outcome]) -> Result:
+    """Every branch is evaluated, and every condition comes out true and false, in some model with probes."""
+    probed = [one for one in outcomes if one.model.probed]
+    numbers = {number for one in probed for number in coverage.numbers_in(one.printed)}
+    found = coverage.problems(probes.unreached(numbers))
+    return Result(f"{len(probes.points)} branches and conditions", models=len(probed), problems=tuple(found))
 
 
 def _result(what: str, outcomes: Sequence[Outcome]) -> Result:

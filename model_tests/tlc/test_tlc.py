@@ -69,13 +69,15 @@ def test_every_property_that_holds_is_seen_violated_by_another_model() -> None:
 
 
 @covers("CMT-19", "CMT-33", "CMT-2", "CMT-10", "CMT-14", "CMP-1", "CMP-2", "CMP-9", "DV-6", "DV-10")
-@covers("LSM-5", "LSM-10")
+@covers("LSM-5", "LSM-10", "LSM-4", "MRG-2", "MRG-6", "DV-7", "DV-8")
 @pytest.mark.parametrize(
     ("scope", "size"),
     [
         ("two compactors", (496, 1446)),
         ("two writers", (813, 2466)),
         ("own compactions", (1963, 7038)),
+        ("equal numbers", (501, 712)),
+        ("retractions below level 0", (363, 382)),
         ("max of a column", (496, 1446)),
         ("max of a column, no vectors", (616, 921)),
     ],
@@ -98,6 +100,9 @@ def test_the_oracle_and_tlc_reach_the_same_states_by_the_same_steps(
         (faults.CommitsBlindly, "two compactors"),
         (faults.NumbersWhenBegun, "two writers"),
         (faults.ComparesWhatIsLeft, "own compactions"),
+        (faults.LetsRetractionsWinTies, "equal numbers"),
+        (faults.LetsTheLaterFileWinTies, "equal numbers"),
+        (faults.TakesRetractionsForRows, "retractions below level 0"),
     ],
 )
 def test_a_fault_of_the_oracle_shows_in_its_graph(fault: type[Mechanism], scope: str) -> None:
@@ -125,6 +130,7 @@ CULPRITS: dict[str, type[Mechanism]] = {
     "C3 two compactors, Paimon's rule": faults.ChecksInputsOnly,
     "C3 dangling vector": faults.ChecksInputsOnly,
     "C4 index unchanged is not enough": faults.ChecksBaseVectorsOnly,
+    "C5 vectors of another compaction lost": faults.IgnoresChangedVectors,
     "C9 retraction dropped, row kept": faults.MarksNoDeletes,
     "C10 vector of a rewritten file kept": faults.KeepsVectorsOfRewrittenFiles,
     "C10 vector for a row of the same compaction": faults.MarksInputs,

@@ -10,8 +10,10 @@ from pktable_spec.errors import (
     CorruptFileError,
     InvalidRequestError,
     NotATableError,
+    OutsideTableError,
     PkTableError,
     SnapshotNotFoundError,
+    StorageError,
     UnsupportedOptionError,
 )
 
@@ -23,8 +25,10 @@ __all__ = [
     "CorruptFileError",
     "InvalidRequestError",
     "NotATableError",
+    "OutsideTableError",
     "PkTableError",
     "SnapshotNotFoundError",
+    "StorageError",
     "Table",
     "UnsupportedOptionError",
 ]

@@ -30,7 +30,8 @@ from pktable.format.vectors.index_file import decode_index
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
 from pktable.store.cache import Cache
-from pktable.store.file_io import FileIO, locate
+from pktable.store.file_io import FileIO
+from pktable.store.guard import guarded
 
 if TYPE_CHECKING:
     from pktable.merge.engine import MergeEngine
@@ -50,7 +51,7 @@ class TableContext:
         options: TableOptions,
         schemas: Mapping[int, TableSchema],
     ) -> None:
-        self.store, self.root, self.schema, self.options = store, root, schema, options
+        self.store, self.root, self.schema, self.options = guarded(store, root), root, schema, options
         self.schemas = schemas
         self.paths = TablePaths(root)
         self._vectors = Cache(CACHED_INDEX_FILES)
@@ -172,8 +173,22 @@ class TableContext:
         return f"{self.index_directory(self.place(entry.partition, entry.bucket))}/{entry.file_name}"
 
     def located(self, path: str) -> tuple[FileIO, str]:
-        """Return the store that has ``path``, which may be a URI, and the path in it. Clauses: META-18."""
-        return locate(path) if URI.match(path) else (self.store, path)
+        """Return the store that has ``path``, which may be a URI, and the path in it. Clauses: META-18, SAFE-2.
+
+        Raises OutsideTableError for a URI that the caller has not allowed.
+        """
+        return self.store.elsewhere(path) if self._is_foreign(path) else (self.store, path)
+
+    def expect_readable(self, path: str) -> None:
+        """Raise as `open` would for a file that another process is about to open. Clauses: SAFE-1 to SAFE-3."""
+        if self._is_foreign(path):
+            self.store.expect_allowed(path)
+        else:
+            self.store.expect_readable(path)
+
+    def _is_foreign(self, path: str) -> bool:
+        # The root of a table on an object store is a URI itself.
+        return bool(URI.match(path)) and not path.startswith(f"{self.root}/")
 
     def open(self, path: str) -> Any:
         """Return a file to read at random positions."""

@@ -7,8 +7,11 @@ Clauses: LSM-7, DV-1, DVF-1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.catalog.as_of import AsOf
@@ -18,6 +21,8 @@ from pktable.context import TableContext
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.bucket import BucketState
+
+GREATEST_TOTAL: Final = (1 << 63) - 1
 
 FILES = pa.schema(
     [
@@ -100,8 +105,8 @@ class Inspection:
                     "directory": bucket.place.directory.removeprefix(context.root + "/"),
                     "file_count": len(bucket.files),
                     "level_zero_count": sum(file.level == 0 for file in bucket.files),
-                    "file_size": sum(file.file_size for file in bucket.files),
-                    "row_count": sum(file.row_count for file in bucket.files),
+                    "file_size": _total(context, [file.file_size for file in bucket.files]),
+                    "row_count": _total(context, [file.row_count for file in bucket.files]),
                     "index_file": bucket.index.file_name if bucket.index else None,
                 }
                 for bucket in self._buckets(state)
@@ -155,6 +160,14 @@ class Inspection:
             self._catalog.states.bucket(state, bucket_id)
             for bucket_id in sorted({*state.files, *state.indexes})
         ]
+
+
+def _total(context: TableContext, numbers: Sequence[int]) -> int:
+    """Return the sum. Raises CorruptFileError if no table can be that large."""
+    total = sum(numbers)
+    if not 0 <= total <= GREATEST_TOTAL:
+        raise CorruptFileError("files of a bucket", at=context.root, expected="sizes and counts", found=total)
+    return total
 
 
 def _place(context: TableContext, bucket: BucketState) -> dict[str, object]:

@@ -4,7 +4,7 @@ A `Scan` says which snapshot, which rows and which columns. It gives the rows as
 pandas or polars, or as a Spark DataFrame. Whatever understands Arrow's C stream takes a scan as it is: DuckDB,
 polars, pyarrow. `Scan.splits` gives the pieces of the read, each of which pickles and reads itself anywhere.
 
-Clauses: RD-1 to RD-22.
+Clauses: RD-1 to RD-23.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pktable.bucket.read import BucketRead, live_record_count, read_bucket
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.read_plan import plan_read
+from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import TableState
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
@@ -48,13 +49,16 @@ class ReadOptions(TypedDict, total=False):
 class Split:
     """A piece of a scan: some files of one bucket. It pickles; the process that reads it needs the same paths.
 
-    The rows of a scan without a limit are those of its splits, in any order.
+    The rows of a scan without a limit are those of its splits, in any order. ``snapshot``: the one that is read, and
+    ``tag`` the tag by which, if it was asked for by one.
     """
 
     context: TableContext
     part: BucketRead
     columns: tuple[str, ...]
-    predicate: Predicate | None = None
+    predicate: Predicate | None
+    snapshot: Snapshot
+    tag: str | None = None
 
     @property
     def partition(self) -> str:
@@ -87,11 +91,22 @@ class Split:
         return self.part.merges
 
     def read(self) -> Iterator[pa.Table]:
-        """Yield the rows, as tables of the scan's columns. Raises CorruptFileError."""
+        """Yield the rows, as tables of the scan's columns.
+
+        Raises CorruptFileError, or SnapshotNotFoundError if the snapshot expires before all is read.
+        Clauses: RD-10, RD-23.
+        """
         schema = self.context.schema.arrow_schema
         wanted = pa.schema([schema.field(name) for name in self.columns])
-        for table in read_bucket(self.context, self.part, self.columns, self.predicate):
-            yield table.cast(wanted)
+        try:
+            for table in read_bucket(self.context, self.part, self.columns, self.predicate):
+                yield table.cast(wanted)
+        except CorruptFileError:
+            snapshots = SnapshotLog(self.context.store, self.context.paths)
+            expired = snapshots.expired_error(self.snapshot, self.tag)
+            if expired is None:
+                raise
+            raise expired from None
 
 
 @dataclass(frozen=True)
@@ -207,7 +222,10 @@ class Scan:
         """Return the pieces of the read. Raises InvalidRequestError for a scan with a limit."""
         if self.limit is not None:
             raise InvalidRequestError("splits: a scan with a limit cannot be divided")
-        return self._planned(_splits)
+        return self.catalog.read_as_of(
+            self.as_of,
+            lambda state, context: self._splits(state.snapshot, context, self._query(state, context)),
+        )
 
     def explain(self) -> str:
         """Return in a few lines which snapshot, buckets and files the scan reads, and which of them it merges."""
@@ -235,22 +253,24 @@ class Scan:
 
         def batches() -> Iterator[pa.RecordBatch]:
             missing = query.limit
-            try:
-                for split in _splits(context, query):
-                    for table in split.read():
-                        rows = table if missing is None else table.slice(0, missing)
-                        yield from rows.to_batches()
-                        if missing is not None:
-                            missing -= rows.num_rows
-                            if not missing:
-                                return
-            except CorruptFileError:
-                expired = self.catalog.snapshots.expired_error(snapshot, self.as_of.tag) if snapshot else None
-                if expired is None:
-                    raise
-                raise expired from None
+            for split in self._splits(snapshot, context, query):
+                for table in split.read():
+                    rows = table if missing is None else table.slice(0, missing)
+                    yield from rows.to_batches()
+                    if missing is not None:
+                        missing -= rows.num_rows
+                        if not missing:
+                            return
 
         return pa.RecordBatchReader.from_batches(schema, batches() if query.limit != 0 else iter(()))
+
+    def _splits(self, snapshot: Snapshot | None, context: TableContext, query: Query) -> list[Split]:
+        if snapshot is None:  # nothing was written yet
+            return []
+        columns = tuple(query.columns)
+        return [
+            Split(context, part, columns, query.predicate, snapshot, self.as_of.tag) for part in query.parts
+        ]
 
     def _planned(self, work: Callable[[TableContext, Query], Result]) -> Result:
         return self.catalog.read_as_of(
@@ -263,10 +283,6 @@ class Scan:
         fresh = self.fresh or context.options.read_merges_level_zero
         parts = plan_read(context, self.catalog.states, state, fresh=fresh, predicate=predicate)
         return Query(parts, names, predicate, self.limit)
-
-
-def _splits(context: TableContext, query: Query) -> list[Split]:
-    return [Split(context, part, tuple(query.columns), query.predicate) for part in query.parts]
 
 
 def _arrow_schema(context: TableContext, query: Query) -> pa.Schema:

@@ -25,8 +25,10 @@ from pktable_spec.vocabulary import RowKind
 from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import create_schema, find_table
+from pktable.catalog.schemas import create_schema, find_store, find_table
 from pktable.check.findings import Progress
+from pktable.check.orphans import Orphan, find_orphans
+from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
@@ -40,11 +42,14 @@ from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
 from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
-from pktable.store.file_io import FileIO, open_store
+from pktable.store.file_io import FileIO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Unpack
+
+
+ONE_DAY = 24 * 60 * 60 * 1000  # milliseconds
 
 
 def now_millis() -> int:
@@ -79,6 +84,7 @@ class Table:
         options: Mapping[str, str] | None = None,
         comment: str = "",
         store: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | None = None,
     ) -> Table:
@@ -89,12 +95,12 @@ class Table:
         * ``primary_key``, ``partition_by``: column names, or one name.
         * ``options``: Paimon's names and defaults, except that ``bucket`` is 1. Deletion vectors are off unless
           ``deletion-vectors.enabled`` is true, as in Paimon.
-        * ``store``, ``spark``, ``runner``: as in `open`.
+        * ``store``, ``storage_options``, ``spark``, ``runner``: as in `open`.
 
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
-        found, root = open_store(path) if store is None else (store, os.fspath(path))
+        found, root = find_store(path, store, storage_options)
         create_schema(
             found,
             TablePaths(root),
@@ -105,7 +111,7 @@ class Table:
             comment,
             now_millis(),
         )
-        return cls.open(path, store=store, spark=spark, runner=runner)
+        return cls.open(root, store=found, spark=spark, runner=runner)
 
     @classmethod
     def open(
@@ -113,19 +119,28 @@ class Table:
         path: str | os.PathLike[str],
         *,
         store: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | None = None,
+        external_roots: Sequence[str | os.PathLike[str]] = (),
     ) -> Table:
         """Open an existing table, ours or Paimon's.
 
         * ``path``: a local path or a URI; with ``store``, the table directory as that store spells it.
         * ``store``: any `FileIO`, instead of the one that ``path`` names.
+        * ``storage_options``: settings of an object store by the names of obstore, such as ``aws_access_key_id``,
+          ``endpoint``, ``region``, ``allow_http``; where one is absent, the environment's holds. They are part of the
+          pickle of a table.
         * ``spark``: a session that does the work, Spark Connect included. Without it this process does.
         * ``runner``: any other `Runner` that does the work.
+        * ``external_roots``: directories and URIs outside of the table that it may use, by external paths of its files
+          or by symbolic links. By default a table that leads out of its directory is refused.
 
-        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported.
+        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
+        an option that the store does not have.
+        Clauses: META-1, SAFE-1 to SAFE-5.
         """
-        return cls(*find_table(path, store), runner or runner_of(spark))
+        return cls(*find_table(path, store, storage_options, external_roots), runner or runner_of(spark))
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -297,6 +312,48 @@ class Table:
         limit = None if older_than is None else millis_of(older_than)
         return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit, dry_run=dry_run)
 
+    def remove_orphans(
+        self, *, older_than: int | str | datetime | None = None, dry_run: bool = False
+    ) -> list[Orphan]:
+        """Delete the files that no snapshot, tag or branch needs; return them.
+
+        ``older_than`` (a time, as ``timestamp`` of `scan`; by default one day ago): only files last modified before
+        it. Files of a running write look like orphans until it commits, so no write may run for longer than that.
+        ``dry_run``: return them, and delete nothing. Raises CorruptFileError if some metadata cannot be read, because
+        then it is not known what that metadata needs. Clauses: CMT-48, CMT-49.
+        """
+        limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than)
+        context = self.catalog.context
+        found = find_orphans(context, limit)
+        if not dry_run:
+            for orphan in found:
+                context.store.delete(orphan.path)
+        return found
+
+    def repair(self) -> list[str]:
+        """Repair what can be repaired without a loss: strays and hints; return what was done, a sentence each.
+
+        Raises CorruptFileError. Clauses: CMT-50.
+        """
+        return repair(self.catalog.context)
+
+    def rollback(self, *, snapshot: int | None = None, tag: str | None = None) -> list[int]:
+        """Go back to a retained snapshot, or to what a tag keeps; return the ids of the snapshots that went.
+
+        The later snapshots go, and commits that were staged before are planned again or refused. Their files become
+        orphans, see `remove_orphans`. If the snapshot of the tag has expired, its state is committed as a new snapshot
+        and all others expire. Stop writers that put no fences, such as Paimon's, before.
+        Raises InvalidRequestError unless exactly one of both is given and no tag keeps a later snapshot;
+        SnapshotNotFoundError. Clauses: CMT-42 to CMT-47.
+        """
+        self._require_writable()
+        if (snapshot is None) == (tag is None):
+            raise InvalidRequestError("rollback: expected either a snapshot or a tag")
+        if snapshot is not None:
+            return self.catalog.rollback.to_snapshot(snapshot)
+        assert tag is not None
+        return self.catalog.rollback.to_tag(tag, _new_commit())
+
     # Reading
 
     def scan(
@@ -394,16 +451,18 @@ class Table:
 def check(
     path: str | os.PathLike[str],
     *,
+    storage_options: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
     snapshot: int | None = None,
     reads_rows: bool = True,
+    external_roots: Sequence[str | os.PathLike[str]] = (),
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.
 
-    Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    ``external_roots``: as in `Table.open`. Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
     """
-    store, root = open_store(path)
+    store, root = find_store(path, storage_options=storage_options, external_roots=external_roots)
     return check_table(
         store, root, runner_of(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
     )

@@ -1,15 +1,20 @@
-"""The three kinds of failure.
+"""The four kinds of failure.
 
 * `InvalidRequestError`: the caller made a mistake.
 * `CorruptFileError`: stored bytes are damaged.
 * `CommitConflictError`: another writer changed what a commit was based on. `CommitUnknownError`: it could not
   be found out whether a commit succeeded.
+* `StorageError`: the store failed, for example because the disk is full.
 
 A condition that cannot occur is an ``assert``. Every message is one line that says what is wrong, where, and what was
 expected instead; the same facts are attributes of the error.
 """
 
 from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Final
 
 
 class PkTableError(Exception):
@@ -52,6 +57,24 @@ class SnapshotNotFoundError(InvalidRequestError):
         self.asked, self.retained = asked, retained
 
 
+class OutsideTableError(InvalidRequestError):
+    """A table leads out of its directory, to a place that the caller has not allowed. Nothing there was touched.
+
+    ``leads_to``: that place, by a link at ``link`` or, if that is None, by an external path.
+    """
+
+    def __init__(self, root: str, leads_to: str, link: str | None = None) -> None:
+        where = "an external path" if link is None else f"the link {link}"
+        super().__init__(
+            f"{root}: {where} leads out of the table, to {leads_to}; "
+            "if you trust the table, name a directory above that in external_roots"
+        )
+        self.root, self.leads_to, self.link = root, leads_to, link
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return OutsideTableError, (self.root, self.leads_to, self.link)
+
+
 class CorruptFileError(PkTableError):
     """Stored bytes violate the format. No rows of the damaged file were returned.
 
@@ -59,7 +82,7 @@ class CorruptFileError(PkTableError):
     """
 
     def __init__(self, what: str, *, at: str, expected: object, found: object) -> None:
-        super().__init__(f"{at}: {what}: expected {expected}, found {found}")
+        super().__init__(f"{at}: {what}: expected {_brief(expected)}, found {_brief(found)}")
         self.what, self.at, self.expected, self.found = what, at, expected, found
 
     def __reduce__(self) -> tuple[object, ...]:  # the error is sent back by Spark's workers
@@ -68,6 +91,15 @@ class CorruptFileError(PkTableError):
 
 def _corrupt(what: str, at: str, expected: object, found: object) -> CorruptFileError:
     return CorruptFileError(what, at=at, expected=expected, found=found)
+
+
+LONGEST_SHOWN: Final = 500
+
+
+def _brief(fact: object) -> str:
+    """Return a fact as text for a message. It may come from a file of someone else, and be of any length."""
+    text = str(fact)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}… ({len(text)} characters)"
 
 
 class CommitConflictError(PkTableError):
@@ -100,3 +132,37 @@ class CommitUnknownError(PkTableError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return CommitUnknownError, (self.path, self.snapshot)
+
+
+REMEDIES: Final[Mapping[int | None, str]] = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space there and try again"),
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f) and try again",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "give this user access to it and try again"),
+    errno.EROFS: "mount it for writing, or use another directory",
+    **dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n) or close some, and try again"
+    ),
+    errno.ENAMETOOLONG: "use a shorter path or shorter partition values",
+}
+"""The remedy for a failure of the store, by its number."""
+
+
+class StorageError(PkTableError, OSError):
+    """The store failed: it is full, read-only or not permitted, or a disk or the network is broken.
+
+    It is neither the caller's mistake nor damage: the table is as it was before, or as it is after the operation.
+
+    ``action``: what was tried, ``filename``: on which file, ``errno``: the number of the failure, None if the store
+    gives none, ``strerror``: the store's words. Clauses: SAFE-5.
+    """
+
+    def __init__(self, action: str, path: str, number: int | None, reason: str) -> None:
+        remedy = REMEDIES.get(number, "look at the store and try again")
+        super().__init__(f"{path}: cannot {action}: {reason}; {remedy}")
+        self.action, self.filename, self.errno, self.strerror = action, path, number, reason
+
+    def __str__(self) -> str:  # that of OSError would be made of number, reason and file name alone
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StorageError, (self.action, self.filename, self.errno, self.strerror)

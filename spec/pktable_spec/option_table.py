@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from pktable_spec.errors import InvalidRequestError
 
-SIZE: Final = re.compile(r"^\s*(\d+)\s*([a-z]*)\s*$", re.I)
+SIZE: Final = re.compile(r"^\s*(\d{1,18})\s*([a-z]*)\s*$", re.I)
 UNITS: Final = {
     **dict.fromkeys(("", "b", "bytes"), 1),
     **dict.fromkeys(("k", "kb"), 1 << 10),
@@ -140,10 +140,20 @@ def _size(name: str, value: str) -> int:
 def _stats_mode(name: str, value: str) -> StatsMode:
     if value in ("none", "full"):
         return StatsMode(value, None)
-    found = re.match(r"^truncate\((\d+)\)$", value)
+    found = re.match(r"^truncate\((\d{1,9})\)$", value)
     if not found:
         raise InvalidRequestError(f"option {name}={value!r}: expected none, full or truncate(N)")
     return StatsMode("truncate", int(found[1]))
+
+
+def _directory(name: str, value: str) -> str:
+    """Return a path below the table, without a slash at either end."""
+    path = value.strip("/")
+    if not {"..", "."}.isdisjoint(path.split("/")) or "\0" in path or "\\" in path:
+        raise InvalidRequestError(
+            f"option {name}={value!r}: expected a path below the table, without . and .."
+        )
+    return path
 
 
 BOOLEAN: Final = Parser("true, false", _boolean)
@@ -156,7 +166,7 @@ NAMES: Final = Parser(
 )
 TEXT: Final = Parser("any text", lambda name, value: value)
 WORD: Final = Parser("a word", lambda name, value: value.lower())
-DIRECTORY: Final = Parser("a relative path", lambda name, value: value.strip("/"))
+DIRECTORY: Final = Parser("a relative path", _directory)
 STATS_MODE: Final = Parser("none, full, truncate(N)", _stats_mode)
 
 MERGE_ENGINES: Final = {"deduplicate"}

@@ -36,6 +36,7 @@ ROW_KIND_SYMBOLS: Final = ("+I", "-U", "+U", "-D")
 # Commit kinds, as spelled in a snapshot file.
 APPEND: Final = "APPEND"
 COMPACT: Final = "COMPACT"
+OVERWRITE: Final = "OVERWRITE"
 
 # System columns of a data file.
 KEY_PREFIX: Final = "_KEY_"

@@ -58,18 +58,16 @@ ZeroCount(runs) == Cardinality({n \in DOMAIN runs : LevelOf(runs[n]) = 0})
 Taken(runs, n) == UNION {runs[m] : m \in 1..n}
 
 -------------------------------- (* picks *) -------------------------------
-\* The pick of the newest n runs, or of more if its output level would be 0.
-\* Clauses: CMP-2, CMP-19.
+\* The pick of the newest n runs.  The first run that is not taken is below level 1, so
+\* the output level is never 0: see AllowedPicks.  Clauses: CMP-2, CMP-19.
 Take(runs, n) ==
-  LET short == n < Len(runs) /\ LevelOf(runs[n + 1]) <= 1
-      count == IF short THEN Smaller(Greater(n, ZeroCount(runs)) + 1, Len(runs)) ELSE n
-  IN [entries |-> Taken(runs, count),
-      level   |-> CASE count = Len(runs) -> MaxLevel
-                    [] count < Len(runs) /\ short -> LevelOf(runs[count])
-                    [] OTHER -> LevelOf(runs[count + 1]) - 1,
-      full    |-> FALSE, purges |-> FALSE]
+  [entries |-> Taken(runs, n),
+   level   |-> IF n = Len(runs) THEN MaxLevel ELSE LevelOf(runs[n + 1]) - 1,
+   full    |-> FALSE, purges |-> FALSE]
 
-\* Every pick of universal compaction, for all sizes that the files may have.
+\* Every pick of universal compaction, for all sizes that the files may have.  All runs of
+\* level 0 and 1 are taken (CMP-21).  A pick takes a run of level 0, or two runs, so it is
+\* never one file that is at its output level (CMP-8).
 \* Clauses: CMP-1 to CMP-6, CMP-8, CMP-18 to CMP-21, CMP-27.
 AllowedPicks(b) ==
   LET runs   == Runs(b, b.live)
@@ -79,8 +77,7 @@ AllowedPicks(b) ==
       fewest == CASE Len(runs) > Trigger -> 2
                   [] Len(runs) = Trigger -> IF forced THEN Smaller(2, zeros) ELSE 2
                   [] OTHER -> IF forced THEN zeros ELSE Len(runs) + 1
-      IsNone(pick) == \E e \in pick.entries : pick.entries = {e} /\ Level(e) = pick.level
-  IN {pick \in {Take(runs, n) : n \in Greater(fewest, low)..Len(runs)} : ~IsNone(pick)}
+  IN {Take(runs, n) : n \in Greater(fewest, low)..Len(runs)}
 
 \* Clauses: CMP-7, CMP-22.
 FullPicks(b) ==
@@ -134,13 +131,15 @@ Lookup(b, keys, level) ==
             Records(b, File(e))[i].key \in keys /\ <<File(e), i>> \notin b.vectors}}
          : e \in {e \in b.live : Level(e) > level}}
 
-\* The keys to look up.  A key is looked up if it comes from level 0 and no input
-\* of a deeper level has a live record of it.  If one has, that record is merged
-\* here (DV-8).  A key that does not come from level 0 was looked up when it left
-\* level 0 (DV-7).  Clauses: DV-6, DV-7, DV-8.
+\* The keys to look up.  A key is looked up if a record of it comes from level 0 or is
+\* a retraction, and no input of a deeper level has a live add of it.  If one has, that
+\* record is merged here (DV-8).  Any other add was looked up when it left level 0
+\* (DV-7).  A retraction is below level 0 in tables of others only, and is looked up
+\* again before it is dropped.  Clauses: DV-6, DV-7, DV-8.
 KeysToLookUp(b, group) ==
-  LET KeysAt(entries) == UNION {KeysOf(Visible(b, File(e))) : e \in entries}
-  IN KeysAt({e \in group : Level(e) = 0}) \ KeysAt({e \in group : Level(e) > 0})
+  LET In(entries) == UNION {Visible(b, File(e)) : e \in entries}
+      deeper == In({e \in group : Level(e) > 0})
+  IN KeysOf(In({e \in group : Level(e) = 0}) \cup {r \in deeper : ~IsAdd(r)}) \ KeysOf({r \in deeper : IsAdd(r)})
 
 \* The positions that a compaction deletes.  Clauses: DV-6, DV-7, DV-8, DV-9.
 Marks(b, group, level) == Lookup(b, KeysToLookUp(b, group), level)
@@ -344,10 +343,18 @@ NewerRunsNewer(b) ==
        \A r \in In(m), s \in In(n) : r.key = s.key => r.seq > s.seq
 \* Clauses: RD-3, RD-4, TBL-7.
 FreshIsFold(b) == Seen(FreshRead(b)) = Seen(Fold(b, Len(b.files)))
-\* A default read finds each key once, and it is the right record.  Clauses: RD-1, RD-2, RD-15.
-PlainIsAbsorbedFold(b) ==
-  VectorsOn(b) => /\ Seen(PlainRead(b)) = Seen(Fold(b, AbsorbedCount(b)))
-                  /\ KeysLiveOnce(b)
+\* A default read finds the right records; two of one key would differ in their numbers.
+\* Clauses: RD-1, RD-2, RD-15.
+PlainIsAbsorbedFold(b) == VectorsOn(b) => Seen(PlainRead(b)) = Seen(Fold(b, AbsorbedCount(b)))
+
+\* A full compaction leaves no deletion vector, whatever files are large.  Clauses: DV-13, CMP-25.
+FullLeavesNoMark(b) ==
+  VectorsOn(b) => \A pick \in FullPicks(b) : \A large \in SUBSET Lone(b, pick) : Plan(b, pick, large).vectors = {}
+
+\* Retractions lie where something older may be below them: at level 0, and without
+\* deletion vectors at the levels above the greatest one.  Clauses: CMP-11, CMP-13.
+RetractionsHigh(b) ==
+  \A e \in b.live : HasRetraction(b, e) => Level(e) = 0 \/ (~VectorsOn(b) /\ Level(e) < MaxLevel)
 
 \* The row before a change, for a changelog: the older record among the inputs, or
 \* the one that is looked up.  It is the row that a default read shows.

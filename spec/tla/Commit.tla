@@ -208,9 +208,8 @@ Retried(work) == IF work.kind = "write"
 RetryCommit(job) ==
   /\ Is(job, "write", "metadata") \/ Is(job, "compaction", "metadata")
   /\ PutIfAbsent /\ IsTaken(job)
-  /\ pending' = [pending EXCEPT ![job] = Retried(@)]
-  /\ lock' = IF lock = job THEN "free" ELSE lock
-  /\ UNCHANGED <<files, snapshots, tags, stored, log>>
+  /\ pending' = [pending EXCEPT ![job] = Retried(@)]  \* it holds no lock: then none was faster
+  /\ UNCHANGED <<files, snapshots, tags, stored, lock, log>>
 
 \* The lock of a crashed job is free again.
 LockAfterCrash(job) == IF lock = job THEN "free" ELSE lock

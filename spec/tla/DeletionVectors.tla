@@ -133,6 +133,8 @@ NewerRunsHoldNewerRecords == NewerRunsNewer(Now)
 FreshReadIsTheFold == FreshIsFold(Now)
 PlainReadIsTheAbsorbedFold == PlainIsAbsorbedFold(Now)
 BeforeImageIsVisible == BeforeIsVisible(Now)
+FullCompactionLeavesNoVector == FullLeavesNoMark(Now)
+RetractionsAreDroppedInTime == RetractionsHigh(Now)
 
 \* Properties of every step.
 \* A file that stays live loses no deleted position.  Clauses: DV-11.

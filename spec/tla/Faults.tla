@@ -33,6 +33,15 @@ PicksBelowTheLastLevel(b) ==
   LET runs == Runs(b, b.live)
   IN IF runs = <<>> THEN {} ELSE {[Take(runs, Len(runs)) EXCEPT !.level = MaxLevel + 1]}
 
+\* Picks of an engine that also compacts one level by itself.  Ours never do, and then
+\* CMT-7 already forbids all that CMT-11 forbids: of two compactions to one level, both
+\* move something to it, and the later pick holds whatever the earlier one moves.
+PicksOneLevelToo(b) ==
+  LET runs == Runs(b, b.live)
+      deeper == {run \in {runs[n] : n \in DOMAIN runs} : LevelOf(run) > 0}
+      OneLevel(run) == [entries |-> run, level |-> LevelOf(run), full |-> FALSE, purges |-> FALSE]
+  IN {OneLevel(run) : run \in deeper} \cup (IF runs = <<>> THEN {} ELSE {Take(runs, Len(runs))})
+
 --------------------- (* the positions that are deleted *) -------------------
 \* An upsert deletes no position: two live records.  C12.
 MarksNothing(b, group, level) == {}
@@ -50,6 +59,18 @@ MarksInputs(b, group, level) ==
       Own(e) == {<<File(e), i>> : i \in {i \in DOMAIN Records(b, File(e)) :
                                           Records(b, File(e))[i].key \in keys}}
   IN Lookup(b, KeysToLookUp(b, group), level) \cup UNION {Own(e) : e \in {e \in group : Level(e) > 0}}
+
+\* An engine that keeps retractions below level 0, and looks their keys up in a later
+\* compaction.  Not a fault: the oracle does the same in one of the state graphs.
+LooksUpLater(b, group, level) ==
+  LET retracted == {r.key : r \in {r \in Rewrite(b, group, 1, {}) : ~IsAdd(r)}}
+  IN Lookup(b, KeysToLookUp(b, group) \ (IF \A e \in group : Level(e) = 0 THEN retracted ELSE {}), level)
+KeptAboveTheLastLevel(b, key, level, marks) == level < MaxLevel
+
+\* A retraction below level 0 counts as the older row of its key.
+RetractionsTakenForRows(b, group) ==
+  LET KeysAt(entries) == UNION {KeysOf(Visible(b, File(e))) : e \in entries}
+  IN KeysAt({e \in group : Level(e) = 0}) \ KeysAt({e \in group : Level(e) > 0})
 
 \* A lookup uses a cached file without its vector, and finds deleted records.  C7.
 StaleLookup(b, keys, level) ==
@@ -77,6 +98,29 @@ KeepsAllVectors(b, rewritten) == b.vectors
 
 \* A rewrite of one file loses the vectors of all others.
 DropsAllVectors(b, rewritten) == IF rewritten = {} THEN b.vectors ELSE {}
+
+\* A file that moves by metadata alone loses its vector.
+MovesWithoutVectors(b, plan) ==
+  LET created == (Len(b.files) + 1)..(Len(b.files) + Len(plan.outputs))
+  IN [files   |-> b.files \o [n \in DOMAIN plan.outputs |->
+                                [records |-> plan.outputs[n], born |-> plan.level]],
+      live    |-> (b.live \ plan.inputs) \cup {<<f, plan.level>> : f \in created \cup plan.upgraded},
+      vectors |-> {mark \in plan.vectors : mark[1] \notin plan.upgraded}]
+
+\* A file that moves by metadata alone is listed at its old level as well.
+MovesAndStays(b, plan) ==
+  LET created == (Len(b.files) + 1)..(Len(b.files) + Len(plan.outputs))
+  IN [files   |-> b.files \o [n \in DOMAIN plan.outputs |->
+                                [records |-> plan.outputs[n], born |-> plan.level]],
+      live    |-> {e \in b.live : e \notin plan.inputs \/ File(e) \in plan.upgraded}
+                  \cup {<<f, plan.level>> : f \in created \cup plan.upgraded},
+      vectors |-> plan.vectors]
+
+\* A full compaction keeps a large file together with its vector, as Paimon does.
+MovedWithItsVector(b, e, pick) == HasRetraction(b, e)
+
+\* A file that holds retractions may move by metadata alone.
+MovedWithRetractions(b, e, pick) == pick.full /\ HasVector(b, e)
 
 \* The smallest sequence number wins.
 Older(r, s) == r.seq < s.seq
@@ -123,7 +167,7 @@ InputGoneOrOlderLeft(b, plan) ==
   \/ \E e \in b.live \ plan.inputs, g \in plan.inputs : Level(e) = 0 /\ Level(g) = 0 /\ NewerRun(b, g, e)
 
 \* A crash leaves the DV index file that it had already replaced.
-LeavesTheIndex(b, work) == IF work.kind = "compaction" THEN [b EXCEPT !.vectors = work.vectors] ELSE b
+LeavesTheIndex(b, work) == [b EXCEPT !.vectors = work.vectors]
 
 ------------------------ (* vectors on an old table *) ----------------------
 \* Vectors are enabled although keys lie in several levels, as they may without.  C8.

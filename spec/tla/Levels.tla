@@ -103,7 +103,7 @@ NewerRunsHoldNewerRecords ==
 \* Each level above 0 has at most one run, and levels ascend.  Clauses: LSM-2.
 LevelsAscend ==
   \A m, n \in DOMAIN runs : m < n =>
-    runs[m].level < runs[n].level \/ (runs[m].level = 0 /\ runs[n].level = 0)
+    runs[m].level < runs[n].level \/ runs[m].level = 0
 
 \* Clauses: RD-2, RD-3, RD-4, RD-15.
 Meaning == INSTANCE Table WITH

@@ -9,6 +9,9 @@ FitsAnywhere(level, j) == TRUE
 \* stays below.
 TakesAnyRecord(gone, merged, below) == TRUE
 
+\* A write begins with number 0.
+FromZero == 0
+
 \* The smallest sequence number wins.
 Older(r, s) == r.seq < s.seq
 =============================================================================

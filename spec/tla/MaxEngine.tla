@@ -32,4 +32,10 @@ ForgetsRetractions(changes) ==
      ELSE MaxOfColumn(changes)
 
 ASSUME ~IsLawful(ForgetsRetractions)
+
+\* A key that was removed never comes back: a retraction of no row does something.
+NeverComesBack(changes) ==
+  IF \E n \in DOMAIN changes : ~IsAdd(changes[n]) THEN [kind |-> "-D", row |-> 0] ELSE Deduplicate(changes)
+
+ASSUME ~IsLawful(NeverComesBack)
 =============================================================================

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
 from pktable.datafile.evolution import conformed, require_conversion
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, StoredRows
+from pktable.format.bounds import require_bounded_rows
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.format.vectors.deletion_vector import DeletionVector
@@ -64,6 +65,7 @@ class DataReader:
         stored: StoredRows = self._guarded(lambda: FORMATS[self._format](source, self.path))
         if stored.row_count is not None:
             self._expect_rows(stored.row_count)
+        self._guarded(lambda: require_bounded_rows(self.meta.row_count, size))
         return stored
 
     def read(
@@ -143,7 +145,13 @@ class DataReader:
     def _guarded(self, work: Callable[[], Result]) -> Result:
         try:
             return work()
+        except FileNotFoundError:
+            raise CorruptFileError("data file", at=self.path, expected="a file", found="none") from None
+        except StorageError:
+            raise
         except LIBRARY_ERRORS as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the system, not of a decoder
+                raise StorageError("read", self.path, error.errno, error.strerror or str(error)) from error
             first_line = str(error).strip().partition("\n")[0]
             raise CorruptFileError(
                 f"{self._format} data", at=self.path, expected="a readable file", found=first_line

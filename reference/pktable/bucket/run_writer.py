@@ -144,7 +144,8 @@ class _OpenFile:
 
     def abort(self) -> None:
         if self._file is not None:
-            self._file.close()
+            # On an object store only an abort leaves no file behind.
+            getattr(self._file, "abort", self._file.close)()
 
     def write(self, table: pa.Table) -> None:
         stored = _as(table, self._schema)

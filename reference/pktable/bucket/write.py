@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.assign import assigner_of
@@ -29,6 +30,8 @@ from pktable.lsm.bucket import BucketPath
 from pktable.merge.grouping import grouped
 from pktable.merge.key_encoding import encode_keys
 from pktable.store.new_files import NewFiles
+
+GREATEST_SEQUENCE = (1 << 63) - 1
 
 CACHED_ROWS_BYTES = 1 << 20
 
@@ -94,8 +97,13 @@ def write_rows(
 ) -> BucketAppend:
     """Write ``rows`` (n rows of the table's columns, ``kinds`` their row kinds) as one level-0 run.
 
-    Row i has sequence number ``first_sequence + i``. Clauses: TBL-6, LSM-1, LSM-5.
+    Row i has sequence number ``first_sequence + i``. Raises CorruptFileError if a live file has claimed the greatest.
+    Clauses: TBL-6, LSM-1, LSM-5.
     """
+    if first_sequence + rows.num_rows > GREATEST_SEQUENCE:
+        raise CorruptFileError(
+            "sequence numbers", at=place.directory, expected="room for more", found=first_sequence - 1
+        )
     keys = [rows.column(name[len(KEY_PREFIX) :]) for name in context.key_columns]
     (encoded,) = encode_keys([keys], context.key_types)
     sequences = np.arange(first_sequence, first_sequence + rows.num_rows, dtype=np.int64)

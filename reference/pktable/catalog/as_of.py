@@ -12,7 +12,9 @@ from typing import Final
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.catalog.snapshots import SnapshotLog
+from pktable.format.bounds import is_file_name
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.paths import TAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class AsOf:
             )
         if snapshot is not None and (not isinstance(snapshot, int) or isinstance(snapshot, bool)):
             raise InvalidRequestError(f"snapshot: expected an integer, found {snapshot!r}")
+        if tag is not None and (not isinstance(tag, str) or not is_file_name(f"{TAG}{tag}")):
+            raise InvalidRequestError(f"tag: expected a name, found {tag!r}")
         return cls(snapshot, tag, None if timestamp is None else millis_of(timestamp))
 
     def find(self, snapshots: SnapshotLog) -> Snapshot | None:

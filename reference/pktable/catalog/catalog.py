@@ -17,6 +17,7 @@ from pktable.catalog.as_of import AsOf
 from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
+from pktable.catalog.rollback import Rollback
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
@@ -36,11 +37,15 @@ class Catalog:
         schema = schemas[max(schemas)]
         options = parse_options(schema.options)
         self.context = TableContext(store, root, schema, options, schemas)
-        self.snapshots = SnapshotLog(store, self.context.paths)
+        store = self.context.store  # guarded
         self.manifests = Manifests(store, self.context.paths, schema, options)
+        self.snapshots = SnapshotLog(store, self.context.paths, self.manifests.show_two_commits)
         self.states = StateLoader(self.context, self.manifests)
         self.committer = Committer(self.context, self.snapshots, self.manifests, self.states, clock)
         self.expiry = Expiry(self.context, self.snapshots, self.manifests, self.states)
+        self.rollback = Rollback(
+            self.snapshots, self.states, self.committer, self.expiry, self.context.options.bucket
+        )
         self._former: dict[int, TableContext] = {}
 
     def __reduce__(self) -> tuple[object, ...]:

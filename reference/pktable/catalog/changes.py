@@ -73,7 +73,7 @@ class Append:
         if refused:
             return None
         entries = [
-            _entry(ADD, append.place.id, self.total_buckets, file)
+            entry(ADD, append.place.id, self.total_buckets, file)
             for append in self.appends
             for file in append.files
         ]
@@ -107,8 +107,8 @@ class Compaction:
             bucket_id = change.place.id
             if bucket_id in refused:
                 continue
-            entries += [_entry(DELETE, bucket_id, self.total_buckets, file) for file in change.removed]
-            entries += [_entry(ADD, bucket_id, self.total_buckets, file) for file in change.added]
+            entries += [entry(DELETE, bucket_id, self.total_buckets, file) for file in change.removed]
+            entries += [entry(ADD, bucket_id, self.total_buckets, file) for file in change.added]
             indexes.pop(bucket_id, None)
             if change.index is not None:
                 indexes[bucket_id] = change.index
@@ -117,5 +117,6 @@ class Compaction:
         return Delta(COMPACT, tuple(entries), indexes)
 
 
-def _entry(kind: int, bucket_id: BucketId, total_buckets: int, file: DataFileMeta) -> ManifestEntry:
+def entry(kind: int, bucket_id: BucketId, total_buckets: int, file: DataFileMeta) -> ManifestEntry:
+    """Return the manifest entry that adds or removes a file of a bucket."""
     return ManifestEntry(kind, *bucket_id, total_buckets, file)

@@ -57,12 +57,13 @@ class FenceLog:
         path = self._paths.fence(number)
         return self._decoded.get(number, lambda: decode_fence(number, self._store.read(path), at=path))
 
-    def put_expired(self, after: Fence, ended: list[Snapshot]) -> Fence:
-        """Put the fence of an expiry that was decided when ``after`` was the newest. ``ended``: ascending.
+    def put_expired(self, after: Fence, expired: int, ended: list[Snapshot]) -> Fence:
+        """Put the fence of an expiry that was decided when ``after`` was the newest.
 
+        ``expired``: the greatest id that expires; ``ended``: the snapshots.
         Raises FenceTakenError if another fence came between. Clauses: CMT-35, CMT-44.
         """
-        return self._put(replace(after, expired=ended[-1].id, ended=_names(ended)), after)
+        return self._put(replace(after, expired=expired, ended=_names(ended)), after)
 
     def put_rollback(self, after: Fence, target: int, ended: list[Snapshot]) -> Fence:
         """Put the fence of a rollback that was decided when ``after`` was the newest.

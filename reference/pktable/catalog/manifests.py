@@ -33,6 +33,7 @@ from pktable.format.metadata.stats import SimpleStats
 from pktable.format.paths import TablePaths
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
+from pktable.store.guard import guarded
 
 
 class MissingManifestError(CorruptFileError):
@@ -43,7 +44,7 @@ class Manifests:
     """The directory ``manifest/`` of a table."""
 
     def __init__(self, store: FileIO, paths: TablePaths, schema: TableSchema, options: TableOptions) -> None:
-        self._store, self._paths = store, paths
+        self._store, self._paths = guarded(store, paths.root), paths
         self._schema, self._options = schema, options
         self._partition_types = [field.type for field in schema.partition_fields]
         self._lists = Cache(512)
@@ -54,12 +55,47 @@ class Manifests:
         return self._lists.get(name, lambda: decode_manifest_list(*self._file(name), size=size))
 
     def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
-        return self._entries.get(
-            meta.file_name, lambda: decode_manifest(*self._file(meta.file_name), size=meta.file_size)
-        )
+        """Return the entries of a manifest. Raises OutsideTableError if a file lies where the caller allows none."""
+
+        def load() -> Sequence[ManifestEntry]:
+            entries = decode_manifest(*self._file(meta.file_name), size=meta.file_size)
+            self._expect_allowed(entry.file.external_path for entry in entries)
+            return entries
+
+        return self._entries.get(meta.file_name, load)
 
     def read_index(self, name: str) -> Sequence[IndexManifestEntry]:
-        return self._indexes.get(name, lambda: decode_index_manifest(*self._file(name)))
+        """Return the entries of an index manifest. Raises OutsideTableError as `read` does."""
+
+        def load() -> Sequence[IndexManifestEntry]:
+            entries = decode_index_manifest(*self._file(name))
+            self._expect_allowed(entry.external_path for entry in entries)
+            return entries
+
+        return self._indexes.get(name, load)
+
+    def _expect_allowed(self, external_paths: Iterable[str | None]) -> None:
+        # Before anything is done with the entries: an expiry, for one, deletes the files that they name.
+        for path in filter(None, external_paths):
+            self._store.expect_allowed(path)
+
+    def show_two_commits(self) -> bool:
+        """Return whether two manifest lists name one manifest, as only a commit on top of another one does.
+
+        Lists that cannot be read count as empty. Clauses: CMT-51.
+        """
+        seen: set[str] = set()
+        for name in self._store.list_names(self._paths.manifests):
+            if not name.startswith(paths.MANIFEST_LIST):
+                continue
+            try:
+                named = {meta.file_name for meta in self.read_list(name)}
+            except CorruptFileError:
+                continue
+            if seen & named:
+                return True
+            seen |= named
+        return False
 
     def _file(self, name: str) -> tuple[bytes, str]:
         path = self._paths.manifest(name)

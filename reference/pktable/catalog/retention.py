@@ -84,7 +84,7 @@ class Expiry:
         candidates |= {path for snapshot in left if snapshot for path in self._named(snapshot, ended=True)}
         self._needed_by_all()  # finds damage before anything is removed
         if old:
-            fence = self._snapshots.fences.put_expired(fence, old)
+            fence = self._snapshots.fences.put_expired(fence, old[-1].id, old)
         for snapshot_id in sorted(one for one in self._snapshots.listed() if one <= fence.expired):
             self._context.store.delete(self._context.paths.snapshot(snapshot_id))
         self._snapshots.hint_earliest(fence.expired + 1)
@@ -127,6 +127,14 @@ class Expiry:
         lost = self._snapshots.expired_error(kept)
         if lost:  # The expiry may have seen the tag and kept its files, or not and deleted them.
             self._remove_tag(tag, kept)
+            raise lost
+
+    def copy_tag(self, tag: str, kept: Snapshot, name: str) -> None:
+        """Keep what a tag keeps under a second name. Raises SnapshotNotFoundError if the tag goes concurrently."""
+        self._snapshots.copy_tag(tag, name)
+        lost = self._snapshots.expired_error(kept, tag)
+        if lost:
+            self._remove_tag(name, kept)
             raise lost
 
     def drop_tag(self, tag: str) -> None:

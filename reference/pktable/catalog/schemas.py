@@ -21,24 +21,49 @@ from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
 from pktable.merge.engine import engine_of
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
+from pktable.store.guard import guarded
 
 WORKING_PREFIX = "__pktable_"
 """The prefix of columns that rows have only while a job works on them."""
 
 
 def find_table(
-    path: str | os.PathLike[str], store: FileIO | None = None
+    path: str | os.PathLike[str],
+    store: FileIO | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    external_roots: Sequence[str | os.PathLike[str]] = (),
 ) -> tuple[FileIO, str, dict[int, TableSchema]]:
-    """Return the store of the table at ``path``, its path there, and its schemas by id.
+    """Return the store of the table at ``path``, its path there, and its schemas by id. Arguments: as `find_store`.
 
-    ``store``: where the table is, instead of the store that ``path`` names. Raises NotATableError, CorruptFileError.
+    Raises NotATableError, CorruptFileError, InvalidRequestError for options that the store does not have.
     Clauses: META-1.
     """
-    found, root = open_store(path) if store is None else (store, os.fspath(path))
+    found, root = find_store(path, store, storage_options, external_roots)
     schemas = load_schemas(found, TablePaths(root))
     if not schemas:
         raise not_a_table(found, root, os.fspath(path))
     return found, root, schemas
+
+
+def find_store(
+    path: str | os.PathLike[str],
+    store: FileIO | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    external_roots: Sequence[str | os.PathLike[str]] = (),
+) -> tuple[FileIO, str]:
+    """Return the store of the table at ``path``, guarded, and its path there.
+
+    ``store``: where the table is, instead of the store that ``path`` names. ``storage_options``: of the store that
+    ``path`` names. ``external_roots``: directories and URIs outside of the table that it may use.
+    Raises InvalidRequestError. Clauses: SAFE-1, SAFE-2.
+    """
+    if store is None:
+        found, root = open_store(path, storage_options)
+    elif storage_options:
+        raise InvalidRequestError("give either store=… or storage_options=…: a store has its options already")
+    else:
+        found, root = store, os.fspath(path)
+    return guarded(found, root, external_roots), root
 
 
 def load_schemas(store: FileIO, paths: TablePaths) -> dict[int, TableSchema]:

@@ -31,8 +31,8 @@ from pktable.store.file_io import FileIO
 EPOCH: Final = datetime(1970, 1, 1)
 LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
-RACES: Final = RetryPolicy(attempts=20)
-"""Against expiries: each loss is a commit and an expiry of others."""
+RACES: Final = RetryPolicy(attempts=20, longest_wait=0.05)
+"""Against expiries: each loss is a commit and an expiry of others. Damage looks the same, so it must not take long."""
 
 Result = TypeVar("Result")
 
@@ -54,10 +54,15 @@ class _ExpiredError(Exception):
 
 
 class SnapshotLog:
-    """The directory ``snapshot/`` of a table, and ``tag/``."""
+    """The directory ``snapshot/`` of a table, and ``tag/``.
 
-    def __init__(self, store: FileIO, paths: TablePaths) -> None:
-        self._store, self._paths = store, paths
+    ``two_commits``: whether manifests show that a commit built on another one.
+    """
+
+    def __init__(
+        self, store: FileIO, paths: TablePaths, two_commits: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._store, self._paths, self._two_commits = store, paths, two_commits
         self.fences = FenceLog(store, paths)
         # By their bytes: an id may be used again after a rollback.
         self._decoded = Cache(256)
@@ -68,23 +73,25 @@ class SnapshotLog:
             return retry(self._dense_ids, on=_ChangedError, policy=RACES)
         except _ChangedError as changed:
             missing = changed.missing
-        if missing is None:
-            return []
-        raise self._gap(missing)
+        raise self._gap(missing or self.hint(LATEST) or 1)
 
     def _dense_ids(self) -> list[int]:
         """Return the listed ids. Raises CorruptFileError for a gap, _ChangedError if the listing is not reliable."""
         found = self._without_ended(self.listed())
         missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
         if missing is None:
-            # None at all, where there was one: snapshots came and went during the listing.
-            if found or self._hint(LATEST) is None:
+            # None at all, where there was one: snapshots came and went during the listing, or all are lost.
+            if found or not (self.hint(LATEST) or self._has_history()):
                 return found
         elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
             self._paths.snapshot(missing - 1)
         ):
             raise self._gap(missing)
         raise _ChangedError(missing)
+
+    def _has_history(self) -> bool:
+        """Return whether other files show that there was a snapshot, though none is there. Clauses: CMT-51."""
+        return bool(self.fences.newest().number or self.tags() or self._two_commits())
 
     def _without_ended(self, found: list[int]) -> list[int]:
         """Return those of the listed ids that have not ended. Raises _ChangedError. Clauses: CMT-36, CMT-42."""
@@ -176,7 +183,7 @@ class SnapshotLog:
 
         Raises SnapshotNotFoundError if it expired since it was listed. Clauses: CMT-13, CMT-36.
         """
-        hint = self._hint(LATEST)
+        hint = self.hint(LATEST)
         found = None if hint is None else self.file(hint)
         # The fence is looked at last: by then the file was the latest snapshot, or it has ended.
         if (
@@ -238,9 +245,17 @@ class SnapshotLog:
             data = self._store.read(self._paths.snapshot(snapshot))  # as it is: it may say more than we know
         except FileNotFoundError:
             raise SnapshotNotFoundError(f"snapshot {snapshot}", self._retained()) from None
+        self._put_tag(tag, data)
+        return found
+
+    def copy_tag(self, tag: str, name: str) -> None:
+        """Give a tag a second name. Raises SnapshotNotFoundError, InvalidRequestError. Clauses: CMT-32."""
+        self.by_tag(tag)
+        self._put_tag(name, self._store.read(self._paths.tag(tag)))
+
+    def _put_tag(self, tag: str, data: bytes) -> None:
         if not self._store.put_if_absent(self._paths.tag(tag), data):
             raise InvalidRequestError(f"tag {tag!r}: expected a new name, found a tag of that name")
-        return found
 
     def as_of(self, time_millis: int) -> Snapshot:
         """Return the latest snapshot not younger than ``time_millis`` since the epoch.
@@ -260,9 +275,13 @@ class SnapshotLog:
     def remember(self, snapshot: Snapshot) -> None:
         """Take ``snapshot`` for the latest: it was just committed. Clauses: CMT-13."""
         self._decoded.put(encode_snapshot(snapshot), snapshot)
-        self._write_hint(LATEST, snapshot.id)
+        self.hint_latest(snapshot.id)
         if snapshot.id == 1:
             self.hint_earliest(1)
+
+    def hint_latest(self, snapshot: int) -> None:
+        """Say which snapshot is the latest. Clauses: CMT-13."""
+        self._write_hint(LATEST, snapshot)
 
     def hint_earliest(self, snapshot: int) -> None:
         """Say which retained snapshot is the oldest. Clauses: CMT-13."""
@@ -273,7 +292,8 @@ class SnapshotLog:
         with contextlib.suppress(OSError):
             self._store.write(self._paths.hint(name), str(snapshot).encode())
 
-    def _hint(self, name: str) -> int | None:
+    def hint(self, name: str) -> int | None:
+        """Return the id in a hint file, `LATEST` or `EARLIEST`; None if there is none. Clauses: CMT-13."""
         try:
             text = self._store.read(self._paths.hint(name)).strip()
         except FileNotFoundError:

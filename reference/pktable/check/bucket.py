@@ -75,7 +75,8 @@ def check_bucket(
         ]
         path = context.data_path(bucket.place, entry.file)
         with findings.guard("META-1", snapshots=snapshots, file=path):
-            if not context.store.exists(path):
+            store, place = context.located(path)
+            if not store.exists(place):
                 raise CorruptFileError("data file", at=path, expected="a file", found="none")
             if task.reads_rows:
                 under = _under_schema(context, entry, by_schema)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTableError
 
 ERROR: Final = "error"
 NOTE: Final = "note"
@@ -119,6 +119,15 @@ class Findings:
             yield
         except CorruptFileError as error:
             self.damage(error, clause, snapshots=snapshots, file=file)
+        except OutsideTableError as error:
+            self.add(
+                "SAFE-2",
+                "path",
+                error.link or file or self.root,
+                expected="a place in the table or below an external root",
+                found=error.leads_to,
+                snapshots=snapshots,
+            )
         except InvalidRequestError as error:
             self.add(
                 "TBL-9",

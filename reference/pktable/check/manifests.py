@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from pktable_spec.errors import CorruptFileError
+from pktable_spec.errors import CorruptFileError, OutsideTableError
 
 from pktable.check.findings import Findings
 from pktable.context import TableContext
@@ -141,6 +141,8 @@ class CheckedManifests:
                 return decode(data, at=path), len(data)
             except FileNotFoundError:
                 return CorruptFileError("manifest", at=path, expected="a file", found="none")
+            except OutsideTableError as error:
+                return CorruptFileError("path", at=path, expected="a file in the table", found=error.leads_to)
             except CorruptFileError as error:
                 return error
 

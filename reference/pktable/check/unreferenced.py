@@ -1,4 +1,4 @@
-"""Report files in a table's directories that no snapshot, tag, branch or changelog refers to.
+"""Find files in a table's directories that no snapshot, tag, branch or changelog refers to.
 
 A running write has such files, and a write that was killed leaves them behind. They do not affect reads, so they are
 notes and no errors. If some metadata cannot be read, nothing is reported: the files it refers to are not known.
@@ -33,15 +33,17 @@ from pktable.format.paths import (
 from pktable.store.file_io import FileIO
 
 
-def report_unreferenced(
+def unreferenced(
     context: TableContext,
     snapshots: ReadableSnapshots,
     buckets: Sequence[BucketHistory],
     manifests: CheckedManifests,
     index_files: Iterable[str],
-    findings: Findings,
-) -> None:
-    """Add a note for each file that nothing refers to. ``index_files``: paths that the checked snapshots name."""
+) -> list[tuple[str, str]] | None:
+    """Return the files that nothing refers to, each as what it is and its path; None if that is not known.
+
+    ``index_files``: paths that the checked snapshots name.
+    """
     data = {
         path
         for bucket in buckets
@@ -58,21 +60,29 @@ def report_unreferenced(
         indexes |= _indexes(context, snapshot, quiet)
     # Missing manifests of an unchecked snapshot do not count: a changelog outlives the lists of its snapshot.
     if manifests.missing or manifests.damaged or quiet.damaged:
-        return
+        return None
+    found = []
     for path in _all_files(context):
         if path not in data and path not in indexes:
-            _note(findings, "data file", path)
+            found.append(("data file", path))
     for name in sorted(context.store.list_names(context.paths.manifests)):
         if name not in manifests.requested:
-            _note(findings, "manifest", manifests.path(name))
+            found.append(("manifest", manifests.path(name)))
     for name in sorted(context.store.list_names(context.paths.indexes)):
         path = f"{context.paths.indexes}/{name}"
         if path not in indexes:
-            _note(findings, "index file", path)
+            found.append(("index file", path))
     for directory, prefixes in _own_files(context.paths).items():
         for name in sorted(context.store.list_names(directory)):
             if not name.startswith(prefixes) or name.endswith(TEMPORARY_SUFFIX):
-                _note(findings, "file", f"{directory}/{name}")
+                found.append(("file", f"{directory}/{name}"))
+    return found
+
+
+def directories(context: TableContext) -> list[str]:
+    """Return all directories of the main branch that hold files."""
+    paths = context.paths
+    return [*_bucket_directories(context), paths.manifests, paths.indexes, *_own_files(paths)]
 
 
 def _own_files(paths: TablePaths) -> dict[str, tuple[str, ...]]:
@@ -85,7 +95,8 @@ def _own_files(paths: TablePaths) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _note(findings: Findings, what: str, path: str) -> None:
+def note(findings: Findings, what: str, path: str) -> None:
+    """Add the note that nothing refers to a file."""
     findings.add(
         "CMT-12",
         what,
@@ -128,13 +139,17 @@ def _indexes(context: TableContext, snapshot: Snapshot, manifests: CheckedManife
 
 def _all_files(context: TableContext) -> Iterator[str]:
     """Yield the paths in every bucket directory."""
+    for directory in _bucket_directories(context):
+        yield from _inside(context.store, directory, "")
+
+
+def _bucket_directories(context: TableContext) -> list[str]:
     directories = [context.root]
     for field in context.schema.partition_fields:
         directories = [
             path for at in directories for path in _inside(context.store, at, f"{escaped(field.name)}=")
         ]
-    for directory in (path for at in directories for path in _inside(context.store, at, BUCKET)):
-        yield from _inside(context.store, directory, "")
+    return [path for at in directories for path in _inside(context.store, at, BUCKET)]
 
 
 def _inside(store: FileIO, directory: str, prefix: str) -> list[str]:

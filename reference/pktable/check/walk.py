@@ -10,20 +10,24 @@ Clauses: RD-11.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
-from pktable_spec.options import parse_options
+from pktable_spec.options import TableOptions, parse_options
 
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import ERROR, Finding, Findings, Progress
-from pktable.check.history import History
+from pktable.check.history import BucketHistory, History
 from pktable.check.manifests import CheckedManifests
-from pktable.check.readable_snapshots import read_schemas, read_snapshots
-from pktable.check.unreferenced import report_unreferenced
+from pktable.check.readable_snapshots import ReadableSnapshots, read_schemas, read_snapshots
+from pktable.check.unreferenced import note, unreferenced
 from pktable.context import TableContext
+from pktable.format.paths import TablePaths
+from pktable.kinds import kind_of
 from pktable.store.file_io import FileIO
+from pktable.store.guard import guarded
 
 
 class CheckRunner(Protocol):
@@ -74,23 +78,17 @@ def check_table(
         SnapshotNotFoundError: ``snapshot`` does not exist.
         InvalidRequestError: the value of a table option is malformed.
     """
+    store = guarded(store, root)
     findings = Findings(root)
-    schemas = read_schemas(store, root, findings)
-    if not schemas:
+    found = read_metadata(store, root, findings, snapshot=snapshot, progress=progress)
+    if found is None:
         return Report(findings.all())
-    latest = max(schemas)
-    options = {number: parse_options(one.options) for number, one in schemas.items()}
-    context = TableContext(store, root, schemas[latest], options[latest], schemas)
-    snapshots = read_snapshots(store, root, findings, only=snapshot)
-    manifests = CheckedManifests(context, findings)
-    history = History(context, options, manifests, findings)
-    for done, one in enumerate(snapshots.checked, 1):
-        history.follow(one)
-        progress("snapshots", done, len(snapshots.checked))
-    buckets = history.buckets()
-    if snapshot is None and snapshots.complete:
-        report_unreferenced(context, snapshots, buckets, manifests, history.index_files, findings)
-    max_level = max(one.max_level for one in options.values())
+    context, snapshots, buckets = found.context, found.snapshots, found.buckets
+    if snapshot is None:
+        with findings.guard("META-9"):
+            for what, path in found.unreferenced() or ():
+                note(findings, what, path)
+    max_level = max(one.max_level for one in found.options.values())
     tasks = [BucketTask(bucket, max_level, reads_rows) for bucket in buckets]
     report = Report(snapshots=len(snapshots.checked), buckets=len(buckets))
     for part in runner.check(context, tasks, progress):
@@ -100,6 +98,65 @@ def check_table(
             findings.include(finding)
     report.findings = findings.all()
     return report
+
+
+@dataclass(frozen=True)
+class TableMetadata:
+    """All that the snapshots and tags of a table refer to."""
+
+    context: TableContext
+    options: Mapping[int, TableOptions]
+    snapshots: ReadableSnapshots
+    manifests: CheckedManifests
+    history: History
+    buckets: Sequence[BucketHistory]
+
+    def unreferenced(self) -> list[tuple[str, str]] | None:
+        """Return the files that nothing refers to, each as what it is and its path; None if that is not known."""
+        if not self.snapshots.complete:
+            return None
+        return unreferenced(
+            self.context, self.snapshots, self.buckets, self.manifests, self.history.index_files
+        )
+
+
+def read_metadata(
+    store: FileIO,
+    root: str,
+    findings: Findings,
+    *,
+    snapshot: int | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> TableMetadata | None:
+    """Read the metadata of a table, or of one snapshot. Raises as `check_table` does.
+
+    Returns None, with findings, if there is no schema, or if the table is of a kind that is not supported.
+    """
+    schemas = read_schemas(store, root, findings)
+    if not schemas or not _lies_in_itself(store, TablePaths(root), findings):
+        return None
+    latest = max(schemas)
+    options = {number: parse_options(one.options) for number, one in schemas.items()}
+    context = TableContext(store, root, schemas[latest], options[latest], schemas)
+    snapshots = read_snapshots(store, root, findings, only=snapshot)
+    with findings.guard("TBL-12"):
+        kind_of(schemas[latest], root)
+    if not schemas[latest].primary_keys:
+        return None
+    manifests = CheckedManifests(context, findings)
+    history = History(context, options, manifests, findings)
+    for done, one in enumerate(snapshots.checked, 1):
+        history.follow(one)
+        progress("snapshots", done, len(snapshots.checked))
+    return TableMetadata(context, options, snapshots, manifests, history, history.buckets())
+
+
+def _lies_in_itself(store: FileIO, paths: TablePaths, findings: Findings) -> bool:
+    """Return whether no directory of metadata is a link that leads out of the table. Clauses: SAFE-2."""
+    directories = (
+        *(paths.snapshots, paths.tags, paths.changelogs, paths.manifests, paths.indexes, paths.branches),
+    )
+    return None not in [findings.attempt("CMT-1", partial(store.list_names, one)) for one in directories]
 
 
 def check_here(

@@ -6,9 +6,10 @@ To start fast it imports neither Arrow nor Spark; a command imports what it need
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -152,6 +153,14 @@ def _quieted(asked: bool) -> bool:
 TablePath = Annotated[
     str, typer.Argument(metavar="PATH", help="Directory or URI of the table.", callback=_named_path)
 ]
+StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        help="Setting of the object store, such as region=eu-west-1; repeatable. Secrets belong in the environment.",
+    ),
+]
 OnSpark = Annotated[bool, typer.Option("--spark/--local", help="Work on Spark, or in this process.")]
 SnapshotId = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="As of this snapshot.")]
 Fresh = Annotated[
@@ -184,6 +193,22 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def pairs(option: str, given: Sequence[str], form: str = "NAME=VALUE") -> dict[str, str]:
+    """Return what ``option`` was given, each a name, ``=`` and a value. Raises InvalidRequestError."""
+    found = {}
+    for one in given:
+        name, separator, value = one.partition("=")
+        if not separator or not name.strip():
+            raise InvalidRequestError(f"{option} {one!r}: expected {form}")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def storage_options(given: Sequence[str] | None) -> dict[str, str]:
+    """Return the settings of the object store as `Table.open` takes them. Raises InvalidRequestError."""
+    return pairs("--storage-option", given or (), "KEY=VALUE")
+
+
 def moment(option: str, text: str | None) -> int | None:
     """Return milliseconds since 1970, from their digits or ISO text; ``option``: who gave it.
 
@@ -204,20 +229,29 @@ def moment(option: str, text: str | None) -> int | None:
 # Opening
 
 
-def open_table(path: str, on_spark: bool = False) -> Table:
+def open_table(path: str, on_spark: bool = False, *, storage: Sequence[str] | None = None) -> Table:
     """Open a table, on a Spark session if asked. Raises InvalidRequestError, and then has not started Spark."""
     from pktable.table import Table
 
-    table = Table.open(path)
-    return Table.open(path, spark=spark_session()) if on_spark else table
+    options, roots = storage_options(storage), external_roots()
+    table = Table.open(path, storage_options=options, external_roots=roots)
+    if not on_spark:
+        return table
+    return Table.open(path, storage_options=options, external_roots=roots, spark=spark_session())
 
 
-def open_catalog(path: str) -> Catalog:
+def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:
     """Open the metadata of a table, which is faster than all of it. Raises InvalidRequestError."""
     from pktable.catalog.catalog import Catalog
     from pktable.catalog.schemas import find_table
 
-    return Catalog(*find_table(path), clock=_no_clock)
+    found = find_table(path, storage_options=storage_options(storage), external_roots=external_roots())
+    return Catalog(*found, clock=_no_clock)
+
+
+def external_roots() -> list[str]:
+    """Return the directories outside of a table that it may use, which the user names in the environment."""
+    return names(os.environ.get("PKTABLE_EXTERNAL_ROOTS", ""))
 
 
 def _no_clock() -> int:

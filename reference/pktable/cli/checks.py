@@ -18,9 +18,10 @@ from pktable_spec.errors import InvalidRequestError
 import pktable
 from pktable.check.findings import ERROR, NOTE, Finding
 from pktable.check.walk import Report
+from pktable.cli.app import StorageOptions, external_roots, open_table, storage_options
 from pktable.cli.commands import OnSpark, TablePath, app, spark_session
 from pktable.cli.output import Format, ReaderGoneError, print_rows
-from pktable.cli.progress import Reporter, tell
+from pktable.cli.progress import Reporter, printable, tell
 from pktable.replay.git_history import GitHistory
 from pktable.replay.replay import BATCHES, StoredStream, Summary, create_table, replay
 from pktable.table import check as check_table
@@ -60,30 +61,39 @@ def check(
     severity: Annotated[
         Severity, typer.Option(help="Report errors and notes, or errors only.")
     ] = Severity.NOTE,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="First repair what can be without a loss: strays and hints.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for notes, too.")] = False,
     output: Annotated[
         Format,
         typer.Option("--format", help="Lines for people, or rows for programs with the summary on stderr."),
     ] = Format.TABLE,
+    storage: StorageOptions = None,
     spark: OnSpark = False,
 ) -> None:
     """Report every violated rule of a table, written by pktable or by anyone; exit 1 if there is an error.
 
     Notes, such as files that nothing refers to, are reported and fail only with --strict. Each data file is read once.
     """
+    if repair:
+        for line in open_table(path).repair() or ["nothing to repair"]:
+            tell(line)
     with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
         report = check_table(
             path,
+            storage_options=storage_options(storage),
             spark=spark_session() if spark else None,
             snapshot=snapshot,
             reads_rows=not metadata_only,
+            external_roots=external_roots(),
             progress=show,
         )
     findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
     with suppress(BrokenPipeError, ReaderGoneError):  # the exit code counts even if nobody reads the findings
         if output is Format.TABLE:
             for finding in findings:
-                print(finding)
+                print(printable(str(finding)))
             print(_summary(report, findings))
         else:
             rows = [asdict(finding) for finding in findings]

@@ -16,13 +16,16 @@ from pktable.cli.app import (
     Output,
     Quiet,
     SnapshotId,
+    StorageOptions,
     TablePath,
     Where,
     app,
     moment,
     names,
     open_table,
+    pairs,
     spark_session,
+    storage_options,
 )
 from pktable.cli.output import Format, print_outcome, print_rows
 
@@ -51,6 +54,7 @@ def create(
     ] = None,
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Comment of the table.")] = "",
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
     """Create an empty table.
@@ -64,8 +68,9 @@ def create(
         columns,
         primary_key=names(primary_key),
         partition_by=names(partition_by),
-        options=_options(option or []),
+        options=pairs("option", option or ()),
         comment=comment,
+        storage_options=storage_options(storage),
     )
     print_outcome(f"created {path}", {"table": table.path}, output)
 
@@ -79,6 +84,7 @@ def write(
     ] = None,
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
@@ -88,13 +94,13 @@ def write(
     """
     from pktable.cli.files import read_rows
 
-    table = open_table(path)  # the table and the file are looked at before Spark starts
+    table = open_table(path, storage=storage)  # the table and the file are looked at before Spark starts
     rows = read_rows(file, table.schema.fields, row_kind)
     snapshot = None
     if dry_run:
         _expect_writable(table, rows, row_kind)
     else:
-        table = open_table(path, spark) if spark else table
+        table = open_table(path, spark, storage=storage) if spark else table
         snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else table.upsert(rows)
     done = counted(rows.num_rows, "row")
     _print_change(f"{done} written", f"would write {done}", snapshot, dry_run, output, rows=rows.num_rows)
@@ -116,6 +122,7 @@ def delete(
     where: Where,
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
@@ -124,7 +131,7 @@ def delete(
     A dry run counts them. Result: rows (null on Spark unless it is a dry run), snapshot (null if none was made),
     dry_run.
     """
-    table = open_table(path, spark)
+    table = open_table(path, spark, storage=storage)
     count: int | None = None
     snapshot: int | None = None
     if spark and not dry_run:
@@ -143,6 +150,7 @@ def compact(
     full: Annotated[bool, typer.Option("--full", help="Rewrite everything into the last level.")] = False,
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
@@ -152,11 +160,11 @@ def compact(
     compacted.
     """
     if not dry_run:
-        snapshot = open_table(path, spark).compact(full=full)
+        snapshot = open_table(path, spark, storage=storage).compact(full=full)
         found = dict.fromkeys(("buckets", "files", "rows"))
         _print_change("compacted", "", snapshot, dry_run, output, **found)
         return
-    planned = open_table(path).plan_compaction(full=full)
+    planned = open_table(path, storage=storage).plan_compaction(full=full)
     files, rows = sum(bucket.files for bucket in planned), sum(bucket.rows for bucket in planned)
     would = (
         f"would compact {counted(files, 'file')} of {counted(len(planned), 'bucket')}, {counted(rows, 'row')}"
@@ -177,6 +185,7 @@ def tag(
         bool, typer.Option("--delete", help="Remove the tag, and files only it references.")
     ] = False,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
     """Keep a snapshot under a name, remove a name, or list names.
@@ -187,7 +196,7 @@ def tag(
         raise InvalidRequestError(f"{'--delete' if delete else '--snapshot'}: expected a NAME, found none")
     if delete and snapshot is not None:
         raise InvalidRequestError(f"--delete: expected a NAME alone, found --snapshot {snapshot}")
-    table = open_table(path)
+    table = open_table(path, storage=storage)
     if name is None:
         _print_tags(table, output)
         return
@@ -220,6 +229,7 @@ def expire(
     ] = None,
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
     """Expire the oldest snapshots; delete unreferenced files.
@@ -227,10 +237,55 @@ def expire(
     Result: snapshots (the ids that expired), dry_run.
     """
     limit = moment("--older-than", older_than)
-    expired = open_table(path).expire_snapshots(retain_last=retain_last, older_than=limit, dry_run=dry_run)
+    expired = open_table(path, storage=storage).expire_snapshots(
+        retain_last=retain_last, older_than=limit, dry_run=dry_run
+    )
     verb = "would expire" if dry_run else "expired"
     sentence = f"{verb} {_range(expired)}" if expired else "nothing to do"
     print_outcome(sentence, {"snapshots": expired, "dry_run": dry_run}, output)
+
+
+@app.command()
+def rollback(
+    path: TablePath,
+    snapshot: Annotated[
+        int | None, typer.Option(metavar="N", help="The retained snapshot to go back to.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME", help="The tag to go back to.")] = None,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
+) -> None:
+    """Go back to a snapshot or a tag; the later snapshots go.
+
+    Result: snapshots (the ids that went). Their files are removed by `pktable clean`.
+    """
+    gone = open_table(path).rollback(snapshot=snapshot, tag=tag)
+    print_outcome(f"removed {_range(gone)}" if gone else "nothing to do", {"snapshots": gone}, output)
+
+
+@app.command()
+def clean(
+    path: TablePath,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="T", help="Only files older than this: ISO text or milliseconds; one day by default."
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+    quiet: Quiet = False,
+) -> None:
+    """Delete files that no snapshot, tag or branch needs.
+
+    No write may run for longer than the limit. Result: files (how many), bytes, dry_run.
+    """
+    limit = moment("--older-than", older_than)
+    found = open_table(path).remove_orphans(older_than=limit, dry_run=dry_run)
+    size = sum(orphan.size for orphan in found)
+    verb = "would delete" if dry_run else "deleted"
+    sentence = f"{verb} {counted(len(found), 'file')}, {size:,} bytes" if found else "nothing to do"
+    print_outcome(sentence, {"files": len(found), "bytes": size, "dry_run": dry_run}, output)
 
 
 def counted(count: int, noun: str) -> str:
@@ -249,13 +304,3 @@ def _print_change(
 
 def _range(ids: Sequence[int]) -> str:
     return f"snapshot {ids[0]}" if len(ids) == 1 else f"snapshots {ids[0]} to {ids[-1]}"
-
-
-def _options(given: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for one in given:
-        name, separator, value = one.partition("=")
-        if not separator or not name.strip():
-            raise InvalidRequestError(f"option {one!r}: expected NAME=VALUE")
-        found[name.strip()] = value.strip()
-    return found

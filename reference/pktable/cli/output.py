@@ -9,6 +9,8 @@ from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from pktable.cli.progress import CONTROLS, printable
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.text import Text
@@ -40,9 +42,9 @@ def print_outcome(sentence: str, fields: Mapping[str, Any], output: Format) -> N
 
 def _outcome(sentence: str, fields: Mapping[str, Any], output: Format) -> list[str]:
     if output is Format.TABLE:
-        return [sentence]
+        return [printable(sentence)]
     if output is Format.JSONL:
-        return [json.dumps(fields, ensure_ascii=False)]
+        return [json_text(fields)]
     from pktable.cli.values import to_text
 
     return [",".join(map(to_text, values)) for values in (fields.keys(), fields.values())]
@@ -77,10 +79,15 @@ def json_rows(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
         yield from zip(*columns, strict=True)
 
 
+def json_text(value: object) -> str:
+    """Return ``value`` as JSON in which no character is one that a terminal obeys. Clauses: SAFE-4."""
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+
+
 def _print_jsonl(rows: pa.Table) -> None:
     for values in json_rows(rows):
         row = dict(zip(rows.column_names, values, strict=True))
-        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(row) + "\n")
 
 
 def _print_csv(rows: pa.Table) -> None:
@@ -100,7 +107,7 @@ def _print_table(rows: pa.Table) -> None:
     table = Table()
     for field in rows.schema:
         numeric = pt.is_integer(field.type) or pt.is_decimal(field.type) or pt.is_floating(field.type)
-        table.add_column(Text(field.name), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(printable(field.name)), justify="right" if numeric else "left", overflow="fold")
     for values in json_rows(rows.slice(0, MOST_ROWS)):
         table.add_row(*map(_cell, values))
     console.print(table)
@@ -113,7 +120,7 @@ def _cell(value: Any) -> Text:
 
     if value is None:
         return Text("NULL", "dim")
-    return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return Text(printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
 
 
 PRINTERS: Final = {Format.TABLE: _print_table, Format.JSONL: _print_jsonl, Format.CSV: _print_csv}

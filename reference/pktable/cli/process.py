@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import typer
-from pktable_spec.errors import InvalidRequestError, PkTableError
+from pktable_spec.errors import InvalidRequestError, PkTableError, StorageError
 
 from pktable.cli import options, progress, queries  # noqa: F401  (their commands join the others)
 from pktable.cli.app import OWN_PROCESS
-from pktable.cli.codes import FAILED, FINE, INTERRUPTED, MISTAKEN
+from pktable.cli.codes import FAILED, FINE, INTERRUPTED, MISTAKEN, STORE_FAILED
 from pktable.cli.commands import app
 from pktable.cli.output import ReaderGoneError
+
+NOT_THE_CALLER: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
+)
+"""Numbers of failures that no other argument would have avoided."""
 
 UsageProblem: Any = typer.BadParameter.__mro__[2]  # the base of all complaints about arguments
 
@@ -35,6 +41,8 @@ def run(arguments: Sequence[str], *, own_process: bool = False) -> int:
         return _complain("interrupted", INTERRUPTED) if code == INTERRUPTED else int(code or FINE)
     except InvalidRequestError as error:
         return _complain(str(error), MISTAKEN)
+    except StorageError as error:
+        return _complain(str(error), STORE_FAILED)
     except PkTableError as error:
         return _complain(str(error), FAILED)
     except UsageProblem as problem:
@@ -47,7 +55,8 @@ def run(arguments: Sequence[str], *, own_process: bool = False) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", INTERRUPTED)
     except OSError as error:
-        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", MISTAKEN)
+        code = STORE_FAILED if error.errno in NOT_THE_CALLER else MISTAKEN
+        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", code)
     except Exception as bug:  # ours, not the caller's: still one line, unless asked for more
         if os.environ.get("PKTABLE_TRACEBACK"):
             raise

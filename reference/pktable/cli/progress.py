@@ -5,6 +5,7 @@ Nobody need read standard error: if it is closed, the work goes on. ``--quiet`` 
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from contextlib import suppress
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 SECONDS_BETWEEN_LINES: Final = 30.0
+CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys instead of showing them. A tab and a new line are none."""
 
 _quiet = False
 
@@ -26,11 +29,16 @@ def be_quiet(quiet: bool = True) -> None:
     _quiet = quiet
 
 
+def printable(text: str) -> str:
+    """Return ``text`` with each character that a terminal obeys spelled out. Clauses: SAFE-4."""
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def tell(message: str) -> None:
     """Print a line on standard error, if anybody reads it."""
     with suppress(BrokenPipeError):
         if sys.stderr is not None:  # as it is where the process was given none
-            print(message, file=sys.stderr, flush=True)
+            print(printable(message), file=sys.stderr, flush=True)
 
 
 def note(message: str) -> None:

@@ -13,6 +13,7 @@ from pktable.cli.app import (
     Output,
     Quiet,
     SnapshotId,
+    StorageOptions,
     TablePath,
     app,
     moment,
@@ -43,12 +44,13 @@ def read(
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most this many rows.")] = None,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
     """Print the rows of a table, now or as of an earlier time."""
     time = moment("--timestamp", timestamp)
-    table = open_table(path, spark)
+    table = open_table(path, spark, storage=storage)
     rows = table.to_arrow(
         snapshot=snapshot,
         tag=tag,
@@ -69,6 +71,7 @@ def count(
     snapshot: SnapshotId = None,
     fresh: Fresh = False,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
@@ -76,7 +79,7 @@ def count(
 
     Result: rows.
     """
-    table = open_table(path, spark)
+    table = open_table(path, spark, storage=storage)
     rows = table.count(snapshot=snapshot, fresh=fresh)
     print_outcome(str(rows), {"rows": rows}, output)
     if not fresh:
@@ -99,16 +102,25 @@ def _note_uncompacted(
 
 @app.command()
 def files(
-    path: TablePath, snapshot: SnapshotId = None, output: Output = Format.TABLE, quiet: Quiet = False
+    path: TablePath,
+    snapshot: SnapshotId = None,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
 ) -> None:
     """List the live data files."""
     from pktable.inspect import Inspection
 
-    print_rows(Inspection(open_catalog(path)).files(snapshot), output)
+    print_rows(Inspection(open_catalog(path, storage=storage)).files(snapshot), output)
 
 
 @app.command()
-def history(path: TablePath, output: Output = Format.TABLE, quiet: Quiet = False) -> None:
+def history(
+    path: TablePath,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
     """List the retained snapshots and what they hold.
 
     records: rows of all data files. vectors: data files with a deletion vector; deleted_rows: rows these delete.
@@ -118,7 +130,7 @@ def history(path: TablePath, output: Output = Format.TABLE, quiet: Quiet = False
 
     from pktable.catalog import summaries
 
-    found = list(summaries.history(open_catalog(path)))
+    found = list(summaries.history(open_catalog(path, storage=storage)))
     columns = {
         "snapshot": pa.array([one.id for one in found], pa.int64()),
         "kind": pa.array([one.kind for one in found], pa.string()),

@@ -47,6 +47,13 @@ from pktable.format.types import (
 INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 """Decimal digits of the greatest value of the type."""
 
+ARROW_NESTED: Final = {
+    "ROW": pa.types.is_struct,
+    "ARRAY": pa.types.is_list,
+    "MAP": pa.types.is_map,
+}
+"""Whether an Arrow type is the one that a nested type is read as."""
+
 WIDE: Final = 76
 """Digits of the decimals used in calculations."""
 
@@ -57,7 +64,8 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
     """Return a column that was written as type ``before``, converted to type ``after``.
 
     ``array``: of any Arrow type that holds ``before``. ``what``: names the column in errors.
-    Raises InvalidRequestError if the conversion is not supported, ArrowInvalid if ``array`` does not hold ``before``.
+    Raises InvalidRequestError if the conversion is not supported, ArrowInvalid or ValueError if ``array`` does not hold
+    ``before``.
     Clauses: META-16, META-39, META-40, META-42, META-43.
     """
     wanted = to_arrow(after)
@@ -170,6 +178,8 @@ def _converted(array: Any, before: DataType, after: DataType) -> pa.Array:
     if not _has_any(before, after):
         return pa.nulls(len(array), wanted)
     if before.root in NESTED:
+        if not ARROW_NESTED[before.root](array.type):
+            raise ValueError(f"{array.type} instead of {before}")
         return {"ROW": _row, "ARRAY": _list, "MAP": _map}[before.root](array, before, after, wanted)
     stored = array.cast(to_arrow(before))
     return stored if same_values(before, after) else _leaf(stored, before, after, wanted)

@@ -27,7 +27,13 @@ import fastavro
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
-from pktable.format.bounds import ALWAYS_ALLOWED, MOST_TIMES, require_bounded, unpacked
+from pktable.format.bounds import (
+    ALWAYS_ALLOWED,
+    MOST_TIMES,
+    MOST_UNPACKED_BYTES,
+    require_bounded,
+    unpacked,
+)
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -94,7 +100,7 @@ def decode_container(data: bytes, at: str) -> list[dict[str, Any]]:
         digest = _digest(data.replace(sync, b""))
         if digest != sync:
             raise CorruptFileError("checksum", at=at, expected=sync.hex(), found=digest.hex())
-    container = Container(io.BytesIO(data), len(data), at)
+    container = Container(io.BytesIO(data), len(data), at, most_unpacked=MOST_UNPACKED_BYTES)
     return [record for block in container.blocks() for record in block]
 
 
@@ -102,12 +108,12 @@ class Container:
     """An open container, which gives its schema, and its records block by block, so that memory holds one block.
 
     ``file``: a binary file, read from its current position. ``size``: in bytes. ``at``: its path, for errors.
-    Raises CorruptFileError.
+    ``most_unpacked``: bytes that all blocks together may unpack to, None for no limit. Raises CorruptFileError.
     """
 
-    def __init__(self, file: BinaryIO, size: int, at: str) -> None:
+    def __init__(self, file: BinaryIO, size: int, at: str, most_unpacked: int | None = None) -> None:
         self._source = _Source(file, size, at)
-        self._at = at
+        self._at, self._most_unpacked = at, most_unpacked
         metadata, self._sync = _header(self._source)
         self._codec = metadata.get(b"avro.codec", b"null")
         text = metadata.get(b"avro.schema", b"")
@@ -130,10 +136,19 @@ class Container:
             record: Any = {**self.schema, "fields": chosen}
             wanted = _parse(json.dumps(["null", record] if self._nullable else record).encode())
         source = self._source
+        unpacked_bytes = 0
         while source.left:
             count, length = source.long("block count"), source.long("block length")
             block = _unpacked(source.take(length, "block"), self._codec, self._at)
             source.expect(self._sync, "sync marker")
+            unpacked_bytes += len(block)
+            if self._most_unpacked is not None and unpacked_bytes > self._most_unpacked:
+                raise CorruptFileError(
+                    "blocks",
+                    at=self._at,
+                    expected=f"at most {self._most_unpacked} bytes unpacked",
+                    found="more",
+                )
             yield _records(block, self._parsed, wanted, count, self._at)
 
 
@@ -192,7 +207,7 @@ def _snappy(block: bytes) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    if length > MOST_TIMES * len(block) + ALWAYS_ALLOWED:
+    if length > min(MOST_TIMES * len(block) + ALWAYS_ALLOWED, MOST_UNPACKED_BYTES):
         raise ValueError(f"{length} bytes of {len(block)}")
     data: bytes = pa.decompress(block[:-4], length, codec="snappy", asbytes=True)
     if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):

@@ -21,6 +21,15 @@ MOST_TIMES: Final = 4096
 ALWAYS_ALLOWED: Final = 1 << 20
 """Bytes that a block of any size may unpack to."""
 
+MOST_UNPACKED_BYTES: Final = 256 << 20
+"""Bytes that a block may unpack to, whatever its size. Writers begin a new manifest or block long before."""
+
+MOST_JSON_BYTES: Final = 16 << 20
+"""Bytes of a schema, a snapshot, a tag or a hint. A schema of ten thousand columns has one or two million."""
+
+MOST_METADATA_BYTES: Final = (1 << 31) - 1
+"""Bytes of any other file that is read whole. The offsets in a DV index file are of 32 bits."""
+
 LEAST_BYTES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("boolean", "int", "long", "bytes", "string", "enum"), 1),
     "null": 0,
@@ -36,8 +45,18 @@ LONGEST_NAME: Final = 255
 
 def is_file_name(text: str) -> bool:
     """Return whether ``text`` is the name of a file, without a path."""
-    parts = "/" in text or "\0" in text or text in ("", ".", "..")
+    parts = "/" in text or "\\" in text or "\0" in text or text in ("", ".", "..")
     return not parts and len(text.encode()) <= LONGEST_NAME
+
+
+def require_bounded_rows(rows: int, size_bytes: int) -> None:
+    """Raise ValueError if a columnar file of this size states more rows than any writer stores in it.
+
+    A column that never changes takes next to no bytes for any number of rows. Records have keys or names, which differ.
+    """
+    most = MOST_TIMES * size_bytes + ALWAYS_ALLOWED
+    if rows > most:
+        raise ValueError(f"{rows} rows in {size_bytes} bytes")
 
 
 class Decompressor(Protocol):
@@ -56,7 +75,7 @@ def unpacked(block: bytes, decompressor: Decompressor, rest: int = 0) -> bytes:
 
     ``rest``: how many bytes may follow the compressed data.
     """
-    most = MOST_TIMES * len(block) + ALWAYS_ALLOWED
+    most = min(MOST_TIMES * len(block) + ALWAYS_ALLOWED, MOST_UNPACKED_BYTES)
     data = decompressor.decompress(block, most)
     if not decompressor.eof:
         raise ValueError(f"more than {most} bytes" if len(data) >= most else "a frame that does not end")

@@ -25,6 +25,9 @@ MANIFEST: Final = "manifest"
 MANIFEST_LIST: Final = "manifest-list"
 INDEX_MANIFEST: Final = "index-manifest"
 LATEST, EARLIEST = "LATEST", "EARLIEST"
+JSON_DIRECTORIES: Final = frozenset({"schema", "snapshot", "tag", "changelog", "fence"})
+"""The names of the directories whose files are JSON, or a hint."""
+
 TEMPORARY_SUFFIX: Final = ".tmp"
 
 NAMED_BUCKETS: Final = {-2: "postpone"}

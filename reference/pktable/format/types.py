@@ -136,8 +136,8 @@ def parse_type(json_or_sql: object) -> DataType:
         raise InvalidRequestError(f"type: expected ARRAY, MAP or ROW, found {name!r}")
     if root == "ROW":
         children = json_or_sql.get("fields")
-        if not isinstance(children, list):
-            raise InvalidRequestError(f"fields of ROW: expected a list, found {children!r}")
+        if not isinstance(children, list) or not children:
+            raise InvalidRequestError(f"fields of ROW: expected a list, not empty, found {children!r}")
         fields = tuple(parse_field(child) for child in children)
         _require_unique_names(fields)
         return DataType(root, not rest, children=fields)

@@ -49,6 +49,10 @@ PLAIN_TEXT: Final = re.compile(r"[^\\'$]*")
 the version (Spark 4.0 leaves it out), and the value of a variable takes the place of ``${name}``."""
 
 
+VARIABLE: Final = "${"
+"""The beginning of what Spark takes for a variable, also in a quoted name, where nothing can escape it."""
+
+
 def spark_text(expression: Expression) -> str:
     """Return SQL that Spark evaluates as `pktable.predicate.arrow_eval` does. Raises InvalidRequestError."""
     match expression:

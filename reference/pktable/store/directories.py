@@ -19,7 +19,7 @@ def not_a_table(store: FileIO, root: str, location: str | None = None) -> NotATa
     ``location``: how the caller named ``root``, by default ``root`` itself.
     """
     path = location or root
-    if not store.exists(root):
+    if not store.exists(root) and not store.list_names(root):  # an object store has no directories
         return NotATableError(path, "nothing")
     names = tables_in(store, root)
     if not names:

@@ -1,8 +1,8 @@
-"""Where bytes lie: a local directory or any file system pyarrow knows by URI.
+"""Where bytes lie: a local directory, an object store, or another file system that pyarrow knows by URI.
 
 A commit needs one thing of a store: creating a file only if it is absent, whole or not at all. A local
-file system gives it by linking a finished temporary file to the final name; HDFS by a rename that does
-not overwrite. Object stores that pyarrow reaches offer no such operation to it, so tables there can be
+file system gives it by linking a finished temporary file to the final name, HDFS by a rename that does
+not overwrite, an object store by a condition on the put (`object_store`). Where nothing gives it, tables can be
 read but not committed to: `put_if_absent` refuses instead of losing snapshots.
 
 Clauses: CMT-19.
@@ -13,11 +13,24 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
+
+from pktable.store.object_store import ObjectStoreIO, is_object_uri
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file of a directory. ``modified_millis``: since the epoch, by the clock of the store."""
+
+    name: str
+    size: int
+    modified_millis: int
 
 
 class FileIO(Protocol):
@@ -28,7 +41,10 @@ class FileIO(Protocol):
         """Return something pyarrow.parquet can read at random positions."""
 
     def create(self, path: str) -> Any:
-        """Return a binary sink for a new file; its directory is made."""
+        """Return a binary sink for a new file; its directory is made.
+
+        A sink may have ``abort``, which discards what was written where ``close`` would keep it.
+        """
 
     def write(self, path: str, data: bytes) -> None: ...
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -40,7 +56,12 @@ class FileIO(Protocol):
     def list_names(self, directory: str) -> list[str]:
         """Return the names in ``directory``; none if there is no such directory."""
 
-    def exists(self, path: str) -> bool: ...
+    def list_files(self, directory: str) -> list[FileInfo]:
+        """Return the files in ``directory``, without its directories; none if there is no such directory."""
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file ``path``. Whether a directory counts is up to the store."""
+
     def delete(self, path: str) -> None:
         """Remove a file; a missing one is no error."""
 
@@ -107,6 +128,16 @@ class LocalFileIO:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    def list_files(self, directory: str) -> list[FileInfo]:
+        found = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # deleted since the listing
+                    if entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        found.append(FileInfo(entry.name, status.st_size, status.st_mtime_ns // 1_000_000))
+        return found
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
@@ -167,6 +198,16 @@ class ArrowFileIO:
         selector = FileSelector(directory, allow_not_found=True)
         return [info.base_name for info in self._fs.get_file_info(selector)]
 
+    def list_files(self, directory: str) -> list[FileInfo]:
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(directory, allow_not_found=True)
+        return [
+            FileInfo(info.base_name, info.size, info.mtime_ns // 1_000_000)
+            for info in self._fs.get_file_info(selector)
+            if info.is_file
+        ]
+
     def exists(self, path: str) -> bool:
         from pyarrow.fs import FileType
 
@@ -183,13 +224,22 @@ class ArrowFileIO:
         return ArrowFileIO, (self._uri,)
 
 
-def open_store(location: str | os.PathLike[str]) -> tuple[FileIO, str]:
+def open_store(
+    location: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> tuple[FileIO, str]:
     """Return the store of a table's location and the table's path in it.
 
-    ``location``: a local path, or a URI such as ``file:///…``, ``s3://…``, ``hdfs://…``.
-    Raises InvalidRequestError if no store knows the URI.
+    ``location``: a local path, or a URI such as ``file:///…``, ``s3://…``, ``gs://…``, ``az://…``, ``hdfs://…``.
+    ``storage_options``: settings of an object store; other stores have none.
+    Raises InvalidRequestError if no store knows the URI or an option.
     """
     text = os.fspath(location)
+    if is_object_uri(text):
+        return ObjectStoreIO(text, storage_options), text.rstrip("/")
+    if storage_options:
+        raise InvalidRequestError(
+            f"{text}: storage options are for object stores (s3://, gs://, az://); leave them out"
+        )
     if "://" not in text and not text.startswith("file:"):
         return LocalFileIO(), str(Path(text).absolute())
     from pyarrow.fs import FileSystem
@@ -203,11 +253,15 @@ def open_store(location: str | os.PathLike[str]) -> tuple[FileIO, str]:
         raise InvalidRequestError(f"{text}: expected a path or a URI of a known store ({error})") from None
 
 
-def locate(uri: str) -> tuple[FileIO, str]:
+def locate(uri: str, table_store: FileIO) -> tuple[FileIO, str]:
     """Return the store and path of a file named by URI as Hadoop spells them: ``file:/a``, ``s3://bucket/a``.
 
+    ``table_store``: the store of the table. Its options also hold for another bucket of the same kind of store.
     Nothing in the path is percent-encoded. Raises InvalidRequestError if no store knows the scheme.
     """
+    if is_object_uri(uri):
+        near = table_store.beside(uri) if isinstance(table_store, ObjectStoreIO) else ObjectStoreIO(uri)
+        return near, uri
     scheme, _, rest = uri.partition(":")
     if scheme == "file":
         return LocalFileIO(), "/" + rest.lstrip("/")

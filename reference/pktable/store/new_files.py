@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from pktable_spec.errors import PkTableError
+
 from pktable.format import paths
 from pktable.store.file_io import FileIO
 
@@ -44,5 +46,5 @@ def remove_quietly(store: FileIO, paths: Iterable[str]) -> None:
     for path in paths:
         try:
             store.delete(path)
-        except OSError:
+        except (OSError, PkTableError):
             continue

@@ -1,8 +1,9 @@
 """Deletion vectors of a bucket: one set of (file, position), and what it hides.
 
-The subtle case is which keys of a compaction are looked up. A key marks older positions only if it
-comes from level 0 and meets no live record of a deeper level among the inputs: otherwise the older
-record is either merged away right there (DV-8) or was dealt with when this key left level 0 (DV-7).
+The subtle case is which keys of a compaction are looked up. A key marks older positions only if a record of it comes
+from level 0 or is a retraction, and no input of a deeper level has a live add of it. Otherwise the older record is
+merged away right there (DV-8), or was dealt with when this add left level 0 (DV-7). Only tables of other engines have
+retractions below level 0.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ def keys_to_look_up(
 
     Clauses: DV-6, DV-7, DV-8.
     """
-    from_level_zero: set[Key] = set()
-    from_deeper: set[Key] = set()
+    wanted: set[Key] = set()
+    merged_here: set[Key] = set()
     for file, level in inputs:
-        keys = from_deeper if level > 0 else from_level_zero
-        keys.update(record.key for record in visible(files, file, vectors))
-    return from_level_zero - from_deeper
+        for record in visible(files, file, vectors):
+            (merged_here if level > 0 and record.kind.is_add else wanted).add(record.key)
+    return wanted - merged_here
 
 
 def positions_of(

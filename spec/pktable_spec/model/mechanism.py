@@ -233,8 +233,6 @@ class Mechanism:
 
     def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
         """Whether something older of a retracted key could come back. Clauses: CMP-13."""
-        if output_level == 0:
-            return True
         if not self.options.deletion_vectors:
             return any(level > output_level for _, level in state.live)
         return bool(

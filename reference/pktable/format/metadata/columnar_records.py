@@ -14,8 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
+from pktable.format.bounds import MOST_UNPACKED_BYTES, require_bounded_rows
+
 ORC_MAGIC: Final = b"ORC"
 PARQUET_MAGIC: Final = b"PAR1"
+BATCH_ROWS: Final = 256
+GREATEST_LONG: Final = (1 << 63) - 1
 EPOCH: Final = datetime.datetime(1970, 1, 1)
 MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
@@ -35,10 +39,14 @@ def decode_columnar(data: bytes, at: str) -> list[dict[str, Any]] | None:
         source = pa.BufferReader(data)
         if orc:
             stored = po.ORCFile(source)
-            count, table = stored.nrows, stored.read()
+            count = stored.nrows
+            require_bounded_rows(count, len(data))
+            table = stored.read()
         else:
-            table = pq.read_table(source, page_checksum_verification=True)
-            count = pq.read_metadata(pa.BufferReader(data)).num_rows
+            file = pq.ParquetFile(source, page_checksum_verification=True)
+            count = file.metadata.num_rows
+            require_bounded_rows(count, len(data))
+            table = _bounded_table(file)
         records = [_plain(record) for record in table.to_pylist()]
     except Exception as error:  # whatever the libraries raise on damaged bytes
         found = str(error).strip().partition("\n")[0]
@@ -50,6 +58,17 @@ def decode_columnar(data: bytes, at: str) -> list[dict[str, Any]] | None:
     return records
 
 
+def _bounded_table(file: Any) -> pa.Table:
+    """Return the rows of a Parquet file, read a few at a time: a long text may stand in it once for many rows."""
+    batches, read_bytes = [], 0
+    for batch in file.iter_batches(BATCH_ROWS):
+        batches.append(batch)
+        read_bytes += batch.nbytes
+        if read_bytes > MOST_UNPACKED_BYTES:
+            raise ValueError(f"more than {MOST_UNPACKED_BYTES} bytes of records")
+    return pa.Table.from_batches(batches, file.schema_arrow)
+
+
 def _plain(value: Any) -> Any:
     """Return ``value`` with all times in it as milliseconds since the epoch."""
     if isinstance(value, dict):
@@ -58,4 +77,6 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, datetime.datetime):
         return (value.replace(tzinfo=None) - EPOCH) // MILLISECOND
+    if type(value) is int and not -GREATEST_LONG - 1 <= value <= GREATEST_LONG:
+        raise ValueError(f"{value}, an integer of more than 64 bits with a sign")
     return value

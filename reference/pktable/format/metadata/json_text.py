@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.format.bounds import is_file_name
+from pktable.format.bounds import MOST_JSON_BYTES, is_file_name
 
 CHECKSUM: Final = re.compile(rb',\s*"pktable\.crc32"\s*:\s*(\d{1,10})\s*\}\s*\Z')
 GREATEST_LONG: Final = (1 << 63) - 1
@@ -43,6 +43,8 @@ _compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 def decode_json(data: bytes, *, at: str) -> JsonObject:
     """Return the object of a JSON file. Raises CorruptFileError. Clauses: META-34, META-38, RD-11."""
+    if len(data) > MOST_JSON_BYTES:
+        raise CorruptFileError("JSON", at=at, expected=f"at most {MOST_JSON_BYTES} bytes", found=len(data))
     checksum = CHECKSUM.search(data)
     if checksum:
         expected, found = int(checksum[1]), zlib.crc32(data[: checksum.start()])

@@ -19,6 +19,7 @@ from pktable.format.binary_row import arity_of
 from pktable.format.metadata.manifest_fields import (
     BYTES,
     FILE_NAME,
+    FILE_NAMES,
     INT,
     LONG,
     MILLIS,
@@ -170,7 +171,7 @@ _FILE: Final = RecordTable(
     ("_MAX_SEQUENCE_NUMBER", "max_sequence_number", LONG),
     ("_SCHEMA_ID", "schema_id", LONG),
     ("_LEVEL", "level", INT),
-    ("_EXTRA_FILES", "extra_files", replace(TEXTS, absent=())),
+    ("_EXTRA_FILES", "extra_files", replace(FILE_NAMES, absent=())),
     ("_CREATION_TIME", "creation_time", optional(MILLIS)),
     ("_DELETE_ROW_COUNT", "delete_row_count", optional(LONG)),
     ("_EMBEDDED_FILE_INDEX", "embedded_index", optional(BYTES)),

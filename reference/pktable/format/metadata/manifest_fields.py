@@ -32,6 +32,8 @@ from pktable.format.metadata.columnar_records import decode_columnar
 
 NAMESPACE: Final = "org.apache.paimon.avro.generated"
 
+GREATEST_INT: Final = (1 << 31) - 1
+
 Value = TypeVar("Value")
 
 REQUIRED: Final = object()
@@ -94,17 +96,24 @@ def _file_name(value: str, at: str) -> str:
     return value
 
 
+def _int(value: int, at: str) -> int:
+    if not -GREATEST_INT - 1 <= value <= GREATEST_INT:
+        raise ValueError("an integer of 32 bits")
+    return value
+
+
 def _encode_text(text: str) -> bytes:
     return encode_bytes(text.encode())
 
 
 NULL, NOT_NULL = encode_long(0), encode_long(1)
-INT: Final = Kind("int", encode_long, int, "an integer")
-LONG: Final = Kind("long", encode_long, int, "an integer")
+INT: Final = Kind("int", encode_long, int, "an integer", _int)
+LONG: Final = Kind("long", encode_long, int, "an integer")  # Avro has no greater ones
 TEXT: Final = Kind("string", _encode_text, str, "text")
 BYTES: Final = Kind("bytes", encode_bytes, bytes, "bytes")
 FILE_NAME: Final = replace(TEXT, expected="the name of a file", decode=_file_name)
 TEXTS: Final = list_of(TEXT, "a list of texts")
+FILE_NAMES: Final = list_of(FILE_NAME, "a list of names of files")
 MILLIS: Final = replace(LONG, avro={"type": "long", "logicalType": "timestamp-millis"})
 
 

@@ -178,6 +178,8 @@ def _defects(schema: TableSchema) -> list[tuple[str, object, object]]:
             wrong.append((what, "names of fields, each once", list(keys)))
     if schema.primary_keys and not set(schema.primary_keys).issuperset(schema.partition_keys):
         wrong.append(("partitionKeys", "part of the primary key", list(schema.partition_keys)))
+    if schema.primary_keys and set(schema.primary_keys) == set(schema.partition_keys):
+        wrong.append(("primaryKeys", "a column that is no partition key", list(schema.primary_keys)))
     if not wrong:
         nullable = [name for name in schema.primary_keys if schema.field(name).type.nullable]
         if nullable:

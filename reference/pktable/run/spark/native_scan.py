@@ -33,19 +33,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FractionalType, StructField, StructType
 
 from pktable.bucket.read import BucketRead
+from pktable.bucket.reader import DataReader
 from pktable.context import TableContext
 from pktable.datafile.evolution import same_values
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.type_text import quoted
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
+from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
 from pktable.run.spark.types import is_finer, spark_schema
 from pktable.run.spark.wire import whole_frame
+from pktable.store.object_store import is_object_uri
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
 FILES_BY_SIZE = 16  # are distinguished by comparing a number with each
 TASK_WORDS = 1 << 18  # 2 MiB, that every task is sent
+MANY_ROWS = 1 << 27  # whose words are 16 MiB: a manifest of someone else may state any number
 FEW_ROWS = 2_000_000  # have their positions made for less than a scan of their own costs
 
 OPTIONS: Final = {
@@ -86,10 +90,13 @@ def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -
 
     So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
     names and types, none of them finer than microseconds, and no column that is called as Spark calls its own.
+    Files on object stores are read by the kernel: Spark would need a Hadoop client of the store, and its credentials.
     Clauses: RD-12, META-15, META-39.
     """
     return not part.merges and all(
-        file.file_name.endswith(".parquet") and _unchanged(context, file.schema_id, columns)
+        file.file_name.endswith(".parquet")
+        and _unchanged(context, file.schema_id, columns)
+        and not is_object_uri(context.data_path(part.state.place, file))
         for file in part.state.files
     )
 
@@ -97,7 +104,7 @@ def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -
 def _unchanged(context: TableContext, schema_id: int, columns: Sequence[str]) -> bool:
     before = context.schema_of(schema_id).by_id
     fields = [context.schema.field(name) for name in columns]
-    if any(is_finer(field.type) for field in fields) or any(
+    if any(is_finer(field.type) or VARIABLE in field.name for field in fields) or any(
         field.name.casefold() in SPARKS_OWN for field in before.values()
     ):
         return False
@@ -158,10 +165,13 @@ def _live_rows(
         vectors = context.vectors(part.state)
         for file in part.state.files:
             path = context.data_path(part.state.place, file)
+            context.expect_readable(path)  # Spark would follow any link
             vector = vectors.get(file.file_name)
             if vector is None or not vector.cardinality:
                 plain[path] = file
             else:
+                if vector.max_position >= MANY_ROWS:
+                    DataReader(context, part.state.place, file)  # expects the file to have so many rows
                 marked[path] = DeletedRows(file.file_size, file.row_count, vector)
     schema = spark_schema([context.schema.field(name) for name in columns])
 

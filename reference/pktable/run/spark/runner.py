@@ -31,6 +31,7 @@ from pktable.context import TableContext
 from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.lsm.bucket import BucketChange, BucketId
+from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.local import run_task
 from pktable.run.runner import CompactionTask, Query
 from pktable.run.spark.errors import raised_here
@@ -113,6 +114,10 @@ class SparkRunner:
                 frames.append(native_scan(self.session, context, native, needed, predicate))
         if others:
             merged = self._by_kernel(context, others, needed)
+            if predicate and VARIABLE in predicate.text:  # text in it is spelled in another way
+                raise InvalidRequestError(
+                    f"where: Spark takes {VARIABLE} in the name of a column for a variable; read without Spark"
+                )
             frames.append(merged.where(predicate.text) if predicate else merged)
         schema = spark_schema([context.schema.field(name) for name in needed])
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)

@@ -1,0 +1,1 @@
+"""Tables on a real S3-compatible server."""

@@ -1,0 +1,319 @@
+"""Readers while others write, compact and expire, in threads and in processes: every read is one committed state.
+
+Each writer owns a range of keys. Its write ``n`` replaces all of its rows by those of `state(writer, n)`, in one
+commit. So whatever a reader sees of a writer must be the state of one ``n``, and never of an earlier one than before.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
+from pktable_spec.covers import covers
+
+SECONDS = 2.5
+WRITERS = 2
+KEYS = 40
+OWN = 1000
+"""The keys of writer w are those from w * OWN."""
+
+OPTIONS = {
+    "deletion-vectors.enabled": "true",
+    "num-sorted-run.compaction-trigger": "3",
+    "manifest.merge-min-count": "4",
+    "target-file-size": "4 kb",
+}
+Rows = dict[int, str]
+
+
+def state(writer: int, number: int) -> Rows:
+    """Return the rows of a writer after its write ``number``; some keys come and go."""
+    keys = [key for key in range(KEYS) if (key + number) % 3] if number else []
+    return {writer * OWN + key: f"{number} {'x' * 50} {key}" for key in keys}
+
+
+def changes(writer: int, number: int) -> pa.Table:
+    """Return the rows of a write: all keys of the writer, set or deleted."""
+    after = state(writer, number)
+    keys = [writer * OWN + key for key in range(KEYS)]
+    return pa.table(
+        {
+            "k": pa.array(keys, pa.int32()),
+            "v": [after.get(key) for key in keys],
+            "op": ["+U" if key in after else "-D" for key in keys],
+        }
+    )
+
+
+def make(path: Path, **options: str) -> Table:
+    return Table.create(path, "k INT, v STRING", primary_key=["k"], options={**OPTIONS, **options})
+
+
+def write(path: Path, writer: int, until: float) -> int:
+    """Write until a time, and return the number of the last write."""
+    table, number = Table.open(path), 0
+    while time.time() < until:
+        number += 1
+        try:
+            table.write_changes(changes(writer, number), row_kind="op")
+        except CommitConflictError:  # the rows are committed, or nothing is
+            number += 1
+            table.write_changes(changes(writer, number), row_kind="op")
+    return number
+
+
+def compact(path: Path, until: float) -> int:
+    table, count = Table.open(path), 0
+    while time.time() < until:
+        try:
+            count += table.compact(full=count % 2 == 0) is not None
+        except CommitConflictError:
+            continue
+    return count
+
+
+def expire(path: Path, until: float) -> int:
+    table, count = Table.open(path), 0
+    while time.time() < until:
+        count += len(table.expire_snapshots(retain_last=2))
+    return count
+
+
+class Reader:
+    """Reads in all ways, and expects a committed state each time."""
+
+    def __init__(self, path: Path) -> None:
+        self.table, self.reads, self.expired = Table.open(path), 0, 0
+        self.seen = [0] * WRITERS
+
+    def expect_state(self, found: pa.Table, *, latest: bool) -> None:
+        rows = dict(zip(found.column("k").to_pylist(), found.column("v").to_pylist(), strict=True))
+        assert len(rows) == found.num_rows, "a key twice"
+        for writer in range(WRITERS):
+            own = {key: value for key, value in rows.items() if key // OWN == writer}
+            number = int(next(iter(own.values())).split()[0]) if own else 0
+            assert own == state(writer, number), f"not a state of writer {writer}"
+            if latest:
+                assert number >= self.seen[writer], "an earlier state than before"
+                self.seen[writer] = number
+        self.reads += 1
+
+    def latest(self) -> None:
+        self.expect_state(self.table.to_arrow(fresh=True), latest=True)
+
+    def default(self) -> None:
+        self.expect_state(self.table.to_arrow(), latest=False)
+
+    def reopened(self) -> None:
+        self.table = Table.open(self.table.path)
+        assert self.table.count() >= 0
+
+    def oldest(self) -> None:
+        for snapshot in self.table.snapshots()[:1]:
+            self.expect_state(self.table.to_arrow(snapshot=snapshot.id, fresh=True), latest=False)
+
+    def slowly(self) -> None:
+        """Begin a scan of the oldest snapshot and go on when it may have expired."""
+        for snapshot in self.table.snapshots()[:1]:
+            batches = []
+            for batch in self.table.scan(snapshot=snapshot.id, fresh=True).to_batches():
+                batches.append(batch)
+                time.sleep(0.02)
+            if batches:
+                self.expect_state(pa.Table.from_batches(batches), latest=False)
+
+    def by_splits(self) -> None:
+        splits = pickle.loads(pickle.dumps(self.table.scan(fresh=True).splits()))
+        time.sleep(0.02)
+        tables = [table for split in splits for table in split.read()]
+        if tables:
+            self.expect_state(pa.concat_tables(tables), latest=False)
+
+    def metadata(self) -> None:
+        self.table.files()
+        self.table.inspect.buckets()
+        self.table.tags()
+
+    def run(self, until: float) -> Reader:
+        ways: list[Callable[[], None]] = [
+            self.latest, self.default, self.oldest, self.slowly, self.by_splits, self.metadata, self.reopened,
+        ]  # fmt: skip
+        while time.time() < until:
+            for way in ways:
+                try:
+                    way()
+                except SnapshotNotFoundError:  # expired while it was read
+                    self.expired += 1
+        return self
+
+
+def expect_sound(path: Path, last: dict[int, int]) -> None:
+    """The last write of each writer is read, and the table is clean."""
+    table = Table.open(path)
+    expected = {key: value for writer, number in last.items() for key, value in state(writer, number).items()}
+    found = {row["k"]: row["v"] for row in table.to_arrow(fresh=True).to_pylist()}
+    assert found == expected
+    assert [str(one) for one in table.check().findings if one.severity == "error"] == []
+
+
+@covers("RD-23", "RD-18", "RD-10", "CMT-15", "CMT-29")
+@pytest.mark.parametrize("buckets", ["1", "3"])
+def test_threads_read_committed_states_while_others_write_compact_and_expire(
+    tmp_path: Path, buckets: str
+) -> None:
+    make(tmp_path, bucket=buckets)
+    until = time.time() + SECONDS
+    with ThreadPoolExecutor(8) as threads:
+        writers = {one: threads.submit(write, tmp_path, one, until) for one in range(WRITERS)}
+        others = [threads.submit(compact, tmp_path, until), threads.submit(expire, tmp_path, until)]
+        if (
+            buckets == "1"
+        ):  # with more, what is compacted differs from bucket to bucket, and so do default reads
+            readers = [threads.submit(Reader(tmp_path).run, until) for _ in range(2)]
+        else:
+            readers = [threads.submit(FreshReader(tmp_path).run, until) for _ in range(2)]
+        done = [reader.result() for reader in readers]
+        last = {writer: future.result() for writer, future in writers.items()}
+        for other in others:
+            other.result()
+    assert all(reader.reads > 3 for reader in done)
+    expect_sound(tmp_path, last)
+
+
+class FreshReader(Reader):
+    """A reader of fresh reads only."""
+
+    def default(self) -> None:
+        found = self.table.to_arrow().column("k").to_pylist()
+        assert len(found) == len(set(found)), "a key twice"
+
+
+ROLES: dict[str, Callable[..., Any]] = {"write": write, "compact": compact, "expire": expire}
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from model_tests.table import test_readers_under_fire as fire
+role, path, until, *arguments = sys.argv[1:]
+if role == "read":
+    reader = fire.Reader(Path(path)).run(float(until))
+    print(reader.reads, reader.expired)
+else:
+    print(fire.ROLES[role](Path(path), *map(int, arguments), float(until)))
+"""
+
+
+def process(role: str, path: Path, until: float, *arguments: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, role, str(path), str(until), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(processes: dict[str, subprocess.Popen[str]]) -> Iterator[tuple[str, list[int]]]:
+    for name, one in processes.items():
+        out, error = one.communicate(timeout=120)
+        assert one.returncode == 0, f"{name}: {error}"
+        yield name, [int(part) for part in out.split()]
+
+
+@covers("RD-23", "RD-18", "RD-10", "CMT-15", "CMT-29")
+def test_processes_read_committed_states_while_others_write_compact_and_expire(tmp_path: Path) -> None:
+    make(tmp_path)
+    until = time.time() + 2 * SECONDS  # some of it passes before all have started
+    started = {f"write {one}": process("write", tmp_path, until, one) for one in range(WRITERS)}
+    started |= {role: process(role, tmp_path, until) for role in ("compact", "expire", "read")}
+    results = dict(ended(started))
+    assert results["read"][0] > 3
+    expect_sound(tmp_path, {one: results[f"write {one}"][0] for one in range(WRITERS)})
+
+
+# ------------------------------------------------------------- without chance
+
+
+@pytest.fixture
+def long_table(tmp_path: Path) -> Path:
+    """A table whose latest snapshot has several data files in one bucket."""
+    path = tmp_path / "table"
+    table = make(path, **{"parquet.block.row.count.limit": "5"})
+    for number in range(1, 4):
+        table.write_changes(changes(0, number), row_kind="op")
+    return path
+
+
+def replace_all(path: Path) -> None:
+    """Let every snapshot that is there expire, with its files."""
+    table = Table.open(path)
+    table.upsert(pa.table({"k": pa.array([5 * OWN], pa.int32()), "v": ["new"]}))
+    table.compact(full=True)
+    table.upsert(pa.table({"k": pa.array([5 * OWN], pa.int32()), "v": ["newer"]}))
+    table.compact(full=True)
+    table.expire_snapshots(retain_last=1)
+
+
+@covers("RD-10", "RD-23")
+def test_a_scan_whose_snapshot_expires_under_it_is_refused_by_name(long_table: Path) -> None:
+    table = Table.open(long_table)
+    latest = table.snapshots()[-1].id
+    reader = table.scan(fresh=True).to_batches()
+    splits = table.scan(fresh=True).splits()
+    tagged_before = table.scan(snapshot=latest)
+    replace_all(long_table)
+    with pytest.raises(SnapshotNotFoundError, match=f"snapshot {latest}"):
+        for _ in reader:
+            pass
+    for split in pickle.loads(pickle.dumps(splits)):
+        with pytest.raises(SnapshotNotFoundError, match=f"snapshot {latest}"):
+            list(split.read())
+    with pytest.raises(SnapshotNotFoundError):
+        tagged_before.to_arrow()
+
+
+@covers("RD-10", "RD-23", "CMT-17")
+def test_a_scan_by_tag_goes_on_until_the_tag_is_dropped(long_table: Path) -> None:
+    table = Table.open(long_table)
+    table.create_tag("kept")
+    expected = table.to_arrow().to_pylist()
+    scan = table.scan(tag="kept")
+    splits = scan.splits()
+    replace_all(long_table)
+    assert scan.to_arrow().to_pylist() == expected
+    assert [row for split in splits for one in split.read() for row in one.to_pylist()] == expected
+    Table.open(long_table).delete_tag("kept")
+    for split in splits:
+        with pytest.raises(SnapshotNotFoundError, match="kept"):
+            list(split.read())
+
+
+@covers("RD-19", "RD-23")
+def test_a_split_with_a_missing_file_of_a_retained_snapshot_is_damage(long_table: Path) -> None:
+    splits = Table.open(long_table).scan(fresh=True).splits()
+    for file in long_table.glob("bucket-0/*"):
+        file.unlink()
+    for split in splits:
+        with pytest.raises(CorruptFileError, match="data file"):
+            list(split.read())
+
+
+@covers("RD-10", "RD-23")
+@pytest.mark.spark
+def test_a_frame_of_spark_whose_snapshot_expires_shows_no_other_rows(long_table: Path) -> None:
+    from pktable.run.spark.runner import SparkRunner
+
+    from model_tests.backends.spark_session import spark_session
+
+    table = Table.open(long_table, spark=spark_session())
+    table.runner = table.stager.runner = SparkRunner(spark_session())
+    table.compact(full=True)
+    frame = table.read()
+    replace_all(long_table)
+    with pytest.raises(Exception, match=r"PATH_NOT_FOUND|FAILED_READ_FILE|FileNotFound|does not exist|none"):
+        frame.collect()
+    assert table.to_arrow().num_rows == Table.open(long_table).count()

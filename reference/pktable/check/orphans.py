@@ -1,0 +1,97 @@
+"""Find files that nothing needs, old enough not to belong to work that has not committed yet.
+
+1. List all files that are older than the limit.
+2. Read all that snapshots, tags, branches and changelogs refer to.
+3. What was listed in step 1 and is referred to by nothing in step 2 is an orphan.
+
+In this order a file that a commit begins to refer to is noticed. The limit protects files of a write, a compaction or
+a commit that are not referred to yet: it must be longer than any of these take. If some metadata cannot be read,
+nothing is an orphan, because it is not known what that metadata refers to.
+
+Clauses: CMT-48, CMT-49.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pktable_spec.errors import CorruptFileError
+
+from pktable.catalog.fences import FenceLog
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.check.findings import ERROR, Findings
+from pktable.check.unreferenced import directories
+from pktable.check.walk import read_metadata
+from pktable.context import TableContext
+from pktable.format.paths import FENCE, REMOVED
+from pktable.retry import RetryPolicy, retry
+from pktable.store.file_io import FileIO
+
+EXPIRIES: Final = RetryPolicy(attempts=5)
+"""Metadata goes missing under an expiry; each retry is after another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A file that nothing needs. ``size`` in bytes."""
+
+    path: str
+    size: int
+
+
+class _UnknownError(Exception):
+    """Some metadata could not be read."""
+
+
+def find_orphans(context: TableContext, older_than_millis: int) -> list[Orphan]:
+    """Return the orphans that were last modified before a time, in milliseconds since the epoch.
+
+    Raises CorruptFileError if some metadata cannot be read. Clauses: CMT-48.
+    """
+
+    def attempt() -> list[Orphan]:
+        old = _old_files(context, older_than_millis)
+        findings = Findings(context.root)
+        metadata = read_metadata(context.store, context.root, findings)
+        unreferenced = None if metadata is None else metadata.unreferenced()
+        if unreferenced is None:
+            errors = [str(one) for one in findings.all() if one.severity == ERROR]
+            raise _UnknownError(errors[0] if errors else "no schema")
+        paths = {path for _, path in unreferenced} | _ended_files(context.store, context)
+        return [Orphan(path, old[path]) for path in sorted(paths & old.keys())]
+
+    try:
+        return retry(attempt, on=_UnknownError, policy=EXPIRIES)
+    except _UnknownError as error:
+        raise CorruptFileError(
+            "orphans", at=context.root, expected="metadata that can be read", found=str(error)
+        ) from None
+
+
+def _old_files(context: TableContext, older_than_millis: int) -> dict[str, int]:
+    return {
+        f"{directory}/{file.name}": file.size
+        for directory in directories(context)
+        for file in context.store.list_files(directory)
+        if file.modified_millis < older_than_millis
+    }
+
+
+def _ended_files(store: FileIO, context: TableContext) -> set[str]:
+    """Return the snapshot files whose ids have ended, and the files that say who removes one that is gone."""
+    log, fences = SnapshotLog(store, context.paths), FenceLog(store, context.paths)
+    fence, ended, there = fences.newest(), set(), set()
+    for snapshot_id in log.listed():
+        snapshot = log.file(snapshot_id)
+        if snapshot is None:
+            continue
+        if fences.hides(fence, snapshot):
+            ended.add(context.paths.snapshot(snapshot_id))
+        there.add(context.paths.removal(snapshot_id, snapshot.delta_manifest_list))
+    removals = {
+        f"{context.paths.fences}/{name}"
+        for name in store.list_names(context.paths.fences)
+        if name.startswith(REMOVED) and not name.startswith(FENCE)
+    }
+    return ended | (removals - there)

@@ -1,0 +1,259 @@
+"""Keep a table inside its directory, bound what is read of it, and name the failures of its store.
+
+A table may come from someone else. Every access to its files goes through a `GuardedStore`, which does this:
+
+1. It refuses a path that is not below the table directory, such as one with ``..``.
+2. On a local store it refuses a symbolic link that leads out of the table directory, and reads regular files only: a
+   named pipe would block a reader for ever. The table directory itself, and those above it, may be links.
+3. It refuses a metadata file of more bytes than any writer makes, before a byte of it is read.
+4. It raises a failure of the store (a full disk, a revoked permission) as `StorageError`. A missing file stays a
+   FileNotFoundError.
+
+The caller may name other directories (``external_roots``) that the table may use too, by links or by external paths.
+The table cannot name them itself: its options are written by the same hand as its links.
+
+A directory is resolved once, and then remembered. So an access costs one ``lstat`` of the file, and nothing on stores
+that have no links.
+
+Clauses: SAFE-1 to SAFE-5, META-18.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pktable_spec.errors import CorruptFileError, OutsideTableError, StorageError
+
+from pktable.format.bounds import MOST_JSON_BYTES, MOST_METADATA_BYTES
+from pktable.format.paths import JSON_DIRECTORIES
+from pktable.store.file_io import FileIO, LocalFileIO, locate, puts_may_be_late
+
+MOST_DIRECTORIES: Final = 1 << 16  # that are remembered at once
+KINDS: Final = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def guarded(store: FileIO, root: str, external_roots: Iterable[str | os.PathLike[str]] = ()) -> GuardedStore:
+    """Return ``store`` guarded for the table at ``root``; a store that is guarded already is returned as it is."""
+    if isinstance(store, GuardedStore):
+        return store
+    return GuardedStore(store, root, tuple(_normal(os.fspath(one)) for one in external_roots))
+
+
+class GuardedStore:
+    """The `FileIO` of one table. ``external_roots``: URIs, as `_normal` spells them."""
+
+    def __init__(self, inner: FileIO, root: str, external_roots: Sequence[str]) -> None:
+        self._inner, self._root, self._external = inner, root, tuple(external_roots)
+        self._is_local = isinstance(inner, LocalFileIO)
+        self.late_puts = puts_may_be_late(inner)
+        self._most_bytes: dict[str, int] = {}  # of a file that is read whole, by admitted directory
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return GuardedStore, (self._inner, self._root, self._external)
+
+    @property
+    def late_puts(self) -> bool:
+        return puts_may_be_late(self._inner)
+
+    # Files of the table
+
+    def read(self, path: str) -> bytes:
+        self._expect_file(path, limited=True)
+        with _named_failures("read", path):
+            return self._inner.read(path)
+
+    def open(self, path: str) -> Any:
+        self._expect_file(path)
+        with _named_failures("open", path):
+            return self._inner.open(path)
+
+    def create(self, path: str) -> Any:
+        self._expect_place(path)
+        with _named_failures("create", path):
+            return _Sink(self._inner.create(path), path)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._expect_place(path)
+        with _named_failures("write", path):
+            self._inner.write(path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self._expect_place(path)
+        with _named_failures("write", path):
+            return self._inner.put_if_absent(path, data)
+
+    def list_names(self, directory: str) -> list[str]:
+        self._admitted(directory)
+        with _named_failures("list", directory):
+            return self._inner.list_names(directory)
+
+    def exists(self, path: str) -> bool:
+        if path != self._root:
+            self._admitted(path.rpartition("/")[0])
+        with _named_failures("look for", path):
+            return self._inner.exists(path)
+
+    def delete(self, path: str) -> None:
+        self._admitted(path.rpartition("/")[0])
+        with _named_failures("delete", path):
+            self._inner.delete(path)
+
+    # Files elsewhere
+
+    def elsewhere(self, uri: str) -> tuple[FileIO, str]:
+        """Return the store of a file that lies outside of the table, and its path there. Clauses: META-18, SAFE-2.
+
+        Raises OutsideTableError if the caller has not allowed it.
+        """
+        self.expect_allowed(uri)
+        store, path = locate(uri, self._inner)
+        return GuardedStore(store, path.rpartition("/")[0], self._external), path
+
+    def expect_allowed(self, uri: str) -> None:
+        """Raise OutsideTableError unless ``uri`` lies below an external root or the table. Clauses: SAFE-2."""
+        asked = _normal(uri)
+        roots = (*self._external, *([_normal(self._root)] if self._is_local else ()))
+        if _leads_up(asked) or not any(_is_below(asked, root) for root in roots):
+            raise OutsideTableError(self._root, uri)
+
+    def expect_readable(self, path: str) -> None:
+        """Raise as `open` would for a file that another process, such as Spark's, is about to read."""
+        self._expect_file(path)
+
+    # Checks
+
+    def _expect_file(self, path: str, *, limited: bool = False) -> None:
+        """Raise unless ``path`` may be read: it lies in the table, and is a regular file of a bounded size."""
+        most = self._admitted(path.rpartition("/")[0])
+        if not self._is_local:
+            return
+        try:
+            found = os.lstat(path)
+            if stat.S_ISLNK(found.st_mode):
+                self._expect_real(path)
+                if not os.path.exists(path):
+                    raise CorruptFileError(
+                        "file", at=path, expected="a regular file", found="a link to nothing"
+                    )
+                found = os.stat(path)
+        except OSError:
+            return  # the access itself fails, and is reported
+        except ValueError as error:  # a null character
+            raise CorruptFileError("path", at=repr(path), expected="a file name", found=error) from None
+        if not stat.S_ISREG(found.st_mode):
+            kind = next((name for is_kind, name in KINDS if is_kind(found.st_mode)), "something else")
+            raise CorruptFileError("file", at=path, expected="a regular file", found=kind)
+        if limited and found.st_size > most:
+            raise CorruptFileError(
+                "size of a metadata file", at=path, expected=f"at most {most} bytes", found=found.st_size
+            )
+
+    def _expect_place(self, path: str) -> None:
+        """Raise unless ``path`` may be written: a link there must not make a writer change another file.
+
+        A hint is written where anyone may have put a link. So this is a failure of the store, which a writer of hints
+        bears.
+        """
+        self._admitted(path.rpartition("/")[0])
+        if self._is_local and os.path.islink(path):
+            try:
+                self._expect_real(path)
+            except OutsideTableError as error:
+                raise StorageError("write", path, errno.ELOOP, f"it is a link to {error.leads_to}") from None
+
+    def _admitted(self, directory: str) -> int:
+        """Return the most bytes of a file in ``directory`` that is read whole. Raises unless it is the table's."""
+        most = self._most_bytes.get(directory)
+        if most is not None:
+            return most
+        rest = directory.removeprefix(self._root)
+        if not directory.startswith(self._root) or rest[:1] not in ("", "/") or _leads_up(rest):
+            raise CorruptFileError(
+                "path", at=directory, expected=f"a directory below {self._root}", found="another"
+            )
+        if self._is_local:
+            self._expect_real(directory)
+        if len(self._most_bytes) >= MOST_DIRECTORIES:
+            self._most_bytes.clear()
+        most = MOST_JSON_BYTES if directory.rpartition("/")[2] in JSON_DIRECTORIES else MOST_METADATA_BYTES
+        self._most_bytes[directory] = most
+        return most
+
+    def _expect_real(self, path: str) -> None:
+        """Raise OutsideTableError unless a local path, its links followed, lies in an allowed directory."""
+        try:
+            real = os.path.realpath(path)
+        except ValueError as error:  # a null character
+            raise CorruptFileError("path", at=repr(path), expected="a path", found=error) from None
+        if not _is_below(real, os.path.realpath(self._root)) and not any(
+            _is_below(real, os.path.realpath(root.removeprefix("file:")))
+            for root in self._external
+            if root.startswith("file:")
+        ):
+            raise OutsideTableError(self._root, real, link=path)
+
+
+class _Sink:
+    """A sink whose failures are named."""
+
+    def __init__(self, inner: Any, path: str) -> None:
+        self._inner, self._path = inner, path
+
+    def write(self, data: Any) -> Any:
+        with _named_failures("write", self._path):
+            return self._inner.write(data)
+
+    def tell(self) -> int:
+        return int(self._inner.tell())
+
+    def flush(self) -> None:
+        with _named_failures("write", self._path):
+            self._inner.flush()
+
+    def close(self) -> None:
+        with _named_failures("write", self._path):
+            self._inner.close()
+
+    def abort(self) -> None:
+        """Discard what was written, if the store can, and close."""
+        getattr(self._inner, "abort", self._inner.close)()
+
+
+@contextmanager
+def _named_failures(action: str, path: str) -> Iterator[None]:
+    """Raise an OSError from inside as a StorageError, but that a file is missing as it is. Clauses: SAFE-5."""
+    try:
+        yield
+    except (FileNotFoundError, StorageError):
+        raise
+    except OSError as error:
+        raise StorageError(action, path, error.errno, error.strerror or str(error)) from error
+
+
+def _normal(location: str) -> str:
+    """Return a path or URI as a URI of one spelling, without a slash at its end: ``file:/a``, ``s3://bucket/a``."""
+    scheme, colon, rest = location.partition(":")
+    if not colon or "/" in scheme:
+        return "file:/" + os.path.abspath(location).strip("/")
+    if scheme.lower() == "file":
+        return "file:/" + rest.strip("/")
+    return f"{scheme.lower()}://{rest.strip('/')}"
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _leads_up(path: str) -> bool:
+    return ".." in path.split("/") or "\0" in path
