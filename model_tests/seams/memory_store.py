@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 import pyarrow as pa
-from pktable.store.file_io import FileInfo
+from pktable.store.file_info import FileInfo
 
 
 class MemoryFileIO:

@@ -17,7 +17,7 @@ from pktable import Table
 from pktable.catalog.changes import CommitId
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.ingest.changes import ChangeKind
-from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError
+from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError, StorageError
 
 from model_tests.simulation.log_oracle import LogOracle, Rows, rows_after
 from model_tests.simulation.scheduler import (
@@ -124,7 +124,7 @@ class Scenario:
                     if table is None or job.reopens:
                         table = Table.open(ROOT, store=store)
                     getattr(self, "_" + kind.replace(" ", "_"))(table, f"{name}-{count}")
-                except LostError:
+                except (LostError, StorageError):
                     continue  # the store did not answer, and the operation said so
 
         return work

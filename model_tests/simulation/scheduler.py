@@ -22,7 +22,7 @@ from unittest import mock
 import pyarrow as pa
 from greenlet import getcurrent, greenlet
 from pktable.retry import RetryPolicy
-from pktable.store.file_io import FileInfo
+from pktable.store.file_info import FileInfo
 
 STEP_LIMIT: Final = 20_000
 NETWORK: Final = "network"

@@ -24,14 +24,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
-from pktable_spec.vocabulary import DELETION_VECTORS
 
+from pktable.bucket.index import write_index
 from pktable.bucket.locate import Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
-from pktable.format.vectors.index_file import encode_index
 from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
@@ -176,17 +175,4 @@ class _Compaction:
         vectors = self._vectors.vectors()
         if not vectors:
             return None
-        data, ranges = encode_index(vectors)
-        path = self._new.index_path(self._context.index_directory(self._state.place))
-        self._context.store.write(path, data)
-        place = self._state.place
-        return IndexManifestEntry(
-            kind=0,
-            partition=place.partition,
-            bucket=place.bucket,
-            index_type=DELETION_VECTORS,
-            file_name=path.rpartition("/")[2],
-            file_size=len(data),
-            row_count=len(ranges),
-            ranges=ranges,
-        )
+        return write_index(self._context, self._state.place, vectors, self._new)

@@ -43,9 +43,7 @@ class Catalog:
         self.states = StateLoader(self.context, self.manifests)
         self.committer = Committer(self.context, self.snapshots, self.manifests, self.states, clock)
         self.expiry = Expiry(self.context, self.snapshots, self.manifests, self.states)
-        self.rollback = Rollback(
-            self.snapshots, self.states, self.committer, self.expiry, self.context.options.bucket
-        )
+        self.rollback = Rollback(self.context, self.snapshots, self.states, self.committer, self.expiry)
         self._former: dict[int, TableContext] = {}
 
     def __reduce__(self) -> tuple[object, ...]:

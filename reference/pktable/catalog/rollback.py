@@ -6,8 +6,9 @@ Back to a retained snapshot:
    was planned before has to be planned again. If another fence came between, begin again.
 2. Remove the files of these snapshots, the latest first. An interruption leaves files that the next committer removes.
 
-A tag may keep a snapshot that has expired. Its id cannot come back, so the state of the tag is committed as a new
-snapshot, and then all others expire. A second tag keeps its files until then.
+A tag may keep a snapshot that has expired. Its id cannot come back, nor can its files: a file that manifests have
+deleted may not be added again (CMT-4). So its files are copied under new names and committed as a new snapshot, and
+then all others expire. A second tag keeps the files while they are copied.
 
 The data files of the snapshots that went are orphans; an expiry cannot tell that nothing will need them.
 
@@ -17,29 +18,36 @@ Clauses: CMT-42, CMT-43, CMT-45, CMT-46, CMT-47.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import CommitUnknownError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.vocabulary import OVERWRITE
 
+from pktable.bucket.index import write_index
 from pktable.catalog.changes import CommitId, Conflicts, entry
-from pktable.catalog.commit import Committer
+from pktable.catalog.commit import CommittedError, Committer
 from pktable.catalog.fences import FenceTakenError
 from pktable.catalog.retention import FENCES, Expiry
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState
-from pktable.format.metadata.manifest import ADD, DELETE
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
+from pktable.store.new_files import NewFiles
+
+COPIED_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True)
-class Restore:
-    """The change that makes the latest state equal to an earlier one. ``total_buckets``: of the table."""
+class Replacement:
+    """The change that puts new files in the place of all live ones. ``total_buckets``: of the table."""
 
-    wanted: TableState
+    files: Mapping[BucketId, Sequence[DataFileMeta]]
+    indexes: Mapping[BucketId, IndexManifestEntry]
     total_buckets: int
 
     def conflicts(self, state: TableState) -> Conflicts:
@@ -47,24 +55,30 @@ class Restore:
         return {}
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta:
-        """Return the files that go and those that come back, and the DV index files as they were."""
-        now, then = (
-            {(bucket, one.file_name, one.level): one for bucket, files in of.files.items() for one in files}
-            for of in (state, self.wanted)
-        )
-        entries = [entry(DELETE, key[0], self.total_buckets, now[key]) for key in now.keys() - then.keys()]
-        entries += [entry(ADD, key[0], self.total_buckets, then[key]) for key in then.keys() - now.keys()]
-        return Delta(OVERWRITE, tuple(entries), self.wanted.indexes)
+        """Return the files that go and those that come, and the DV index files of the latter."""
+        changes = ((DELETE, state.files), (ADD, self.files))
+        entries = [
+            entry(kind, bucket_id, self.total_buckets, file)
+            for kind, files in changes
+            for bucket_id, live in files.items()
+            for file in live
+        ]
+        return Delta(OVERWRITE, tuple(entries), self.indexes)
 
 
 class Rollback:
     """Rolls one table back."""
 
     def __init__(
-        self, snapshots: SnapshotLog, states: StateLoader, committer: Committer, expiry: Expiry, buckets: int
+        self,
+        context: TableContext,
+        snapshots: SnapshotLog,
+        states: StateLoader,
+        committer: Committer,
+        expiry: Expiry,
     ) -> None:
-        self._snapshots, self._states, self._committer = snapshots, states, committer
-        self._expiry, self._buckets = expiry, buckets
+        self._context, self._snapshots, self._states = context, snapshots, states
+        self._committer, self._expiry = committer, expiry
 
     def to_snapshot(self, target: int) -> list[int]:
         """Make a retained snapshot the latest; return the ids of those that went, ascending.
@@ -104,14 +118,52 @@ class Rollback:
         kept = self._snapshots.by_tag(tag)
         if self._snapshots.expired_error(kept) is None:
             return self.to_snapshot(kept.id)
-        second = f"rollback-{uuid.uuid4()}"
+        second, new = f"rollback-{uuid.uuid4()}", NewFiles()
         self._expiry.copy_tag(tag, kept, second)
         try:
-            state = self._states.at(kept)
-            self._committer.commit(Restore(state, self._buckets), commit_id)
+            self._committer.commit(self._copied(self._states.at(kept), new), commit_id)
+        except (CommittedError, CommitUnknownError):
+            raise
+        except BaseException:
+            new.remove(self._context.store)
+            raise
         finally:
             self._expiry.drop_tag(second)
         return self._expiry.expire(retain_last=1, older_than=None)
+
+    def _copied(self, state: TableState, new: NewFiles) -> Replacement:
+        """Copy the data files of a state, and write DV index files for the copies. Clauses: CMT-47, DV-14."""
+        files, indexes = {}, {}
+        for bucket_id in state.files:
+            bucket = self._states.bucket(state, bucket_id)
+            names: dict[str, str] = {}
+            copies = []
+            for file in bucket.files:
+                path = new.data_path(bucket.place.directory)
+                self._copy(self._context.data_path(bucket.place, file), path)
+                names[file.file_name] = path.rpartition("/")[2]
+                # An index beside the file only speeds up reads; it is not copied.
+                copies.append(
+                    replace(file, file_name=names[file.file_name], extra_files=(), external_path=None)
+                )
+            files[bucket_id] = tuple(copies)
+            vectors = {
+                names[name]: vector for name, vector in self._context.vectors(bucket).items() if name in names
+            }
+            if vectors:
+                indexes[bucket_id] = write_index(self._context, bucket.place, vectors, new)
+        return Replacement(files, indexes, self._context.options.bucket)
+
+    def _copy(self, source: str, target: str) -> None:
+        copy = self._context.store.create(target)
+        try:
+            with self._context.open(source) as old:
+                while block := old.read(COPIED_BYTES):
+                    copy.write(block)
+        except BaseException:
+            getattr(copy, "abort", copy.close)()
+            raise
+        copy.close()
 
     def _expect_no_later_tags(self, target: int) -> None:
         later = [name for name in self._snapshots.tags() if self._id_of(name) > target]

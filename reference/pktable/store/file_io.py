@@ -14,23 +14,14 @@ import contextlib
 import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.store.file_info import FileInfo
 from pktable.store.object_store import ObjectStoreIO, is_object_uri
-
-
-@dataclass(frozen=True, slots=True)
-class FileInfo:
-    """A file of a directory. ``modified_millis``: since the epoch, by the clock of the store."""
-
-    name: str
-    size: int
-    modified_millis: int
 
 
 class FileIO(Protocol):

@@ -31,6 +31,7 @@ from pktable_spec.errors import CorruptFileError, OutsideTableError, StorageErro
 
 from pktable.format.bounds import MOST_JSON_BYTES, MOST_METADATA_BYTES
 from pktable.format.paths import JSON_DIRECTORIES
+from pktable.store.file_info import FileInfo
 from pktable.store.file_io import FileIO, LocalFileIO, locate, puts_may_be_late
 
 MOST_DIRECTORIES: Final = 1 << 16  # that are remembered at once
@@ -56,7 +57,6 @@ class GuardedStore:
     def __init__(self, inner: FileIO, root: str, external_roots: Sequence[str]) -> None:
         self._inner, self._root, self._external = inner, root, tuple(external_roots)
         self._is_local = isinstance(inner, LocalFileIO)
-        self.late_puts = puts_may_be_late(inner)
         self._most_bytes: dict[str, int] = {}  # of a file that is read whole, by admitted directory
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -97,6 +97,11 @@ class GuardedStore:
         self._admitted(directory)
         with _named_failures("list", directory):
             return self._inner.list_names(directory)
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        self._admitted(directory)
+        with _named_failures("list", directory):
+            return self._inner.list_files(directory)
 
     def exists(self, path: str) -> bool:
         if path != self._root:

@@ -23,6 +23,7 @@ from typing import Any, Final
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.retry import RetryPolicy, retry
+from pktable.store.file_info import FileInfo
 from pktable.store.object_errors import BusyError, os_error, refused
 from pktable.store.object_files import ObjectSink, ObjectSource, readable
 
@@ -149,6 +150,17 @@ class ObjectStoreIO:
             found = _obstore().list_with_delimiter(self._store, below)
         paths = [*(one["path"] for one in found["objects"]), *found["common_prefixes"]]
         return sorted({path.rstrip("/").rpartition("/")[2] for path in paths})
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        with _errors(directory):
+            below = self._key(directory) if _parts(directory)[2] else None
+            found = _obstore().list_with_delimiter(self._store, below)
+        return [
+            FileInfo(
+                one["path"].rpartition("/")[2], one["size"], int(one["last_modified"].timestamp() * 1000)
+            )
+            for one in found["objects"]
+        ]
 
     def exists(self, path: str) -> bool:
         """Return whether there is an object ``path``. A directory is none."""
