@@ -195,7 +195,7 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "expiries": ("[e \\in {} |-> NoJob]",),
         "rollings": ("[r \\in {7} |-> NoJob]",),
         "readings": ("[r \\in {} |-> NoRead]",),
-        "mistaken": ("1",),
+        "mistaken": ("wrong",),
     },
 }
 IN_MODEL: Final = {
