@@ -1,0 +1,69 @@
+"""A rollback while others expire, tag, clean up and retry: no file goes that somebody needs, and no snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable import InvalidRequestError, Table
+from pktable.store.file_io import LocalFileIO
+from pktable_spec.covers import covers
+
+from model_tests.commit.test_races import OPTIONS, Hooked, Killed, ids, write
+
+FAR = "2100-01-01"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A table of five snapshots: three writes, a full compaction, a write."""
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=OPTIONS)
+    write(table, 1, 2, 3)
+    table.compact(full=True)
+    write(table, 5)
+    assert [one.id for one in table.snapshots()] == [1, 2, 3, 4, 5]
+    return tmp_path / "t"
+
+
+def expect_no_errors(path: Path) -> None:
+    assert not [str(one) for one in Table.open(path).check().findings if one.severity == "error"]
+
+
+def removal(path: Path, snapshot: int) -> str:
+    """Return the name of the file whose creator removes a snapshot that was rolled back."""
+    (found,) = [one for one in Table.open(path).snapshots() if one.id == snapshot]
+    return f"/removed-{snapshot}-{found.delta_manifest_list}"
+
+
+@covers("CMT-27", "CMT-31")
+@pytest.mark.parametrize("drops", [False, True])
+def test_an_expiry_that_a_rollback_overtakes_keeps_the_files_of_its_target(
+    monkeypatch: pytest.MonkeyPatch, path: Path, drops: bool
+) -> None:
+    """The files of snapshot 3 are live in none that is later."""
+    others = Table.open(path)
+    if drops:
+        others.create_tag("old", snapshot=2)
+        others.expire_snapshots(retain_last=3)
+
+    def rolls_back(listing: Callable[[], Any]) -> Any:
+        assert others.rollback(snapshot=3) == [4, 5]
+        return listing()
+
+    store = Hooked("list_names", "/snapshot", rolls_back)  # after it has found the latest snapshot
+    store.done = True
+
+    def delete(path: str) -> None:
+        LocalFileIO.delete(store, path)
+        store.done = store.done and not path.endswith(("/snapshot-2", "/tag-old"))
+
+    monkeypatch.setattr(store, "delete", delete)
+    if drops:
+        Table.open(path, store=store).delete_tag("old")
+    else:
+        assert Table.open(path, store=store).expire_snapshots(retain_last=3) == [1, 2]
+    assert store.done
+    assert ids(path) == [1, 2, 3]
+    expect_no_errors(path)
