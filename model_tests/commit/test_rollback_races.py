@@ -67,3 +67,37 @@ def test_an_expiry_that_a_rollback_overtakes_keeps_the_files_of_its_target(
     assert store.done
     assert ids(path) == [1, 2, 3]
     expect_no_errors(path)
+
+
+@covers("CMT-42", "CMT-46", "CMT-52")
+@pytest.mark.parametrize("drops", [False, True])
+def test_the_files_of_a_commit_that_was_rolled_back_stay_when_its_tag_goes(path: Path, drops: bool) -> None:
+    """The committer does not know yet that its snapshot was rolled back, and commits the same data files again."""
+
+    def plans_before_it(put_fence: Callable[[], Any]) -> Any:
+        def commits(put: Callable[[], Any]) -> Any:
+            done = put()
+
+            def tags(put_tag: Callable[[], Any]) -> Any:
+                tagged = put_tag()
+                put_fence()
+                return tagged
+
+            if drops:
+                Table.open(path).create_tag("t", snapshot=6)
+                put_fence()
+                Table.open(path).delete_tag("t")
+            else:
+                with pytest.raises(InvalidRequestError, match="snapshot 6"):
+                    Table.open(path, store=Hooked("put_if_absent", "/tag-t", tags)).create_tag(
+                        "t", snapshot=6
+                    )
+            return done
+
+        write(Table.open(path, store=Hooked("put_if_absent", "/snapshot-6", commits)), 100)
+        return True
+
+    Table.open(path, store=Hooked("put_if_absent", "/fence-1", plans_before_it)).rollback(snapshot=3)
+    assert ids(path) == [1, 2, 3, 100]
+    assert not Table.open(path).tags()
+    expect_no_errors(path)
