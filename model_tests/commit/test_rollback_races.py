@@ -101,3 +101,50 @@ def test_the_files_of_a_commit_that_was_rolled_back_stay_when_its_tag_goes(path:
     assert ids(path) == [1, 2, 3, 100]
     assert not Table.open(path).tags()
     expect_no_errors(path)
+
+
+@covers("CMT-43", "CMT-48")
+def test_a_clean_up_does_not_remove_the_snapshot_that_took_the_place_of_one_that_was_rolled_back(
+    path: Path,
+) -> None:
+    def dies(put: Callable[[], Any]) -> Any:
+        store.dead = True
+        raise Killed
+
+    store = Hooked("put_if_absent", removal(path, 5), dies)
+    with pytest.raises(Killed):
+        Table.open(path, store=store).rollback(snapshot=4)
+
+    orphan = path / "bucket-0" / "data-x-0.parquet"
+    orphan.write_bytes(b"")
+
+    def commits(delete: Callable[[], Any]) -> Any:
+        write(Table.open(path), 50, 60)
+        return delete()
+
+    removed = Table.open(path, store=Hooked("delete", "/data-x-0.parquet", commits)).remove_orphans(
+        older_than=FAR
+    )
+    assert [one.path for one in removed if "/snapshot/" in one.path] == []
+    assert not orphan.exists()
+    assert ids(path) == [1, 2, 3, 50, 60]
+    expect_no_errors(path)
+
+
+@covers("CMT-43", "CMT-48")
+def test_a_clean_up_removes_a_snapshot_that_was_rolled_back(path: Path) -> None:
+    def dies(put: Callable[[], Any]) -> Any:
+        store.dead = True
+        raise Killed
+
+    store = Hooked("put_if_absent", removal(path, 5), dies)
+    with pytest.raises(Killed):
+        Table.open(path, store=store).rollback(snapshot=3)
+    assert (path / "snapshot" / "snapshot-5").exists()
+    Table.open(path).remove_orphans(older_than=FAR)
+    assert sorted(one.name for one in (path / "snapshot").glob("snapshot-*")) == [
+        "snapshot-1",
+        "snapshot-2",
+        "snapshot-3",
+    ]
+    assert ids(path) == [1, 2, 3]
