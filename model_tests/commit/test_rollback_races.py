@@ -148,3 +148,15 @@ def test_a_clean_up_removes_a_snapshot_that_was_rolled_back(path: Path) -> None:
         "snapshot-3",
     ]
     assert ids(path) == [1, 2, 3]
+
+
+@covers("CMT-43")
+def test_a_rollback_whose_answer_is_lost_before_it_removes_a_file_removes_it(path: Path) -> None:
+    def unanswered(put: Callable[[], Any]) -> Any:
+        assert put()
+        raise OSError("connection reset: the answer is lost")
+
+    store = Hooked("put_if_absent", removal(path, 5), unanswered)
+    assert Table.open(path, store=store).rollback(snapshot=3) == [4, 5]
+    write(Table.open(path), 10, 11, 12)
+    assert ids(path) == [1, 2, 3, 10, 11, 12]
