@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from pktable import InvalidRequestError, Table
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
+from pktable_spec.errors import CommitConflictError
 
 from model_tests.commit.test_races import OPTIONS, Hooked, Killed, ids, write
 
@@ -174,3 +176,39 @@ def test_a_rollback_to_the_tag_of_an_expired_snapshot_is_refused_before_it_commi
     with pytest.raises(InvalidRequestError, match="branches"):
         table.rollback(tag="old")
     assert sorted(path.rglob("*")) == before
+
+
+@covers("CMT-43", "CMT-50")
+def test_a_repair_does_not_remove_the_snapshot_that_took_the_place_of_one_that_was_rolled_back(
+    path: Path,
+) -> None:
+    def dies(put: Callable[[], Any]) -> Any:
+        store.dead = True
+        raise Killed
+
+    store, committed = Hooked("put_if_absent", removal(path, 5), dies), []
+    with pytest.raises(Killed):
+        Table.open(path, store=store).rollback(snapshot=3)
+
+    def commits(delete: Callable[[], Any]) -> Any:
+        for one in (50, 60):
+            with contextlib.suppress(CommitConflictError):
+                write(Table.open(path), one)
+                committed.append(one)
+        return delete()
+
+    Table.open(path, store=Hooked("delete", "/snapshot-5", commits)).repair()
+    assert ids(path) == [1, 2, 3, *committed]
+    write(Table.open(path), 70, 80)
+    expect_no_errors(path)
+
+
+@covers("RD-17", "CMT-36")
+def test_a_read_as_of_a_time_goes_on_when_the_latest_snapshots_are_rolled_back(path: Path) -> None:
+    def rolls_back(read: Callable[[], Any]) -> Any:
+        Table.open(path).rollback(snapshot=3)
+        return read()
+
+    table = Table.open(path, store=Hooked("read", "/snapshot-5", rolls_back))
+    rows = table.to_arrow(timestamp="2100-01-01 00:00:00", fresh=True)
+    assert sorted(rows["id"].to_pylist()) == [1, 2, 3]

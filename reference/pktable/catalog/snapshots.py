@@ -273,7 +273,10 @@ class SnapshotLog:
         """
         found: Snapshot | None = None
         for snapshot in reversed(self.ids()):
-            found = self.read(snapshot)
+            try:
+                found = self.read(snapshot)
+            except SnapshotNotFoundError:  # rolled back since the listing, or expired as all before it
+                continue
             if found.time_millis <= time_millis:
                 return found
         since = f", the oldest of {_iso(found.time_millis)}" if found else ""
