@@ -27,7 +27,7 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.schemas import create_schema, find_store, find_table
 from pktable.check.findings import Progress
-from pktable.check.orphans import Orphan, find_orphans
+from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
@@ -329,10 +329,7 @@ class Table:
         limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than)
         context = self.catalog.context
         found = find_orphans(context, limit)
-        if not dry_run:
-            for orphan in found:
-                context.store.delete(orphan.path)
-        return found
+        return found if dry_run else remove_orphans(context, found)
 
     def repair(self) -> list[str]:
         """Repair what can be repaired without a loss: strays and hints; return what was done, a sentence each.

@@ -155,14 +155,19 @@ class Committer:
             if isinstance(error, MissingManifestError) and not self._is_retained(state):
                 raise _LostRaceError from None
             raise
-        outcome, failure = self._publisher.put(
-            Put(snapshot, state.snapshot, partial(self._is_base_of, after))
-        )
+        put = Put(snapshot, state.snapshot, partial(self._is_base_of, after))
+        try:
+            outcome, failure = self._publisher.put(put)
+        except BaseException as error:  # interrupted again, while it found out
+            outcome, failure = Verdict.UNKNOWN, error
         if outcome is Verdict.UNKNOWN:
             raise CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id) from failure
         if outcome is Verdict.COMMITTED:
-            self._snapshots.remember(snapshot)
-            self._states.remember(after)
+            try:
+                self._states.remember(after)
+                self._snapshots.remember(snapshot)
+            except BaseException as error:  # it must not look as if the commit had failed
+                failure = error
             if failure is not None and not isinstance(failure, Exception):
                 raise CommittedError(snapshot.id) from failure
             return after

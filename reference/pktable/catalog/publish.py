@@ -89,13 +89,13 @@ class Publisher:
         """Put a snapshot. Return the outcome, and the error that came before it was known, if one did."""
         path, data = self._paths.snapshot(put.snapshot.id), encode_snapshot(put.snapshot)
         try:
-            if self._store.put_if_absent(path, data):
-                return self.outcome(put, put.snapshot), None
-            return self.outcome(put, self._snapshots.file(put.snapshot.id)), None
+            try:
+                done = self._store.put_if_absent(path, data)
+            except InvalidRequestError as error:  # the store cannot do this
+                return Verdict.FAILED, error
+            return self.outcome(put, put.snapshot if done else self._snapshots.file(put.snapshot.id)), None
         except _AbsentError:
             return self.after_error(None, put, path, data), None
-        except InvalidRequestError as error:  # the store cannot do this
-            return Verdict.FAILED, error
         except BaseException as error:
             return self.after_error(error, put, path, data), error
 

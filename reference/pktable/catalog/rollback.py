@@ -118,6 +118,7 @@ class Rollback:
         kept = self._snapshots.by_tag(tag)
         if self._snapshots.expired_error(kept) is None:
             return self.to_snapshot(kept.id)
+        self._expiry.expect_no_branches()
         second, new = f"rollback-{uuid.uuid4()}", NewFiles()
         self._expiry.copy_tag(tag, kept, second)
         try:
