@@ -185,7 +185,7 @@ class StagedWrite:
 
         A write that was committed before has the same ``commit_id``, with an identifier of its own.
         Raises CommitConflictError; its text says whether the rows are committed.
-        Clauses: CMT-2, CMT-24, CMT-33, CMT-52.
+        Clauses: CMT-2, CMT-24, CMT-33, CMT-53.
         """
         try:
             state = self.commit_append(commit_id)

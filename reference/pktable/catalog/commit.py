@@ -132,10 +132,13 @@ class Committer:
             ) from None
 
     def _expect_new(self, commit_id: CommitId, state: TableState) -> None:
-        """Raise AlreadyCommittedError if a snapshot up to ``state`` is of this commit. Clauses: CMT-52."""
+        """Raise AlreadyCommittedError if a retained snapshot is of this commit. Clauses: CMT-53.
+
+        A commit that comes after this look takes the id that follows ``state``.
+        """
         if commit_id.identifier == BATCH or state.snapshot is None:
             return
-        for snapshot in reversed(self._snapshots.up_to(state.snapshot)):
+        for snapshot in reversed(self._snapshots.retained()):
             if snapshot.commit_kind == APPEND and commit_id == CommitId(
                 snapshot.commit_user, snapshot.commit_identifier
             ):
