@@ -146,7 +146,9 @@ def test_a_rollback_that_dies_after_its_fence_has_happened(path: Path) -> None:
         Table.open(path, store=store).rollback(snapshot=3)
     assert ids(path) == [1, 2, 3]
     write(Table.open(path), 4)  # the file of snapshot 4 is nobody's yet
-    with pytest.raises(CommitConflictError, match=r"snapshot-5 was rolled back.*run `pktable check --repair`"):
+    with pytest.raises(
+        CommitConflictError, match=r"snapshot-5 was rolled back.*run `pktable check --repair`"
+    ):
         write(Table.open(path), 5)
     assert any("removed" in line for line in Table.open(path).repair())  # it was to remove snapshot 5
     write(Table.open(path), 6, 7, 8)

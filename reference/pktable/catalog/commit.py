@@ -22,8 +22,9 @@ from functools import partial
 from typing import Final, TypeVar
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError
+from pktable_spec.vocabulary import APPEND
 
-from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
+from pktable.catalog.changes import BATCH, CatalogChange, CommitId, Conflicts
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.snapshots import SnapshotLog
@@ -51,6 +52,14 @@ class CommittedError(KeyboardInterrupt):
     def __init__(self, snapshot: int) -> None:
         super().__init__(f"interrupted after snapshot {snapshot} was committed")
         self.snapshot = snapshot
+
+
+class AlreadyCommittedError(Exception):
+    """A retained snapshot has the identifier of this commit. ``state``: of that snapshot."""
+
+    def __init__(self, state: TableState) -> None:
+        super().__init__(f"committed before as snapshot {state.id}")
+        self.state = state
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,8 @@ class Committer:
         ``base``: the state the change was planned on, or a later one. It saves looking for the latest snapshot if it
         still is the latest.
         Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
-        the snapshot was there, CommitUnknownError if it cannot be found out whether the commit succeeded.
+        the snapshot was there, AlreadyCommittedError if the commit was made before, CommitUnknownError if it cannot be
+        found out whether the commit succeeded.
         Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-21, CMT-42.
         """
         first = [base] if base else []
@@ -110,6 +120,8 @@ class Committer:
             state = planned_on if planned_on and self._has_not_ended(planned_on, fence) else self.latest()
             refused = change.conflicts(state)
             delta = change.delta(state, refused)
+            if delta and delta.kind == APPEND:
+                self._expect_new(commit_id, state)
             return Outcome(self._put(state, delta, commit_id, fence) if delta else None, refused)
 
         try:
@@ -119,6 +131,16 @@ class Committer:
                 f"commit failed: other writers committed first in all {self.policy.attempts} attempts",
                 self.latest().id,
             ) from None
+
+    def _expect_new(self, commit_id: CommitId, state: TableState) -> None:
+        """Raise AlreadyCommittedError if a snapshot up to ``state`` is of this commit. Clauses: CMT-52."""
+        if commit_id.identifier == BATCH or state.snapshot is None:
+            return
+        for snapshot in reversed(self._snapshots.up_to(state.snapshot)):
+            if snapshot.commit_kind == APPEND and commit_id == CommitId(
+                snapshot.commit_user, snapshot.commit_identifier
+            ):
+                raise AlreadyCommittedError(self._states.at(snapshot))
 
     def _put(self, state: TableState, delta: Delta, commit_id: CommitId, fence: Fence) -> TableState:
         """Write the metadata of the next snapshot and put the snapshot.
