@@ -176,7 +176,7 @@ class Committer:
         if outcome is Verdict.BLOCKED:
             raise CommitConflictError(
                 f"{self._context.paths.snapshot(snapshot.id)} was rolled back, and the process that began to remove it "
-                "has not; run `pktable check --repair`",
+                "has not; if that is dead, run `pktable check --repair`",
                 state.id,
             ) from failure
         if failure is not None and (outcome is Verdict.FAILED or not isinstance(failure, Exception)):
