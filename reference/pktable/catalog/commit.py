@@ -39,6 +39,7 @@ from pktable.store.new_files import remove_quietly
 Result = TypeVar("Result")
 
 COMMITS: Final = RetryPolicy()
+INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
 
 
 class _LostRaceError(Exception):
@@ -161,7 +162,7 @@ class Committer:
         put = Put(snapshot, state.snapshot, partial(self._is_base_of, after))
         try:
             outcome, failure = self._publisher.put(put)
-        except BaseException as error:  # interrupted again, while it found out
+        except INTERRUPTS as error:  # interrupted again, while it found out
             outcome, failure = Verdict.UNKNOWN, error
         if outcome is Verdict.UNKNOWN:
             raise CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id) from failure
@@ -169,7 +170,7 @@ class Committer:
             try:
                 self._states.remember(after)
                 self._snapshots.remember(snapshot)
-            except BaseException as error:  # it must not look as if the commit had failed
+            except (Exception, *INTERRUPTS) as error:  # it must not look as if the commit had failed
                 failure = error
             if failure is not None and not isinstance(failure, Exception):
                 raise CommittedError(snapshot.id) from failure
@@ -178,7 +179,7 @@ class Committer:
         if outcome is Verdict.BLOCKED:
             raise CommitConflictError(
                 f"{self._context.paths.snapshot(snapshot.id)} was rolled back, and the process that began to remove it "
-                "has not; run `pktable check --repair`",
+                "has not; if that is dead, run `pktable check --repair`",
                 state.id,
             ) from failure
         if failure is not None and (outcome is Verdict.FAILED or not isinstance(failure, Exception)):
