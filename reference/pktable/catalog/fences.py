@@ -17,6 +17,8 @@ import uuid
 from dataclasses import replace
 from typing import Final
 
+from pktable_spec.errors import CommitUnknownError
+
 from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_fence
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import FENCE, TablePaths, numbered
@@ -69,10 +71,14 @@ class FenceLog:
     def put_rollback(self, after: Fence, target: int, ended: list[Snapshot]) -> Fence:
         """Put the fence of a rollback that was decided when ``after`` was the newest.
 
-        Raises FenceTakenError if another fence came between. Clauses: CMT-42, CMT-44.
+        Raises FenceTakenError if another fence came between, CommitUnknownError if the store does not say whether the
+        fence is there: it may still come. Clauses: CMT-39, CMT-42, CMT-44.
         """
         rollbacks = (*after.rollbacks, Rollback(after.number + 1, target))
-        return self.put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
+        try:
+            return self.put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
+        except OSError as error:
+            raise CommitUnknownError(self._paths.fence(after.number + 1), target) from error
 
     def put(self, fence: Fence, after: Fence) -> Fence:
         """Put the fence that follows ``after``, and return it with its number. Raises FenceTakenError."""
