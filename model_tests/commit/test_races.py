@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import Table
+from pktable import CommitId, Table
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.errors import CommitUnknownError
@@ -130,7 +131,7 @@ def test_a_stray_of_a_committer_that_died_harms_nobody(path: Path) -> None:
         raise Killed
 
     store = Hooked("put_if_absent", "/snapshot-3", overtaken)
-    with pytest.raises(Killed):
+    with pytest.raises((Killed, CommitUnknownError)):
         write(Table.open(path, store=store), 100)
     assert (path / "snapshot" / "snapshot-3").exists()
     table = Table.open(path)
@@ -233,3 +234,45 @@ def test_a_put_that_arrives_after_its_id_expired_is_a_stray(path: Path) -> None:
     assert arrivals[0]()
     assert ids(path) == [*range(1, 8), 100]
     expect_sound(path, *range(1, 8), 100)
+
+
+@covers("CMT-53")
+@pytest.mark.parametrize("dies", ["never", "/snapshot-3", "/LATEST"])
+def test_a_write_that_is_repeated_under_its_identifier_is_there_once(path: Path, dies: str) -> None:
+    """Whatever happened to the first try: it died before its put, its answer was lost, or it succeeded."""
+    rows = pa.table({"id": pa.array([100], pa.int64()), "v": ["new"]})
+    commit_id = CommitId("stream", 7)
+
+    def unanswered(operation: Callable[[], Any]) -> Any:
+        operation()
+        store.dead = True
+        raise Killed
+
+    name = "put_if_absent" if "snapshot" in dies else "write"
+    store = Hooked(name, dies, unanswered)
+    with contextlib.suppress(Killed, KeyboardInterrupt, CommitUnknownError):
+        Table.open(path, store=store).upsert(rows, commit_id=commit_id)
+    table = Table.open(path)
+    first = table.upsert(rows, commit_id=commit_id)
+    write(table, 5)
+    table.upsert(pa.table({"id": pa.array([100], pa.int64()), "v": ["newer"]}))
+    assert Table.open(path).upsert(rows, commit_id=commit_id) == first == 3
+    assert Table.open(path).delete([{"id": 5}], commit_id=CommitId("stream", 8)) == 6
+    assert [one.commit_identifier for one in table.snapshots()].count(7) == 1
+    assert {row["id"]: row["v"] for row in table.to_arrow(fresh=True).to_pylist()}[100] == "newer"
+    expect_sound(path, 1, 2, 100)
+
+
+@covers("CMT-53")
+def test_two_who_commit_under_one_identifier_at_once_commit_once(path: Path) -> None:
+    rows = pa.table({"id": pa.array([100], pa.int64()), "v": ["new"]})
+    other = Table.open(path)
+
+    def overtaken(put: Callable[[], Any]) -> Any:
+        other.upsert(rows, commit_id=CommitId("stream", 7))
+        return put()
+
+    store = Hooked("put_if_absent", "/snapshot-3", overtaken)
+    assert Table.open(path, store=store).upsert(rows, commit_id=CommitId("stream", 7)) == 3
+    assert len(other.snapshots()) == 3
+    expect_sound(path, 1, 2, 100)

@@ -1,4 +1,4 @@
-"""``python -m model_tests.simulation [SEEDS] [--from SEED] [--preemptions N] [--sweep]``: also ``make simulate``.
+"""``python -m model_tests.simulation [SEEDS] [--from SEED] [--preemptions N]``: also ``make simulate``.
 
 Runs the seeds (300 by default), every pair of operations with at most N preemptions (1 by default), and the sweep: each
 operation on the store of each kind of work failing in each way. Prints the shortest run that goes wrong as code, and
@@ -12,10 +12,17 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
+from typing import Final
 
 from model_tests.simulation.explore import BadRun, by_seed, shortest, sweep, with_preemptions
 from model_tests.simulation.scenario import KINDS, Job
 from model_tests.simulation.scheduler import Run
+
+TWO_AFTER_ANOTHER: Final = (
+    *(("full", "expire"), ("write", "expire most"), ("tag", "rollback"), ("rollback", "untag")),
+    *(("rollback", "clean"), ("write", "rollback to tag")),
+)
+"""Pairs of operations that one actor does while another pauses."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,6 +52,9 @@ def pairs(preemptions: int) -> Iterator[Run | BadRun]:
     if preemptions:
         for one, other in combinations_with_replacement(KINDS, 2):
             yield from with_preemptions({"a": Job((one,)), "b": Job((other,))}, preemptions)
+        for jobs in TWO_AFTER_ANOTHER:
+            yield from with_preemptions({"a": Job(("rollback",)), "b": Job(jobs)}, preemptions)
+            yield from with_preemptions({"a": Job(("write only",)), "b": Job(jobs)}, preemptions)
 
 
 def sweeps() -> Iterator[Run | BadRun]:

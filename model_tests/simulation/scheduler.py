@@ -237,10 +237,10 @@ class _Actor:
         def run() -> None:
             try:
                 work(store)
-            except Killed:
-                self.dead = True
             except BaseException as error:
-                self.error = error
+                # The process of a dead actor is gone, whatever its code would still have said.
+                if not self.dead:
+                    self.error = error
 
         self.greenlet = greenlet(run)
 

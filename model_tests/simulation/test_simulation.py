@@ -53,11 +53,11 @@ def tags_are_not_kept(original: Callable[..., set[str]]) -> Callable[..., set[st
 
 
 FAULTS: list[tuple[type[Any], str, Callable[..., Any], int]] = [
-    (FenceLog, "_put", fence_without_names, 300),
-    (Publisher, "_outcome", no_look, 300),
-    (Publisher, "_after", error_is_failure, 300),
+    (FenceLog, "put", fence_without_names, 300),
+    (Publisher, "outcome", no_look, 300),
+    (Publisher, "after_error", error_is_failure, 300),
     (FenceLog, "hides", readers_do_not_look, 300),
-    (Expiry, "_needed_by_tag", tags_are_not_kept, 300),
+    (Expiry, "needed_by_tag", tags_are_not_kept, 300),
 ]
 
 
@@ -79,7 +79,7 @@ def test_a_committer_that_is_preempted_once_loses_nothing() -> None:
 def test_one_preemption_shows_a_committer_that_does_not_look_and_the_shortest_run_can_be_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Publisher, "_outcome", no_look(Publisher._outcome))
+    monkeypatch.setattr(Publisher, "outcome", no_look(Publisher.outcome))
     bad = [one for one in with_preemptions(OVERTAKEN, 1) if isinstance(one, BadRun)]
     least = shortest(bad[0], 60)
     assert len(spelled(least.schedule)) <= len(spelled(bad[0].schedule))

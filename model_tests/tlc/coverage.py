@@ -32,6 +32,8 @@ from model_tests.tlc.jar import java, tlc_jar
 from model_tests.tlc.models import FOLDER, Model
 
 Verdict: TypeAlias = Literal["never evaluated", "never true", "never false"]
+UNPROBED: Final = frozenset({"StoreOperations", "StoreFaults"})
+"""TLC cannot evaluate these with probes: their steps take steps of Commit as arguments."""
 ALLOWED: Final = FOLDER / "unreached.json"
 REACHED: Final = re.compile(r'^<<"probe", (\d+)>>$', re.M)
 
@@ -175,8 +177,8 @@ ProbeBoth(n, e) == IF e THEN ProbeReached(n) ELSE ~ProbeReached(n + 1)
 
 
 def roots_of(models: Iterable[Model]) -> frozenset[str]:
-    """Return the modules that models extend."""
-    return frozenset(name.strip() for model in models for name in model.extends.split(","))
+    """Return the modules that models extend, without those of `UNPROBED`."""
+    return frozenset(name.strip() for model in models for name in model.extends.split(",")) - UNPROBED
 
 
 def _used(text: str) -> set[str]:
@@ -217,7 +219,9 @@ def _spans(tree: ElementTree.Element) -> Iterator[tuple[Span, bool]]:
             operands = node.find("operands")
             temporal = int(node.findtext("level", "0")) > ACTION_LEVEL
             if name is not None and operands is not None and not temporal:
-                for operand, condition in _probed(name, list(operands), builtin):
+                # The place of an @ is that of the whole EXCEPT.
+                named = [one for one in operands if one.tag != "AtNode"]
+                for operand, condition in _probed(name, named, builtin):
                     if 0 <= (level := int(operand.findtext("level", "-1"))) <= ACTION_LEVEL:
                         yield _span(operand), condition and level <= STATE_LEVEL and not one_sided
 

@@ -89,6 +89,13 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "Expiry": 1,
         "TagLimit": "0 - 1",
     },
+    "store, reads": {
+        "Expirers": 1,
+        "Rollers": 1,
+        "Readers": 1,
+        "AnswersLost": 1,
+        "RollbackLimit": "0 - 1",
+    },
 }
 
 
@@ -172,14 +179,38 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "lock": ('"nobody"',),
         "log": ("<<wrong>>", '<<<<[key |-> 1, kind |-> "-U", row |-> 1]>>>>'),
     },
+    "StoreOperations": {
+        "expired": ("-1",),
+        "rollbacks": ("<<-1>>",),
+        "held": (
+            "[id \\in {0} |-> [owner |-> Nobody, epoch |-> 0]]",
+            '[id \\in {1} |-> [owner |-> "w", epoch |-> 0]]',
+        ),
+        "puts": (
+            "[job \\in {} |-> NoPut]",
+            '[job \\in Jobs |-> [NoPut EXCEPT !.step = "gone"]]',
+            "[job \\in Jobs |-> [NoPut EXCEPT !.id = -1]]",
+        ),
+        "late": ("{[id |-> -1, epoch |-> 0]}",),
+        "expiries": ("[e \\in {} |-> NoJob]",),
+        "rollings": ("[r \\in {7} |-> NoJob]",),
+        "readings": ("[r \\in {} |-> NoRead]",),
+        "mistaken": ("wrong",),
+    },
 }
 IN_MODEL: Final = {
     "Levels": "levels",
     "DeletionVectors": "two writers",
     "Refinement": "two writers, refinement",
     "Commit": "commit, two buckets",
+    "StoreOperations": "store, reads",
 }
-INITIALLY: Final = {"Refinement": "Init /\\ seen = See(Now)", "Traces": "TraceInit"}
+INHERITED: Final = {"Refinement": "DeletionVectors", "Traces": "DeletionVectors", "StoreOperations": "Commit"}
+INITIALLY: Final = {
+    "StoreOperations": "StoreInit",
+    "Refinement": "Init /\\ seen = See(Now)",
+    "Traces": "TraceInit",
+}
 
 
 def test_wrong_values_of_every_variable_are_tried() -> None:
@@ -199,7 +230,7 @@ def test_the_type_invariant_fails_for_each_wrong_value_of_each_variable(module: 
 
 def errors_of_wrong_steps(module: str, invariant: str) -> tuple[list[tuple[int, str]], str]:
     """Return TLC's errors, by code, and its output where each step gives one variable a wrong value."""
-    inherited = "DeletionVectors" if module in ("Refinement", "Traces") else module
+    inherited = INHERITED.get(module, module)
     variables = list(dict.fromkeys([*declared(inherited, "VARIABLE"), *declared(module, "VARIABLE")]))
     steps = []
     for variable, values in WRONG_VALUES[module].items():

@@ -1,12 +1,15 @@
 """Primary-key lake tables with deletion vectors, in Apache Paimon's format, on Spark or in one process.
 
-`Table` is imported at its first use: it brings Arrow, which takes longer to load than many a command to run.
+`Table` and `CommitId` are imported at their first use: they bring Arrow, which takes longer to load than many a command
+takes to run.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pktable_spec.errors import (
     CommitConflictError,
+    CommitUnknownError,
     CorruptFileError,
     InvalidRequestError,
     NotATableError,
@@ -18,10 +21,13 @@ from pktable_spec.errors import (
 )
 
 if TYPE_CHECKING:
+    from pktable.catalog.changes import CommitId
     from pktable.table import Table
 
 __all__ = [
     "CommitConflictError",
+    "CommitId",
+    "CommitUnknownError",
     "CorruptFileError",
     "InvalidRequestError",
     "NotATableError",
@@ -34,16 +40,17 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
+LATE = {"CommitId": "pktable.catalog.changes", "Table": "pktable.table"}
+"""Names that are imported at their first use, with their modules."""
+
 
 if not TYPE_CHECKING:  # type checkers know the name, and would take this as a promise of any name
 
     def __getattr__(name: str) -> Any:
-        if name != "Table":
+        if name not in LATE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from pktable.table import Table
-
-        globals()[name] = Table  # from now on found without this function
-        return Table
+        globals()[name] = getattr(import_module(LATE[name]), name)  # from now on found without this function
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -28,7 +28,7 @@ from pktable_spec.errors import CommitConflictError, CommitUnknownError, Invalid
 from pktable.bucket.write import BucketAppend, renumber
 from pktable.catalog import rules
 from pktable.catalog.changes import Append, CommitId, Compaction, Conflicts
-from pktable.catalog.commit import CommittedError, Committer
+from pktable.catalog.commit import AlreadyCommittedError, CommittedError, Committer
 from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
@@ -181,12 +181,17 @@ class StagedWrite:
             )
 
     def commit(self, commit_id: CommitId) -> TableState:
-        """Make the write visible and return the state after it.
+        """Make the write visible and return the state after it; if it was committed before, the state at that time.
 
-        Raises CommitConflictError; its text says whether the rows are committed. Clauses: CMT-2, CMT-24, CMT-33.
+        A write that was committed before has the same ``commit_id``, with an identifier of its own.
+        Raises CommitConflictError; its text says whether the rows are committed.
+        Clauses: CMT-2, CMT-24, CMT-33, CMT-53.
         """
         try:
             state = self.commit_append(commit_id)
+        except AlreadyCommittedError as before:
+            self.discard()
+            return before.state
         except (CommittedError, CommitUnknownError):
             self._discard_changes()
             raise

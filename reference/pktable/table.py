@@ -27,7 +27,7 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.schemas import create_schema, find_store, find_table
 from pktable.check.findings import Progress
-from pktable.check.orphans import Orphan, find_orphans
+from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
@@ -172,7 +172,7 @@ class Table:
 
     # Writing
 
-    def upsert(self, rows: Any) -> int | None:
+    def upsert(self, rows: Any, *, commit_id: CommitId | None = None) -> int | None:
         """Insert ``rows``, and replace those whose primary key is there already.
 
         ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list of dicts, a dict of lists,
@@ -182,14 +182,18 @@ class Table:
 
         Of rows with equal keys the last one decides. Returns the id of the snapshot after the write, None if there
         were no rows.
+        ``commit_id``: who writes, and which of its writes this is. To write again under the same ``commit_id``, after a
+        crash or a CommitUnknownError, does nothing while a snapshot of the first write is retained.
         Raises InvalidRequestError before anything is written, CommitConflictError.
         Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2.
         """
-        return self._write(rows, ChangeKind(RowKind.INSERT))
+        return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
 
-    def delete(self, keys: Any = None, *, where: str | None = None) -> int | None:
+    def delete(
+        self, keys: Any = None, *, where: str | None = None, commit_id: CommitId | None = None
+    ) -> int | None:
         """Delete by ``keys`` (rows of the primary-key columns, as `upsert` takes them) or by a condition on the rows
-        of a fresh read.
+        of a fresh read. ``commit_id``: as in `upsert`.
 
         Returns the id of the snapshot after the delete, None if there was nothing to delete.
         Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3.
@@ -198,16 +202,16 @@ class Table:
             raise InvalidRequestError("delete: give either keys or where=…")
         if where is not None:
             keys = self.read(fresh=True, where=where, columns=list(self.schema.primary_keys))
-        return self._write(keys, ChangeKind(RowKind.DELETE, keys_only=True))
+        return self._write(keys, ChangeKind(RowKind.DELETE, keys_only=True), commit_id)
 
-    def write_changes(self, rows: Any, *, row_kind: str) -> int | None:
+    def write_changes(self, rows: Any, *, row_kind: str, commit_id: CommitId | None = None) -> int | None:
         """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
 
-        ``rows``: as `upsert` takes them, with that column in addition.
+        ``rows``: as `upsert` takes them, with that column in addition. ``commit_id``: as in `upsert`.
         Returns the id of the snapshot after the write, None if there were no rows.
         Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6.
         """
-        return self._write(rows, ChangeKind(column=row_kind))
+        return self._write(rows, ChangeKind(column=row_kind), commit_id)
 
     def compact(self, *, full: bool = False) -> int | None:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
@@ -263,9 +267,9 @@ class Table:
                 f"{self.path}: the schema has changed since the table was opened ({newer}); open it again"
             )
 
-    def _write(self, rows: Any, change: ChangeKind) -> int | None:
+    def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> int | None:
         staged = self.stage_write(rows, change)
-        return staged.commit(_new_commit()).id if staged else None
+        return staged.commit(commit_id or _new_commit()).id if staged else None
 
     # Tags and expiry
 
@@ -325,10 +329,7 @@ class Table:
         limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than)
         context = self.catalog.context
         found = find_orphans(context, limit)
-        if not dry_run:
-            for orphan in found:
-                context.store.delete(orphan.path)
-        return found
+        return found if dry_run else remove_orphans(context, found)
 
     def repair(self) -> list[str]:
         """Repair what can be repaired without a loss: strays and hints; return what was done, a sentence each.

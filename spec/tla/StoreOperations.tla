@@ -30,14 +30,14 @@ VARIABLES expired,    \* the greatest id that a fence names as expired
           puts,       \* a function from job to its put
           late,       \* a set of [id, epoch]: puts that their jobs gave up and that may arrive
           expiries, rollings, readings,  \* functions from job to its progress
-          wrong       \* whether a job has drawn a wrong conclusion; for the invariants
+          mistaken       \* whether a job has drawn a mistaken conclusion; for the invariants
 
 ASSUME IsFiniteSet(Expirers) /\ IsFiniteSet(Rollers) /\ IsFiniteSet(Readers)
 ASSUME AnswersLost \in BOOLEAN
 ASSUME RollbackLimit \in Nat
 ASSUME PutIfAbsent /\ ~Lock /\ Compactors = {} /\ TagLimit = 0
 
-store == <<expired, rollbacks, held, puts, late, expiries, rollings, readings, wrong>>
+store == <<expired, rollbacks, held, puts, late, expiries, rollings, readings, mistaken>>
 all == <<vars, store>>
 
 \* A put has: its id, 0 for none.  Its step.  Whether a request is under way.  What the job
@@ -50,7 +50,7 @@ NoJob == [step |-> "none", id |-> 0, fences |-> 0, seen |-> {}]
 NoRead == [step |-> "none", id |-> 0, true |-> FALSE, least |-> 0, epoch |-> 0]
 
 StoreTypeOK ==
-  /\ expired \in Nat /\ rollbacks \in Seq(Nat) /\ wrong \in BOOLEAN
+  /\ expired \in Nat /\ rollbacks \in Seq(Nat) /\ mistaken \in BOOLEAN
   /\ DOMAIN held \subseteq Nat \ {0}
   /\ \A id \in DOMAIN held : held[id] \in [owner : Jobs \cup {Nobody}, epoch : Nat]
   /\ DOMAIN puts = Jobs
@@ -75,7 +75,7 @@ IsBelieved(id) == id \in DOMAIN held /\ id > expired /\ ~IsVoid(id, held[id].epo
 
 StoreInit == /\ Init
              /\ expired = 0 /\ rollbacks = <<>> /\ held = [id \in {} |-> NoPut]
-             /\ puts = [j \in Jobs |-> NoPut] /\ late = {} /\ wrong = FALSE
+             /\ puts = [j \in Jobs |-> NoPut] /\ late = {} /\ mistaken = FALSE
              /\ expiries = [e \in Expirers |-> NoJob] /\ rollings = [r \in Rollers |-> NoJob]
              /\ readings = [r \in Readers |-> NoRead]
 
@@ -91,21 +91,21 @@ Step(action) == action /\ UNCHANGED store
 PrepareStep(j) ==
   /\ puts[j].step = "none" /\ PrepareCommit(j)
   /\ SetPut(j, [NoPut EXCEPT !.epoch = Len(rollbacks)])
-  /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, wrong>>
+  /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
 IsPreparedJob(j) == ~IsIdle(j) /\ pending[j].phase = "metadata"
 
 \* Send the put.  Clauses: CMT-19.
 Send(j) ==
-  /\ puts[j].step = "none" /\ IsPreparedJob(j)
-  /\ SetPut(j, [puts[j] EXCEPT !.id = pending[j].base + 1, !.step = "waiting", !.wire = TRUE,
-                           !.work = IF RollbackLimit > 0 THEN pending[j] ELSE Idle])
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, wrong>>
+  LET work == IF RollbackLimit > 0 THEN pending[j] ELSE Idle
+  IN /\ puts[j].step = "none" /\ IsPreparedJob(j)
+     /\ SetPut(j, [puts[j] EXCEPT !.id = pending[j].base + 1, !.step = "waiting", !.wire = TRUE, !.work = work])
+     /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
 \* The job after its request has arrived, with the answer or without.
 Answered(put, answer) ==
-  [put EXCEPT !.wire = FALSE,
-              !.step = IF @ # "waiting" THEN @ ELSE IF answer THEN "put" ELSE "unsure"]
+  LET step == IF put.step # "waiting" THEN put.step ELSE IF answer THEN "put" ELSE "unsure"
+  IN [put EXCEPT !.wire = FALSE, !.step = step]
 
 \* The request arrives where a file is.  That may be the job's own, so it reads it back.
 ArriveTaken(j) ==
@@ -114,7 +114,7 @@ ArriveTaken(j) ==
      /\ IF put.step = "dead" /\ ~put.made
         THEN Crash(j) /\ SetPut(j, NoPut)
         ELSE UNCHANGED vars /\ SetPut(j, IF put.step = "dead" THEN NoPut ELSE Answered(put, FALSE))
-     /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, wrong>>
+     /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
 \* The request arrives where no file is.  It makes a snapshot, or a stray if the id has expired
 \* or was rolled back.
@@ -127,24 +127,24 @@ ArriveFree(j) ==
      /\ \E answer \in {TRUE} \cup (IF AnswersLost THEN {FALSE} ELSE {}) :
           SetPut(j, IF dead THEN NoPut ELSE [Answered(put, answer) EXCEPT !.made = @ \/ snapshot])
      /\ IF snapshot THEN Put(j) ELSE IF dead /\ ~put.made THEN Crash(j) ELSE UNCHANGED vars
-     /\ UNCHANGED <<expired, rollbacks, late, expiries, rollings, readings, wrong>>
+     /\ UNCHANGED <<expired, rollbacks, late, expiries, rollings, readings, mistaken>>
 
 \* No answer comes.  The request may still be under way, or may be lost.
 LoseAnswer(j) ==
   /\ AnswersLost /\ puts[j].step = "waiting" /\ puts[j].wire
   /\ \E wire \in BOOLEAN : SetPut(j, [puts[j] EXCEPT !.step = "unsure", !.wire = wire])
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, wrong>>
+  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
 \* Read the file of the id back.  Clauses: CMT-38.
 ReadBack(j) ==
   LET id == puts[j].id
       saw == IF id \notin DOMAIN held THEN "absent" ELSE IF held[id].owner = j THEN "mine" ELSE "other"
+      other == IF saw = "other" THEN held[id].epoch ELSE 0
   IN /\ puts[j].step = "unsure"
-     /\ SetPut(j, [puts[j] EXCEPT !.step = "read", !.saw = saw,
-                                        !.other = IF saw = "other" THEN held[id].epoch ELSE 0])
-     /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, wrong>>
+     /\ SetPut(j, [puts[j] EXCEPT !.step = "read", !.saw = saw, !.other = other])
+     /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
-\* What a look at the fences says to a job.  A file that was rolled back does not have the id: it
+\* The verdict of a job that looks at the fences.  A file that was rolled back does not have the id: it
 \* is removed, and then a put that is still under way makes a snapshot.  Clauses: CMT-37, CMT-38.
 HasId(put) == put.saw = "other" /\ ~IsVoid(put.id, put.other)
 Gone(put) == put.id <= expired \/ IsVoid(put.id, put.epoch)
@@ -156,16 +156,16 @@ Verdict(put) ==
 \* Tell the caller that it is committed.
 Tell(j) ==
   /\ puts[j].step \in {"put", "read"} /\ Verdict(puts[j]) = "committed"
-  /\ wrong' = (wrong \/ ~puts[j].made) /\ SetPut(j, NoPut) /\ held' = Released(held, j)
+  /\ mistaken' = (mistaken \/ ~puts[j].made) /\ SetPut(j, NoPut) /\ held' = Released(held, j)
   /\ late' = late \cup IF puts[j].wire THEN {[id |-> puts[j].id, epoch |-> puts[j].epoch]} ELSE {}
   /\ IF puts[j].made THEN UNCHANGED vars ELSE Stage(j, Idle)
   /\ UNCHANGED <<expired, rollbacks, expiries, rollings, readings>>
 
 \* Begin again on the latest snapshot.  The metadata of the attempt is removed, and the stray if
-\* there is one.  That is wrong if the put has made a snapshot.
+\* there is one.  That is mistaken if the put has made a snapshot.
 Lose(j) ==
   /\ puts[j].step \in {"put", "read"} /\ Verdict(puts[j]) = "lost"
-  /\ wrong' = (wrong \/ puts[j].made) /\ SetPut(j, NoPut) /\ held' = Released(held, j)
+  /\ mistaken' = (mistaken \/ puts[j].made) /\ SetPut(j, NoPut) /\ held' = Released(held, j)
   /\ late' = late \cup IF puts[j].wire THEN {[id |-> puts[j].id, epoch |-> puts[j].epoch]} ELSE {}
   /\ IF puts[j].made THEN UNCHANGED vars ELSE Stage(j, Retried(pending[j]))
   /\ UNCHANGED <<expired, rollbacks, expiries, rollings, readings>>
@@ -174,15 +174,15 @@ Lose(j) ==
 SendAgain(j) ==
   /\ puts[j].step = "read" /\ Verdict(puts[j]) = "again"
   /\ SetPut(j, [puts[j] EXCEPT !.step = "waiting", !.wire = TRUE, !.saw = "none", !.other = 0])
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, wrong>>
+  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
 \* A put that its job gave up arrives.  It must not make a snapshot then.
 ArriveLate ==
   \E put \in late :
     /\ late' = late \ {put}
-    /\ IF put.id \in DOMAIN held THEN UNCHANGED <<held, wrong>>
+    /\ IF put.id \in DOMAIN held THEN UNCHANGED <<held, mistaken>>
        ELSE /\ held' = With(held, put.id, [owner |-> Nobody, epoch |-> put.epoch])
-            /\ wrong' = (wrong \/ (put.id > expired /\ ~IsVoid(put.id, put.epoch)))
+            /\ mistaken' = (mistaken \/ (put.id > expired /\ ~IsVoid(put.id, put.epoch)))
     /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, puts, expiries, rollings, readings>>
 
 \* A job dies.  Its request may still arrive.  To give up with an unknown outcome is the same,
@@ -192,7 +192,7 @@ Die(j) ==
   /\ held' = Released(held, j)
   /\ IF puts[j].wire THEN SetPut(j, [puts[j] EXCEPT !.step = "dead"]) /\ UNCHANGED vars
      ELSE SetPut(j, NoPut) /\ IF IsIdle(j) \/ puts[j].made THEN UNCHANGED vars ELSE Crash(j)
-  /\ UNCHANGED <<expired, rollbacks, late, expiries, rollings, readings, wrong>>
+  /\ UNCHANGED <<expired, rollbacks, late, expiries, rollings, readings, mistaken>>
 
 ------------------------------- (* expiry *) --------------------------------
 SetExpiry(e, job) == expiries' = [expiries EXCEPT ![e] = job]
@@ -201,7 +201,7 @@ SetExpiry(e, job) == expiries' = [expiries EXCEPT ![e] = job]
 PlanExpiry(e) ==
   /\ expiries[e].step = "none" /\ LatestId > expired + 1
   /\ SetExpiry(e, [step |-> "planned", id |-> expired + 1, fences |-> Fences, seen |-> {held[expired + 1].owner}])
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, puts, late, rollings, readings, wrong>>
+  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, puts, late, rollings, readings, mistaken>>
 
 \* The puts that a fence names, after the jobs whose files were seen.
 NamedPuts(seen, ids) == [j \in Jobs |-> IF j \in seen /\ puts[j].id \in ids /\ puts[j].made
@@ -216,21 +216,21 @@ FenceExpiry(e) ==
           /\ puts' = NamedPuts(expiries[e].seen, {expiries[e].id})
           /\ SetExpiry(e, [expiries[e] EXCEPT !.step = "fenced"])
      ELSE UNCHANGED vars /\ UNCHANGED <<expired, puts>> /\ SetExpiry(e, NoJob)
-  /\ UNCHANGED <<rollbacks, held, late, rollings, readings, wrong>>
+  /\ UNCHANGED <<rollbacks, held, late, rollings, readings, mistaken>>
 
 \* Remove the file, by its name: whatever has that id has expired.  Clauses: CMT-16.
 RemoveExpired(e) ==
   /\ expiries[e].step = "fenced" /\ SetExpiry(e, NoJob)
   /\ held' = Without(held, expiries[e].id)
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, puts, late, rollings, readings, wrong>>
+  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, puts, late, rollings, readings, mistaken>>
 
 \* Any job removes a file whose id has expired, its own stray for one.
 Sweep == \E id \in DOMAIN held :
   /\ id <= expired /\ held' = Without(held, id)
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, puts, late, expiries, rollings, readings, wrong>>
+  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, puts, late, expiries, rollings, readings, mistaken>>
 
 DieExpiry(e) == /\ Crashes /\ expiries[e].step # "none" /\ SetExpiry(e, NoJob)
-                /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, puts, late, rollings, readings, wrong>>
+                /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, puts, late, rollings, readings, mistaken>>
 
 ------------------------------ (* rollback *) -------------------------------
 \* Snapshots above the target are gone, at once.  A write that was rolled back before its job
@@ -251,15 +251,15 @@ PlanRollback(r) ==
   /\ \E target \in DOMAIN snapshots \ {LatestId} :
        rollings' = [rollings EXCEPT ![r] = [step |-> "planned", id |-> target, fences |-> Fences,
                                             seen |-> {held[id].owner : id \in {i \in DOMAIN snapshots : i > target}}]]
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, puts, late, expiries, readings, wrong>>
+  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, puts, late, expiries, readings, mistaken>>
 
 \* Clauses: CMT-42.
 FenceRollback(r) ==
   /\ rollings[r].step = "planned"
   /\ IF IsNextFence(rollings[r]) /\ Len(rollbacks) < RollbackLimit
      THEN /\ RollbackTo(rollings[r].id, rollings[r].seen) /\ rollbacks' = Append(rollbacks, rollings[r].id)
-          /\ wrong' = (wrong \/ ~(rollings[r].id \in DOMAIN snapshots))  \* the target has expired
-     ELSE UNCHANGED vars /\ UNCHANGED <<rollbacks, puts, wrong>>
+          /\ mistaken' = (mistaken \/ ~(rollings[r].id \in DOMAIN snapshots))  \* the target has expired
+     ELSE UNCHANGED vars /\ UNCHANGED <<rollbacks, puts, mistaken>>
   /\ rollings' = [rollings EXCEPT ![r] = NoJob]
   /\ UNCHANGED <<expired, held, late, expiries, readings>>
 
@@ -267,7 +267,7 @@ FenceRollback(r) ==
 \* says so.  Clauses: CMT-43.
 RemoveVoid == \E id \in DOMAIN held :
   /\ id > expired /\ IsVoid(id, held[id].epoch) /\ held' = Without(held, id)
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, puts, late, expiries, rollings, readings, wrong>>
+  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, puts, late, expiries, rollings, readings, mistaken>>
 
 -------------------------------- (* reads *) --------------------------------
 \* Find the latest snapshot by a hint, which may be any number: read its file, see that the next
@@ -279,16 +279,16 @@ ReadHint(r) ==
   /\ \E id \in DOMAIN held :
        SetRead(r, [step |-> "read", id |-> id, true |-> id \in DOMAIN snapshots, epoch |-> held[id].epoch,
                    least |-> LatestId])
-  /\ UNCHANGED wrong
+  /\ UNCHANGED mistaken
 SeeNext(r) ==
   /\ readings[r].step = "read"
   /\ SetRead(r, IF (readings[r].id + 1) \in DOMAIN held THEN NoRead ELSE [readings[r] EXCEPT !.step = "seen"])
-  /\ UNCHANGED wrong
+  /\ UNCHANGED mistaken
 Refuses(read) == read.id <= expired \/ IsVoid(read.id, read.epoch)
 LookAtFences(r) ==
   LET read == readings[r]
   IN /\ read.step = "seen" /\ SetRead(r, NoRead)
-     /\ wrong' = (wrong \/ (~Refuses(read) /\ (~read.true \/ (read.id < read.least /\ rollbacks = <<>>))))
+     /\ mistaken' = (mistaken \/ (~Refuses(read) /\ (~read.true \/ (read.id < read.least /\ rollbacks = <<>>))))
 
 StoreNext ==
   \/ \E w \in Writers, n \in DOMAIN Batches : puts[w].step = "none" /\ Step(BeginWrite(w, Batches[n]))
@@ -307,7 +307,7 @@ StoreSpec == StoreInit /\ [][StoreNext]_all
 ----------------------------------------------------------------------------
 \* No job tells a caller that a write is committed which is not, or removes the files of one that
 \* is; no reader takes another file for the latest snapshot.  Clauses: CMT-36, CMT-37, CMT-38.
-NobodyIsWrong == ~wrong
+NobodyIsWrong == ~mistaken
 
 \* Readers see the snapshots of Commit, no more and no fewer.  Clauses: CMT-36.
 BelievedAreSnapshots == {id \in DOMAIN held : IsBelieved(id)} = DOMAIN snapshots

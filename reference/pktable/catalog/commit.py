@@ -22,8 +22,9 @@ from functools import partial
 from typing import Final, TypeVar
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError
+from pktable_spec.vocabulary import APPEND
 
-from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
+from pktable.catalog.changes import BATCH, CatalogChange, CommitId, Conflicts
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.snapshots import SnapshotLog
@@ -38,6 +39,7 @@ from pktable.store.new_files import remove_quietly
 Result = TypeVar("Result")
 
 COMMITS: Final = RetryPolicy()
+INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
 
 
 class _LostRaceError(Exception):
@@ -50,6 +52,14 @@ class CommittedError(KeyboardInterrupt):
     def __init__(self, snapshot: int) -> None:
         super().__init__(f"interrupted after snapshot {snapshot} was committed")
         self.snapshot = snapshot
+
+
+class AlreadyCommittedError(Exception):
+    """A retained snapshot has the identifier of this commit. ``state``: of that snapshot."""
+
+    def __init__(self, state: TableState) -> None:
+        super().__init__(f"committed before as snapshot {state.id}")
+        self.state = state
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,8 @@ class Committer:
         ``base``: the state the change was planned on, or a later one. It saves looking for the latest snapshot if it
         still is the latest.
         Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
-        the snapshot was there, CommitUnknownError if it cannot be found out whether the commit succeeded.
+        the snapshot was there, AlreadyCommittedError if the commit was made before, CommitUnknownError if it cannot be
+        found out whether the commit succeeded.
         Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-21, CMT-42.
         """
         first = [base] if base else []
@@ -109,6 +120,8 @@ class Committer:
             state = planned_on if planned_on and self._has_not_ended(planned_on, fence) else self.latest()
             refused = change.conflicts(state)
             delta = change.delta(state, refused)
+            if delta and delta.kind == APPEND:
+                self._expect_new(commit_id, state)
             return Outcome(self._put(state, delta, commit_id, fence) if delta else None, refused)
 
         try:
@@ -119,6 +132,19 @@ class Committer:
                 self.latest().id,
                 "nothing of it is visible; try again when fewer commit to the table",
             ) from None
+
+    def _expect_new(self, commit_id: CommitId, state: TableState) -> None:
+        """Raise AlreadyCommittedError if a retained snapshot is of this commit. Clauses: CMT-53.
+
+        A commit that comes after this look takes the id that follows ``state``.
+        """
+        if commit_id.identifier == BATCH or state.snapshot is None:
+            return
+        for snapshot in reversed(self._snapshots.retained()):
+            if snapshot.commit_kind == APPEND and commit_id == CommitId(
+                snapshot.commit_user, snapshot.commit_identifier
+            ):
+                raise AlreadyCommittedError(self._states.at(snapshot))
 
     def _put(self, state: TableState, delta: Delta, commit_id: CommitId, fence: Fence) -> TableState:
         """Write the metadata of the next snapshot and put the snapshot.
@@ -134,18 +160,29 @@ class Committer:
             if isinstance(error, MissingManifestError) and not self._is_retained(state):
                 raise _LostRaceError from None
             raise
-        outcome, failure = self._publisher.put(
-            Put(snapshot, state.snapshot, partial(self._is_base_of, after))
-        )
+        put = Put(snapshot, state.snapshot, partial(self._is_base_of, after))
+        try:
+            outcome, failure = self._publisher.put(put)
+        except INTERRUPTS as error:  # interrupted again, while it found out
+            outcome, failure = Verdict.UNKNOWN, error
         if outcome is Verdict.UNKNOWN:
             raise CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id) from failure
         if outcome is Verdict.COMMITTED:
-            self._snapshots.remember(snapshot)
-            self._states.remember(after)
+            try:
+                self._states.remember(after)
+                self._snapshots.remember(snapshot)
+            except (Exception, *INTERRUPTS) as error:  # it must not look as if the commit had failed
+                failure = error
             if failure is not None and not isinstance(failure, Exception):
                 raise CommittedError(snapshot.id) from failure
             return after
         remove_quietly(self._context.store, writer.paths)
+        if outcome is Verdict.BLOCKED:
+            raise CommitConflictError(
+                f"{self._context.paths.snapshot(snapshot.id)} was rolled back, and the process that began to remove it "
+                "has not; if that is dead, run `pktable check --repair`",
+                state.id,
+            ) from failure
         if failure is not None and (outcome is Verdict.FAILED or not isinstance(failure, Exception)):
             raise failure
         raise _LostRaceError

@@ -13,8 +13,11 @@ Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, META-52, META-54.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import Final
+
+from pktable_spec.errors import CommitUnknownError
 
 from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_fence
 from pktable.format.metadata.snapshot import Snapshot
@@ -63,28 +66,35 @@ class FenceLog:
         ``expired``: the greatest id that expires; ``ended``: the snapshots.
         Raises FenceTakenError if another fence came between. Clauses: CMT-35, CMT-44.
         """
-        return self._put(replace(after, expired=expired, ended=_names(ended)), after)
+        return self.put(replace(after, expired=expired, ended=_names(ended)), after)
 
     def put_rollback(self, after: Fence, target: int, ended: list[Snapshot]) -> Fence:
         """Put the fence of a rollback that was decided when ``after`` was the newest.
 
-        Raises FenceTakenError if another fence came between. Clauses: CMT-42, CMT-44.
+        Raises FenceTakenError if another fence came between, CommitUnknownError if the store does not say whether the
+        fence is there: it may still come. Clauses: CMT-39, CMT-42, CMT-44.
         """
         rollbacks = (*after.rollbacks, Rollback(after.number + 1, target))
-        return self._put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
-
-    def _put(self, fence: Fence, after: Fence) -> Fence:
-        fence = replace(fence, number=after.number + 1)
-        path, data = self._paths.fence(fence.number), encode_fence(fence)
         try:
-            put = self._store.put_if_absent(path, data)
-        except OSError:
-            # The answer may be lost. A second put of the same bytes finds the first one or takes its place.
-            put = self._store.put_if_absent(path, data)
-        if not put and self._store.read(path) != data:
+            return self.put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
+        except OSError as error:
+            raise CommitUnknownError(self._paths.fence(after.number + 1), target) from error
+
+    def put(self, fence: Fence, after: Fence) -> Fence:
+        """Put the fence that follows ``after``, and return it with its number. Raises FenceTakenError."""
+        fence = replace(fence, number=after.number + 1)
+        if not self._put_once(self._paths.fence(fence.number), encode_fence(fence)):
             raise FenceTakenError
         remove_quietly(self._store, [self._paths.fence(fence.number - KEPT)] * (fence.number > KEPT))
         return fence
+
+    def _put_once(self, path: str, data: bytes) -> bool:
+        """Return whether this process created the file ``path``, or, after an error, whether it has this content."""
+        try:
+            return self._store.put_if_absent(path, data)
+        except OSError:
+            # The answer may be lost. A second put of the same bytes finds the first one or takes its place.
+            return self._store.put_if_absent(path, data) or self._store.read(path) == data
 
     def hides(self, fence: Fence, snapshot: Snapshot) -> bool:
         """Return whether the file of ``snapshot`` is no snapshot by ``fence``. Clauses: CMT-36, CMT-42."""
@@ -130,7 +140,8 @@ class FenceLog:
 
         Clauses: CMT-43.
         """
-        if not self._store.put_if_absent(self._paths.removal(snapshot.id, snapshot.delta_manifest_list), b""):
+        path = self._paths.removal(snapshot.id, snapshot.delta_manifest_list)
+        if not self._put_once(path, str(uuid.uuid4()).encode()):
             return False
         self._store.delete(self._paths.snapshot(snapshot.id))
         return True

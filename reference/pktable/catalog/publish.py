@@ -14,7 +14,7 @@ Nothing is removed before the outcome is known. If it cannot be found out, Commi
 A writer that puts no fences may expire or roll back as well. The base of the snapshot shows that: while it is there,
 nothing above it has ended. Otherwise the snapshots around it decide, as far as they can (CMT-41).
 
-Clauses: CMT-3, CMT-19, CMT-36 to CMT-41, CMT-43.
+Clauses: CMT-3, CMT-19, CMT-36 to CMT-41, CMT-42, CMT-43.
 """
 
 from __future__ import annotations
@@ -48,17 +48,23 @@ class Verdict(Enum):
     """The outcome of a put.
 
     COMMITTED: the file is, or was, a snapshot. LOST: another commit has the id, or it had ended before the put.
-    FAILED: the file is not there and will not be. UNKNOWN: none of these could be shown.
+    FAILED: the file is not there and will not be. BLOCKED: a file that was rolled back has the name, and the process
+    that was to remove it has not. UNKNOWN: none of these could be shown.
     """
 
     COMMITTED = "committed"
     LOST = "lost"
     FAILED = "failed"
+    BLOCKED = "blocked"
     UNKNOWN = "unknown"
 
 
 class _AbsentError(Exception):
-    """There is no file of the id, which has not ended."""
+    """There is no file of the id, which has not ended. ``blocked``: but one that was rolled back."""
+
+    def __init__(self, *, blocked: bool) -> None:
+        super().__init__(blocked)
+        self.blocked = blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +89,17 @@ class Publisher:
         """Put a snapshot. Return the outcome, and the error that came before it was known, if one did."""
         path, data = self._paths.snapshot(put.snapshot.id), encode_snapshot(put.snapshot)
         try:
-            if self._store.put_if_absent(path, data):
-                return self._outcome(put, put.snapshot), None
-            return self._outcome(put, self._snapshots.file(put.snapshot.id)), None
+            try:
+                done = self._store.put_if_absent(path, data)
+            except InvalidRequestError as error:  # the store cannot do this
+                return Verdict.FAILED, error
+            return self.outcome(put, put.snapshot if done else self._snapshots.file(put.snapshot.id)), None
         except _AbsentError:
-            return self._after(None, put, path, data), None
-        except InvalidRequestError as error:  # the store cannot do this
-            return Verdict.FAILED, error
+            return self.after_error(None, put, path, data), None
         except BaseException as error:
-            return self._after(error, put, path, data), error
+            return self.after_error(error, put, path, data), error
 
-    def _after(self, error: BaseException | None, put: Put, path: str, data: bytes) -> Verdict:
+    def after_error(self, error: BaseException | None, put: Put, path: str, data: bytes) -> Verdict:
         """Return the outcome of a put that ended in ``error``, or found a file that no longer has the id.
 
         Clauses: CMT-38.
@@ -102,21 +108,25 @@ class Publisher:
 
         def attempt() -> Verdict:
             try:
-                return self._outcome(put, self._snapshots.file(put.snapshot.id))
-            except _AbsentError:
+                return self.outcome(put, self._snapshots.file(put.snapshot.id))
+            except _AbsentError as absent:
+                if absent.blocked:
+                    raise
                 if not puts_may_be_late(self._store) or getattr(error, "errno", None) in REFUSALS:
                     return Verdict.FAILED if error else Verdict.LOST
                 if interrupted:
                     return Verdict.UNKNOWN
             self._store.put_if_absent(path, data)
-            return self._outcome(put, self._snapshots.file(put.snapshot.id))
+            return self.outcome(put, self._snapshots.file(put.snapshot.id))
 
         try:
             return retry(attempt, on=Exception, policy=self.policy)
+        except _AbsentError:
+            return Verdict.UNKNOWN if error and puts_may_be_late(self._store) else Verdict.BLOCKED
         except Exception:
             return Verdict.UNKNOWN
 
-    def _outcome(self, put: Put, found: Snapshot | None) -> Verdict:
+    def outcome(self, put: Put, found: Snapshot | None) -> Verdict:
         """Return the outcome after ``found``, the file of the id, was read and before anything else was.
 
         Raises _AbsentError if it is None and the id has not ended. Clauses: CMT-36, CMT-37, CMT-39.
@@ -126,10 +136,9 @@ class Publisher:
             return self._after_end(fence, put.snapshot, found)
         if found is not None and self._fences.is_rolled_back(fence, found):
             # It does not have the id, and a put that is still under way may get it.
-            self._fences.remove_rolled_back(found)
-            found = None
+            raise _AbsentError(blocked=not self._fences.remove_rolled_back(found))
         if found is None:
-            raise _AbsentError
+            raise _AbsentError(blocked=False)
         if found != put.snapshot:
             return Verdict.LOST
         return self._without_fences(put, fence)
@@ -155,7 +164,7 @@ class Publisher:
         if base is None or base.id <= fence.expired or self._snapshots.file(base.id) == base:
             return Verdict.COMMITTED
         if self._fences.newest().number != fence.number:  # so that is where the base has gone
-            return self._outcome(put, snapshot)
+            return self.outcome(put, snapshot)
         others = [one for one in self._snapshots.listed() if one > fence.expired and one != snapshot.id]
         if any(one < snapshot.id for one in others):  # the base was rolled back
             return self._take_back(snapshot)

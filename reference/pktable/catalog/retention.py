@@ -20,8 +20,10 @@ Several processes expire at once, while others commit and make tags.
   snapshot that is made later needs only those of our files that the newest snapshot we see needs; that one must not
   expire before its files are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the
   tag is written, and removes the tag if the snapshot is gone: a snapshot that step 4 misses has left its tags.
+* A commit that was rolled back before its process looked at the fences is made again with the same data files. So the
+  files of a tag whose snapshot was rolled back are left to the removal of orphans.
 
-Clauses: CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44.
+Clauses: CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class Expiry:
         """
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
-        self._expect_no_branches()
+        self.expect_no_branches()
         if dry_run:
             return [one.id for one in self._old(self._snapshots.fences.newest(), retain_last, older_than)]
         return retry(lambda: self._expire(retain_last, older_than), on=FenceTakenError, policy=FENCES)
@@ -92,7 +94,7 @@ class Expiry:
         return [snapshot.id for snapshot in old]
 
     def _old(self, fence: Fence, retain_last: int, older_than: int | None) -> list[Snapshot]:
-        """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed meanwhile."""
+        """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed concurrently."""
         old: list[Snapshot] = []
         for found in self._snapshots.ids()[:-retain_last]:
             snapshot = self._snapshots.file(found)
@@ -139,18 +141,25 @@ class Expiry:
 
     def drop_tag(self, tag: str) -> None:
         """Remove a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17, CMT-31."""
-        self._expect_no_branches()
+        self.expect_no_branches()
         self._remove_tag(tag, self._snapshots.by_tag(tag))
 
     def _remove_tag(self, tag: str, kept: Snapshot) -> None:
         candidates = set(self._named(kept, tag))
         self._context.store.delete(self._context.paths.tag(tag))
-        self._remove(candidates)
+        self._remove(candidates, kept)
 
-    def _remove(self, candidates: set[str]) -> None:
-        """Delete those of ``candidates`` that no retained snapshot and no tag needs."""
+    def _remove(self, candidates: set[str], tagged: Snapshot | None = None) -> None:
+        """Delete those of ``candidates`` that no retained snapshot and no tag needs.
+
+        ``tagged``: the snapshot that names them, of a tag that was removed. Clauses: CMT-52.
+        """
         needed = self._needed_by_all()
-        self._expect_no_branches()  # not even one made since the first look
+        self.expect_no_branches()  # not even one made since the first look
+        fences = self._snapshots.fences
+        # Looked at last: a snapshot that is rolled back after this was needed before.
+        if tagged is not None and fences.is_rolled_back(fences.newest(), tagged):
+            return
         for path in candidates - needed:
             store, place = self._context.located(path)
             remove_quietly(store, [place])
@@ -160,7 +169,7 @@ class Expiry:
         needed = self._snapshots.retry_on_latest(self._needed_by_retained)
         for tag in self._snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
-                needed.update(self._needed_by_tag(tag))
+                needed.update(self.needed_by_tag(tag))
         return needed
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
@@ -174,7 +183,8 @@ class Expiry:
                     raise
         return needed
 
-    def _needed_by_tag(self, tag: str) -> set[str]:
+    def needed_by_tag(self, tag: str) -> set[str]:
+        """Return the files that a tag needs. Raises SnapshotNotFoundError."""
         kept = self._snapshots.by_tag(tag)
         try:
             return set(self.needed_files(kept))
@@ -242,8 +252,8 @@ class Expiry:
             yield self._context.data_path(place, file)
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
 
-    def _expect_no_branches(self) -> None:
-        # A branch has snapshots of its own, elsewhere, that name files of this table. Clauses: CMT-34.
+    def expect_no_branches(self) -> None:
+        """Raise InvalidRequestError if there are branches: their snapshots name files of the table. Clauses: CMT-34."""
         branches = self._context.store.list_names(self._context.paths.branches)
         if branches:
             raise InvalidRequestError(

@@ -118,6 +118,7 @@ class Rollback:
         kept = self._snapshots.by_tag(tag)
         if self._snapshots.expired_error(kept) is None:
             return self.to_snapshot(kept.id)
+        self._expiry.expect_no_branches()
         second, new = f"rollback-{uuid.uuid4()}", NewFiles()
         self._expiry.copy_tag(tag, kept, second)
         try:
@@ -142,7 +143,7 @@ class Rollback:
                 path = new.data_path(bucket.place.directory)
                 self._copy(self._context.data_path(bucket.place, file), path)
                 names[file.file_name] = path.rpartition("/")[2]
-                # An index beside the file only speeds up reads; it is not copied.
+                # An index of the file only speeds up reads; it is not copied.
                 copies.append(
                     replace(file, file_name=names[file.file_name], extra_files=(), external_path=None)
                 )

@@ -46,7 +46,7 @@ class _ChangedError(Exception):
 
 
 class _ExpiredError(Exception):
-    """The latest snapshot expired while it was used."""
+    """The latest snapshot expired, or was rolled back, while it was used."""
 
     def __init__(self, error: SnapshotNotFoundError) -> None:
         super().__init__(error)
@@ -125,13 +125,21 @@ class SnapshotLog:
         return self.retry_on_latest(self.up_to)
 
     def up_to(self, latest: Snapshot | None) -> list[Snapshot]:
-        """Return the snapshots up to ``latest``, oldest first. Raises CorruptFileError. Clauses: CMT-1."""
+        """Return the snapshots up to ``latest``, oldest first; for work that `retry_on_latest` does.
+
+        Raises CorruptFileError, and what `retry_on_latest` retries on if ``latest`` was rolled back. Clauses: CMT-1.
+        """
         self.ids()  # a gap is damage
         found = [latest] if latest else []
         # The first that is missing has expired, and so have all before it.
         while found and found[-1].id > 1 and (before := self.file(found[-1].id - 1)):
             found.append(before)
         expired = self.fences.newest().expired
+        if latest is not None and latest.id > expired:
+            # If it was rolled back, the one that is missing was, too, and snapshots before that may be there.
+            gone = self.expired_error(latest)
+            if gone is not None:
+                raise _ExpiredError(gone)
         return [one for one in reversed(found) if one.id > expired or one is latest]
 
     def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
@@ -219,9 +227,11 @@ class SnapshotLog:
 
     def by_tag(self, tag: str) -> Snapshot:
         """Return the snapshot that a tag keeps. Raises SnapshotNotFoundError."""
-        path = self._paths.tag(tag)
+        return decode_snapshot(self._tag_file(tag), at=self._paths.tag(tag))
+
+    def _tag_file(self, tag: str) -> bytes:
         try:
-            return decode_snapshot(self._store.read(path), at=path)
+            return self._store.read(self._paths.tag(tag))
         except FileNotFoundError:
             raise SnapshotNotFoundError(f"tag {tag!r}", f"tags {', '.join(self.tags()) or 'none'}") from None
 
@@ -250,8 +260,7 @@ class SnapshotLog:
 
     def copy_tag(self, tag: str, name: str) -> None:
         """Give a tag a second name. Raises SnapshotNotFoundError, InvalidRequestError. Clauses: CMT-32."""
-        self.by_tag(tag)
-        self._put_tag(name, self._store.read(self._paths.tag(tag)))
+        self._put_tag(name, self._tag_file(tag))
 
     def _put_tag(self, tag: str, data: bytes) -> None:
         if not self._store.put_if_absent(self._paths.tag(tag), data):
@@ -264,7 +273,10 @@ class SnapshotLog:
         """
         found: Snapshot | None = None
         for snapshot in reversed(self.ids()):
-            found = self.read(snapshot)
+            try:
+                found = self.read(snapshot)
+            except SnapshotNotFoundError:  # rolled back since the listing, or expired as all before it
+                continue
             if found.time_millis <= time_millis:
                 return found
         since = f", the oldest of {_iso(found.time_millis)}" if found else ""

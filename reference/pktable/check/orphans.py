@@ -1,14 +1,14 @@
-"""Find files that nothing needs, old enough not to belong to work that has not committed yet.
+"""Find and delete files that nothing needs, old enough not to belong to work that has not committed yet.
 
 1. List all files that are older than the limit.
 2. Read all that snapshots, tags, branches and changelogs refer to.
-3. What was listed in step 1 and is referred to by nothing in step 2 is an orphan.
+3. A file of step 1 that nothing of step 2 refers to is an orphan.
 
 In this order a file that a commit begins to refer to is noticed. The limit protects files of a write, a compaction or
 a commit that are not referred to yet: it must be longer than any of these take. If some metadata cannot be read,
 nothing is an orphan, because it is not known what that metadata refers to.
 
-Clauses: CMT-48, CMT-49.
+Clauses: CMT-43, CMT-48, CMT-49.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from pktable.check.findings import ERROR, Findings
 from pktable.check.unreferenced import directories
 from pktable.check.walk import read_metadata
 from pktable.context import TableContext
-from pktable.format.paths import FENCE, REMOVED
+from pktable.format.metadata.fence import Fence
+from pktable.format.paths import REMOVED, SNAPSHOT, numbered
 from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import FileIO
 
@@ -69,6 +70,26 @@ def find_orphans(context: TableContext, older_than_millis: int) -> list[Orphan]:
         ) from None
 
 
+def remove_orphans(context: TableContext, orphans: list[Orphan]) -> list[Orphan]:
+    """Delete orphans; return those that this process deleted. Clauses: CMT-43, CMT-48."""
+    log = SnapshotLog(context.store, context.paths)
+    return [one for one in orphans if _remove(context, log, one.path)]
+
+
+def _remove(context: TableContext, log: SnapshotLog, path: str) -> bool:
+    """Delete an orphan, unless it is a snapshot file that another process is to remove, or has replaced."""
+    directory, _, name = path.rpartition("/")
+    snapshot_id = numbered(name, SNAPSHOT) if directory == context.paths.snapshots else None
+    fence = Fence() if snapshot_id is None else log.fences.newest()
+    if snapshot_id is None or snapshot_id <= fence.expired:
+        context.store.delete(path)
+        return True
+    snapshot = log.file(snapshot_id)
+    if snapshot is None or not log.fences.is_rolled_back(fence, snapshot):
+        return False
+    return log.fences.remove_rolled_back(snapshot)
+
+
 def _old_files(context: TableContext, older_than_millis: int) -> dict[str, int]:
     return {
         f"{directory}/{file.name}": file.size
@@ -92,6 +113,6 @@ def _ended_files(store: FileIO, context: TableContext) -> set[str]:
     removals = {
         f"{context.paths.fences}/{name}"
         for name in store.list_names(context.paths.fences)
-        if name.startswith(REMOVED) and not name.startswith(FENCE)
+        if name.startswith(REMOVED)
     }
     return ended | (removals - there)

@@ -1,6 +1,7 @@
 """Repair what can be repaired without a loss: strays, files that a rollback left, hints that are wrong.
 
-Run it while no rollback is under way: a file that another process is about to remove is removed here, too.
+Run it while no rollback and no other repair is under way, and no commit that found a file that was rolled back: a file
+that another process is about to remove is removed here, too.
 
 Clauses: CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
 """
@@ -51,7 +52,9 @@ def _remove_ended(context: TableContext, log: SnapshotLog) -> list[str]:
         path = context.paths.snapshot(snapshot_id)
         snapshot = None if snapshot_id <= fence.expired else log.file(snapshot_id)
         if snapshot_id <= fence.expired or (snapshot and log.fences.is_rolled_back(fence, snapshot)):
-            context.store.delete(path)
+            # If nobody was to remove it, now we are. Else whoever was to is dead.
+            if snapshot is None or not log.fences.remove_rolled_back(snapshot):
+                context.store.delete(path)
             done.append(f"{SNAPSHOT}{snapshot_id}: removed, its id has ended by fence {fence.number}")
     return done
 

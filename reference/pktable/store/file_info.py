@@ -1,4 +1,4 @@
-"""What a store says about a file."""
+"""The facts that a store lists about a file."""
 
 from __future__ import annotations
 
