@@ -70,7 +70,7 @@ def test_nothing_is_lost_while_paimon_commits_to_a_partition_of_its_own_and_expi
                 peers[1].ask("expire", table=path, retain=2)
                 expired += 1
             except PeerError as error:
-                # Its latest snapshot is the one that the hint names, which may have expired, and it reads no further.
+                # A snapshot or a manifest has expired while it read it; its next expiry goes on.
                 if "not found" not in error.told and "No such file" not in error.told:
                     raise
 
