@@ -7,6 +7,7 @@ snapshot follow from the numbers of the writes, in the order of their snapshots,
 2. Each acknowledged write is in exactly one APPEND, each other write in at most one, a refused one in none.
 3. Every read of a snapshot or a tag has the rows of the writes up to it.
 4. A read that began after a write was acknowledged sees it.
+5. Each snapshot was expired by one expiry.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ def judge(events: Sequence[Event]) -> Verdict:
     verdict = Verdict(counts=Counter(event["event"] for event in events))
     for name in ("lost", "replanned"):
         verdict.counts[name] = sum(event.get(name, 0) for event in events)
-    verdict.counts["expired snapshots"] = sum(e["snapshots"] for e in events if e["event"] == "expired")
+    expired = Counter(one for event in events if event["event"] == "expired" for one in event["ids"])
+    verdict.counts["expired snapshots"] = len(expired)
+    twice = sorted(one for one, times in expired.items() if times > 1)
+    if twice:
+        verdict.problems.append(f"two expiries said that they have expired the snapshots {twice[:9]}")
     for event in events:
         if event["event"] == "error":
             verdict.problems.append(f"{event['kind']}: {event['what']}\n{event['trace']}")

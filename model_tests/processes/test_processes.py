@@ -102,6 +102,10 @@ FORK = {"id": 3, "name": "other", "kind": "APPEND", "user": "hammer", "number": 
             changed({"event": "read latest", "low": 1}, began=3.8),
             "snapshot 3 was acknowledged saw snapshot 1",
         ),
+        (
+            lambda events: [*events, *[{"event": "expired", "at": 9, "ids": [1]}] * 2],
+            "have expired the snapshots [1]",
+        ),
         (added(event="error", at=9, kind="writer", what="x", trace="y"), "writer: x"),
     ],
 )

@@ -155,7 +155,7 @@ class Worker:
         # Only snapshots that are in the log now, so that the log has all there ever were.
         limit = snapshots[-1].time_millis
         expired = self.table.expire_snapshots(retain_last=self.random.choice((1, 1, 2, 8)), older_than=limit)
-        self.log.write("expired", snapshots=len(expired))
+        self.log.write("expired", ids=expired)
         if self.random.random() < 0.05:
             limit = int((time.time() - ORPHAN_AGE) * 1000)
             self.log.write("cleaned", files=len(self.table.remove_orphans(older_than=limit)))
