@@ -69,6 +69,23 @@ def test_a_rollback_that_cannot_be_done_changes_nothing(path: Path) -> None:
     assert table.rollback(tag="late") == []
 
 
+@covers("CMT-17", "CMT-42")
+def test_a_tag_that_is_made_while_its_snapshot_is_rolled_back_can_be_read_and_checked(path: Path) -> None:
+    others = Table.open(path)
+
+    def tagged(put: Callable[[], Any]) -> Any:
+        others.create_tag("late", snapshot=5)
+        return put()
+
+    assert Table.open(path, store=Hooked("put_if_absent", "/fence-1", tagged)).rollback(snapshot=3) == [4, 5]
+    write(others, 10, 11, 12)
+    assert ids(path) == [1, 2, 3, 10, 11, 12]
+    assert sorted(others.to_arrow(tag="late", fresh=True)["id"].to_pylist()) == [1, 2, 3, 4, 5]
+    assert not [str(one) for one in others.check().findings if one.severity == "error"]
+    others.delete_tag("late")
+    expect_sound(path)
+
+
 @covers("CMT-47", "CMT-4")
 @pytest.mark.parametrize("vectors", [False, True])
 def test_a_tag_of_an_expired_snapshot_is_committed_again_with_copies_of_its_files(

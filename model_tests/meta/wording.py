@@ -64,7 +64,18 @@ TESTS: Final = (
         "interop",
         "mutants",
     ),
-    *("oracle", "predicate", "processes", "refinement", "replay", "seams", "table", "tlc", "vectors", "verify"),
+    *(
+        "oracle",
+        "predicate",
+        "processes",
+        "refinement",
+        "replay",
+        "seams",
+        "table",
+        "tlc",
+        "vectors",
+        "verify",
+    ),
 )
 
 CLEAN: Final = (

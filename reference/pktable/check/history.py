@@ -93,7 +93,7 @@ class History:
         delta = self.manifests.list_of(
             snapshot, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
         )
-        before, self._previous = self._previous, None
+        before, self._previous = None if current.rolled_back else self._previous, None
         if base is None or delta is None:
             return
         touched = self._changed(current, before, base, delta)

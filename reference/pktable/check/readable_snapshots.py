@@ -31,10 +31,14 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class ReadableSnapshot:
-    """A snapshot that was decoded. ``path``: of its snapshot file, or of the tag that is a copy of it."""
+    """A snapshot that was decoded. ``path``: of its snapshot file, or of the tag that is a copy of it.
+
+    ``rolled_back``: a tag keeps it, and no other snapshot was made from it or goes before it.
+    """
 
     path: str
     snapshot: Snapshot
+    rolled_back: bool = False
 
     @property
     def id(self) -> int:
@@ -45,7 +49,8 @@ class ReadableSnapshot:
 class ReadableSnapshots:
     """The snapshots from which files are referenced.
 
-    ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id. ``unchecked``: snapshots
+    ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id; after them the tags of
+    snapshots that were rolled back. ``unchecked``: snapshots
     of branches and of retained changelogs, which are not checked. ``complete``: False if one of them is missing or
     damaged, so that it is not known which files it refers to.
     """
@@ -81,7 +86,9 @@ def read_snapshots(
 
     Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, META-2.
     """
-    retained = _without_ended(store, root, findings)
+    fences = FenceLog(store, TablePaths(root))
+    fence = findings.attempt("META-52", fences.newest, file=TablePaths(root).fences) or Fence()
+    retained = _without_ended(store, root, fences, fence, findings)
     ids = [number for number, _ in retained]
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
@@ -100,24 +107,24 @@ def read_snapshots(
             complete = False
         else:  # most tags are copies of retained snapshots, which come first
             lists = snapshot.base_manifest_list, snapshot.delta_manifest_list
-            checked.setdefault(lists, ReadableSnapshot(path, snapshot))
+            ended = number is None and fences.is_rolled_back(fence, snapshot)
+            checked.setdefault(lists, ReadableSnapshot(path, snapshot, ended))
     others = [
         _decoded(store, path, decode_snapshot, "META-2", findings)
         for path in (_branches_and_changelogs(store, root) if only is None else ())
     ]
     return ReadableSnapshots(
-        tuple(sorted(checked.values(), key=lambda one: one.id)),
+        tuple(sorted(checked.values(), key=lambda one: (one.rolled_back, one.id))),
         tuple(snapshot for snapshot in others if snapshot is not None),
         complete and None not in others,
     )
 
 
-def _without_ended(store: FileIO, root: str, findings: Findings) -> list[tuple[int, str]]:
+def _without_ended(
+    store: FileIO, root: str, fences: FenceLog, fence: Fence, findings: Findings
+) -> list[tuple[int, str]]:
     """Return the id and path of each snapshot file, without those whose id has ended. Clauses: CMT-36, CMT-40."""
-    paths = TablePaths(root)
-    files = _numbered(store, paths.snapshots, SNAPSHOT)
-    fences = FenceLog(store, paths)
-    fence = findings.attempt("META-52", fences.newest, file=paths.fences) or Fence()
+    files = _numbered(store, TablePaths(root).snapshots, SNAPSHOT)
     retained = []
     for number, path in files:
         ended = number <= fence.expired
