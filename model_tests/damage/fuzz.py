@@ -49,7 +49,7 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
     from pktable.format.metadata.schema import TableSchema, decode_schema
     from pktable.format.metadata.snapshot import decode_snapshot
     from pktable.format.metadata.stats import SimpleStats, decode_stats
-    from pktable.format.paths import TablePaths
+    from pktable.format.paths import LATEST, TablePaths
     from pktable.format.types import Field, parse_columns, parse_type
     from pktable.format.vectors.deletion_vector import (
         MAGIC_32,
@@ -111,7 +111,11 @@ def _options(data: bytes) -> None:
 
 def _store(data: bytes) -> None:
     store: Any = OneFile(data)
-    assert SnapshotLog(store, TablePaths("x")).latest_id() == 7
+    log = SnapshotLog(store, TablePaths("x"))
+    assert log.listed() == [7]
+    log.hint(LATEST)
+    with contextlib.suppress(CorruptFileError):
+        log.latest()
     with contextlib.suppress(InvalidRequestError, CorruptFileError):
         load_schemas(store, TablePaths("x"))
 

@@ -59,7 +59,11 @@ def table_schemas(draw: st.DrawFn) -> TableSchema:
         ),
         highest_field_id=100,
         partition_keys=tuple(
-            sorted(draw(st.sets(st.sampled_from(sorted(keys))) if keys else st.just(set())))
+            sorted(
+                draw(
+                    st.sets(st.sampled_from(sorted(keys)), max_size=len(keys) - 1) if keys else st.just(set())
+                )
+            )
         ),
         primary_keys=tuple(sorted(keys)),
         options=draw(st.dictionaries(st.sampled_from(["bucket", "a.b"]), st.sampled_from(["1", "ä"]))),
