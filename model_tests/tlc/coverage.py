@@ -219,9 +219,7 @@ def _spans(tree: ElementTree.Element) -> Iterator[tuple[Span, bool]]:
             operands = node.find("operands")
             temporal = int(node.findtext("level", "0")) > ACTION_LEVEL
             if name is not None and operands is not None and not temporal:
-                # The place of an @ is that of the whole EXCEPT.
-                named = [one for one in operands if one.tag != "AtNode"]
-                for operand, condition in _probed(name, named, builtin):
+                for operand, condition in _probed(name, list(operands), builtin):
                     if 0 <= (level := int(operand.findtext("level", "-1"))) <= ACTION_LEVEL:
                         yield _span(operand), condition and level <= STATE_LEVEL and not one_sided
 

@@ -61,7 +61,7 @@ class Replay:
         found = None
         for number, step in enumerate(self.history["steps"], 1):
             try:
-                self._do(_named(step))
+                self._do(self._named(step))
             except DifferenceError as difference:
                 found = f"step {number}: {difference}"
                 break
@@ -81,6 +81,21 @@ class Replay:
         return found
 
     # ---------------------------------------------------------------- steps
+
+    def _named(self, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a step with its action, where TLC only tells that there was one."""
+        if step["action"] not in ("Action", "BatchWrite", "RunCompaction"):
+            return step
+        if "runs" in step:  # of module Levels, which has no files
+            level, records = step["runs"][0]
+            write = {"action": "Write", "changes": [record[:3] for record in records]}
+            return write if level == 0 else {"action": "PlanCompaction", "inputs": None}
+        if "inputs" in step:
+            return {**step, "action": "PlanCompaction"}
+        if "changes" in step:
+            return {**step, "action": "BeginWrite" if "first" in step else "Write"}
+        is_write = isinstance(self.work.get(step.get("job", "")), StagedWrite)
+        return {**step, "action": "CommitWrite" if is_write else "CommitCompaction"}
 
     def _do(self, step: Mapping[str, Any]) -> None:
         action, job = step["action"], step.get("job", "")
@@ -244,19 +259,6 @@ class Replay:
             expected = sorted(record.row for state in latest for record in read(state))
             found = sorted(tuple(row.values()) for row in self.table.to_arrow(fresh=fresh).to_pylist())
             assert found == expected, (fresh, found, expected)
-
-
-def _named(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a step with its action, where TLC only tells that there was one."""
-    if step["action"] not in ("Action", "BatchWrite", "RunCompaction"):
-        return step
-    if "runs" in step:  # of module Levels, which has no files
-        level, records = step["runs"][0]
-        write = {"action": "Write", "changes": [record[:3] for record in records]}
-        return write if level == 0 else {"action": "PlanCompaction", "inputs": None}
-    if "inputs" in step:
-        return {**step, "action": "PlanCompaction"}
-    return {**step, "action": "Write" if "changes" in step else "CommitCompaction"}
 
 
 def _with_target(context: TableContext, size: str) -> TableContext:

@@ -47,6 +47,7 @@ def probed(folder: Path, text: str) -> list[str]:
 
 def test_an_action_that_is_never_taken_and_a_branch_that_is_never_reached_are_found(tmp_path: Path) -> None:
     assert probed(tmp_path, SMALL) == [
+        "Small.tla:6: never true: \\/ n = 7 \\/ n > 9 /\\ n < 0",
         "Small.tla:6: never true: n = 7",
         "Small.tla:7: never evaluated: n < 0",
         "Small.tla:7: never true: n > 9",
