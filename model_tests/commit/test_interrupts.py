@@ -12,7 +12,8 @@ from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.errors import CommitUnknownError, OutsideTableError
 
-from model_tests.commit.test_races import OPTIONS, Hooked, expect_sound, write
+from model_tests.commit.hooks import OPTIONS, Hooked, write
+from model_tests.commit.test_races import expect_sound
 
 
 @pytest.fixture

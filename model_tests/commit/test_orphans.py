@@ -12,7 +12,7 @@ import pytest
 from pktable import CorruptFileError, Table
 from pktable_spec.covers import covers
 
-from model_tests.commit.test_races import OPTIONS, Hooked, ids, write
+from model_tests.commit.hooks import OPTIONS, Hooked, ids, write
 
 FAR = "2100-01-01"
 

@@ -14,40 +14,7 @@ from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.errors import CommitUnknownError
 
-OPTIONS = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
-
-
-class Hooked(LocalFileIO):
-    """A store that lets ``work`` do one operation whose path ends with ``end``, the first time it is asked for.
-
-    ``work`` gets the operation, to be called where it likes, or not at all.
-    """
-
-    def __init__(
-        self, name: str, end: str, work: Callable[[Callable[[], Any]], Any], *, late_puts: bool = False
-    ) -> None:
-        self.late_puts = late_puts
-        self.done = self.dead = False
-
-        def operation(path: str, *rest: Any) -> Any:
-            if self.dead:
-                raise Killed
-            real = getattr(LocalFileIO, name)
-            if self.done or not path.endswith(end):
-                return real(self, path, *rest)
-            self.done = True
-            return work(lambda: real(self, path, *rest))
-
-        setattr(self, name, operation)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("read", "exists", "list_names", "delete", "write", "create") and self.dead:
-            raise Killed
-        return super().__getattribute__(name)
-
-
-class Killed(BaseException):
-    """The process is gone."""
+from model_tests.commit.hooks import OPTIONS, Hooked, Killed, dying, ids, write
 
 
 @pytest.fixture
@@ -55,15 +22,6 @@ def path(tmp_path: Path) -> Path:
     table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=OPTIONS)
     write(table, 1, 2)
     return tmp_path / "t"
-
-
-def write(table: Table, *ids: int) -> None:
-    for one in ids:
-        table.upsert(pa.table({"id": pa.array([one], pa.int64()), "v": [f"v{one}"]}))
-
-
-def ids(path: Path) -> list[int]:
-    return sorted(Table.open(path).to_arrow(fresh=True)["id"].to_pylist())
 
 
 def expect_sound(path: Path, *expected: int) -> None:
@@ -123,15 +81,12 @@ def test_a_stray_removed_by_a_slow_expiry_is_committed_again(path: Path) -> None
 def test_a_stray_of_a_committer_that_died_harms_nobody(path: Path) -> None:
     others = Table.open(path)
 
-    def overtaken(put: Callable[[], Any]) -> Any:
+    def overtake() -> None:
         write(others, *range(3, 11))
         others.expire_snapshots(retain_last=3)
-        put()
-        store.dead = True
-        raise Killed
 
-    store = Hooked("put_if_absent", "/snapshot-3", overtaken)
-    with pytest.raises((Killed, CommitUnknownError)):
+    store = dying("put_if_absent", "/snapshot-3", overtake, does=True)
+    with pytest.raises(Killed):
         write(Table.open(path, store=store), 100)
     assert (path / "snapshot" / "snapshot-3").exists()
     table = Table.open(path)
@@ -243,14 +198,8 @@ def test_a_write_that_is_repeated_under_its_identifier_is_there_once(path: Path,
     rows = pa.table({"id": pa.array([100], pa.int64()), "v": ["new"]})
     commit_id = CommitId("stream", 7)
 
-    def unanswered(operation: Callable[[], Any]) -> Any:
-        operation()
-        store.dead = True
-        raise Killed
-
-    name = "put_if_absent" if "snapshot" in dies else "write"
-    store = Hooked(name, dies, unanswered)
-    with contextlib.suppress(Killed, KeyboardInterrupt, CommitUnknownError):
+    store = dying("put_if_absent" if "snapshot" in dies else "write", dies, does=True)
+    with contextlib.suppress(Killed):
         Table.open(path, store=store).upsert(rows, commit_id=commit_id)
     table = Table.open(path)
     first = table.upsert(rows, commit_id=commit_id)

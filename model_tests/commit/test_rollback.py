@@ -14,9 +14,9 @@ from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_
 from pktable.format.paths import TablePaths
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
-from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
+from pktable_spec.errors import CommitConflictError, CorruptFileError
 
-from model_tests.commit.test_races import OPTIONS, Hooked, Killed, ids, write
+from model_tests.commit.hooks import OPTIONS, Hooked, Killed, dying, ids, write
 from model_tests.simulation.explore import BadRun, with_preemptions
 from model_tests.simulation.scenario import Job
 
@@ -134,14 +134,8 @@ def test_a_commit_that_a_rollback_overtakes_is_committed_after_it(path: Path, na
 def test_a_file_that_was_put_over_a_rollback_harms_nobody_and_makes_room(path: Path) -> None:
     others = Table.open(path)
 
-    def dies(put: Callable[[], Any]) -> Any:
-        others.rollback(snapshot=2)
-        put()
-        store.dead = True
-        raise Killed
-
-    store = Hooked("put_if_absent", "/snapshot-6", dies)
-    with pytest.raises((Killed, CommitUnknownError)):
+    store = dying("put_if_absent", "/snapshot-6", lambda: others.rollback(snapshot=2), does=True)
+    with pytest.raises(Killed):
         write(Table.open(path, store=store), 100)
     assert (path / "snapshot" / "snapshot-6").exists()
     assert [one.id for one in Table.open(path).snapshots()] == [1, 2]
@@ -154,12 +148,8 @@ def test_a_file_that_was_put_over_a_rollback_harms_nobody_and_makes_room(path: P
 
 @covers("CMT-42", "CMT-45")
 def test_a_rollback_that_dies_after_its_fence_has_happened(path: Path) -> None:
-    def dies(delete: Callable[[], Any]) -> Any:
-        store.dead = True
-        raise Killed
-
-    store = Hooked("delete", "/snapshot-5", dies)
-    with pytest.raises((Killed, CommitUnknownError)):
+    store = dying("delete", "/snapshot-5")
+    with pytest.raises(Killed):
         Table.open(path, store=store).rollback(snapshot=3)
     assert ids(path) == [1, 2, 3]
     write(Table.open(path), 4)  # the file of snapshot 4 is nobody's yet

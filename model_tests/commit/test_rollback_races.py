@@ -13,7 +13,7 @@ from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.errors import CommitConflictError
 
-from model_tests.commit.test_races import OPTIONS, Hooked, Killed, ids, write
+from model_tests.commit.hooks import OPTIONS, Hooked, Killed, dying, ids, write
 
 FAR = "2100-01-01"
 
@@ -109,11 +109,7 @@ def test_the_files_of_a_commit_that_was_rolled_back_stay_when_its_tag_goes(path:
 def test_a_clean_up_does_not_remove_the_snapshot_that_took_the_place_of_one_that_was_rolled_back(
     path: Path,
 ) -> None:
-    def dies(put: Callable[[], Any]) -> Any:
-        store.dead = True
-        raise Killed
-
-    store = Hooked("put_if_absent", removal(path, 5), dies)
+    store = dying("put_if_absent", removal(path, 5))
     with pytest.raises(Killed):
         Table.open(path, store=store).rollback(snapshot=4)
 
@@ -135,11 +131,7 @@ def test_a_clean_up_does_not_remove_the_snapshot_that_took_the_place_of_one_that
 
 @covers("CMT-43", "CMT-48")
 def test_a_clean_up_removes_a_snapshot_that_was_rolled_back(path: Path) -> None:
-    def dies(put: Callable[[], Any]) -> Any:
-        store.dead = True
-        raise Killed
-
-    store = Hooked("put_if_absent", removal(path, 5), dies)
+    store = dying("put_if_absent", removal(path, 5))
     with pytest.raises(Killed):
         Table.open(path, store=store).rollback(snapshot=3)
     assert (path / "snapshot" / "snapshot-5").exists()
@@ -182,11 +174,7 @@ def test_a_rollback_to_the_tag_of_an_expired_snapshot_is_refused_before_it_commi
 def test_a_repair_does_not_remove_the_snapshot_that_took_the_place_of_one_that_was_rolled_back(
     path: Path,
 ) -> None:
-    def dies(put: Callable[[], Any]) -> Any:
-        store.dead = True
-        raise Killed
-
-    store, committed = Hooked("put_if_absent", removal(path, 5), dies), []
+    store, committed = dying("put_if_absent", removal(path, 5)), []
     with pytest.raises(Killed):
         Table.open(path, store=store).rollback(snapshot=3)
 

@@ -1,4 +1,4 @@
-"""What a table must read, told from the puts that created a file, in their order.
+"""The rows that a table must have, derived from the puts that created a file, in their order.
 
 A file under a snapshot id is a snapshot unless its id had ended before. This says the same as the clauses in the
 simplest way, and knows nothing of the code: not even whether a file is there.

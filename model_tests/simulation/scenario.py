@@ -53,11 +53,11 @@ class Job:
 
 
 @dataclass
-class Told:
-    """What actors were told, and what they saw."""
+class Seen:
+    """The writes that were acknowledged, and the snapshots that were read."""
 
-    committed: set[int] = field(default_factory=set)  # numbers of writes
-    seen: list[tuple[Snapshot, Rows]] = field(default_factory=list)
+    acknowledged: set[int] = field(default_factory=set)  # numbers of writes
+    snapshots: list[tuple[Snapshot, Rows]] = field(default_factory=list)
     reads: int = 0
 
 
@@ -102,7 +102,7 @@ class Scenario:
     """Some jobs on a table. Run it once."""
 
     def __init__(self, jobs: dict[str, Job], *, vectors: bool = True) -> None:
-        self.jobs, self.told = jobs, Told()
+        self.jobs, self.seen = jobs, Seen()
         first = template(vectors)
         self.world = World(dict(first.files), puts=list(first.puts), old=frozenset(first.files))
         self._number = FIRST_WRITES
@@ -113,7 +113,7 @@ class Scenario:
         while self.world.late:
             self.world.deliver()
         self._check(done)
-        done.snapshots, done.reads = len(self.told.seen) + 1, self.told.reads
+        done.snapshots, done.reads = len(self.seen.snapshots) + 1, self.seen.reads
         return done
 
     def _actor(self, name: str, job: Job) -> Callable[[ActorStore], None]:
@@ -140,7 +140,7 @@ class Scenario:
             if "was rolled back" in str(error):  # by a process that died then
                 return
             expect("its compaction is not" in str(error), f"write {number} failed: {error}")
-        self.told.committed.add(number)
+        self.seen.acknowledged.add(number)
 
     def _write_only(self, table: Table, name: str) -> None:
         self._write(table, name, write_only=True)
@@ -195,12 +195,12 @@ class Scenario:
                 rows = content(table, snapshot=snapshot.id)
                 # The same id may be another snapshot since, after a rollback.
                 if table.catalog.snapshots.read(snapshot.id) == snapshot:
-                    self.told.seen.append((snapshot, rows))
+                    self.seen.snapshots.append((snapshot, rows))
             except InvalidRequestError:  # it has expired
                 continue
         for tag, snapshot in table.tags().items():
             try:
-                self.told.seen.append((snapshot, content(table, tag=tag)))
+                self.seen.snapshots.append((snapshot, content(table, tag=tag)))
             except InvalidRequestError:  # it was deleted
                 continue
 
@@ -209,9 +209,10 @@ class Scenario:
         expect(not oracle.problems, "; ".join(oracle.problems))
         everything = {number for writes in oracle.known.values() for number in writes}
         expect(
-            everything >= self.told.committed, f"told, but never there: {self.told.committed - everything}"
+            everything >= self.seen.acknowledged,
+            f"acknowledged, but never there: {self.seen.acknowledged - everything}",
         )
-        for snapshot, rows in self.told.seen:
+        for snapshot, rows in self.seen.snapshots:
             self._expect(oracle, snapshot, rows)
         table = Table.open(ROOT, store=ActorStore(self.world, lambda _: Outcome.DO))
         snapshots = table.snapshots()
@@ -225,7 +226,7 @@ class Scenario:
         self._check_files(table, done)
 
     def _expect(self, oracle: LogOracle, snapshot: Snapshot, rows: Rows) -> None:
-        self.told.reads += 1
+        self.seen.reads += 1
         writes = oracle.writes(snapshot)
         expect(writes is not None, f"snapshot {snapshot.id} was read, and never committed: {rows}")
         assert writes is not None

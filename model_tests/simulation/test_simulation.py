@@ -83,7 +83,7 @@ def test_one_preemption_shows_a_committer_that_does_not_look_and_the_shortest_ru
     bad = [one for one in with_preemptions(OVERTAKEN, 1) if isinstance(one, BadRun)]
     least = shortest(bad[0], 60)
     assert len(spelled(least.schedule)) <= len(spelled(bad[0].schedule))
-    with pytest.raises(AssertionError, match="told, but never there"):
+    with pytest.raises(AssertionError, match="acknowledged, but never there"):
         exec(least.as_code())  # the code that a user is shown
 
 

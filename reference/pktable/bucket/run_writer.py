@@ -26,6 +26,7 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
 from pktable.format.types import Field, values_of
 from pktable.lsm.bucket import BucketPath
+from pktable.store.file_io import abort
 from pktable.store.new_files import NewFiles
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
@@ -144,8 +145,7 @@ class _OpenFile:
 
     def abort(self) -> None:
         if self._file is not None:
-            # On an object store only an abort leaves no file behind.
-            getattr(self._file, "abort", self._file.close)()
+            abort(self._file)  # on an object store only this leaves no file behind
 
     def write(self, table: pa.Table) -> None:
         stored = _as(table, self._schema)

@@ -85,7 +85,8 @@ class FenceLog:
         fence = replace(fence, number=after.number + 1)
         if not self._put_once(self._paths.fence(fence.number), encode_fence(fence)):
             raise FenceTakenError
-        remove_quietly(self._store, [self._paths.fence(fence.number - KEPT)] * (fence.number > KEPT))
+        if fence.number > KEPT:
+            remove_quietly(self._store, [self._paths.fence(fence.number - KEPT)])
         return fence
 
     def _put_once(self, path: str, data: bytes) -> bool:

@@ -78,12 +78,14 @@ class Expiry:
         """Expire and return the ids. Raises FenceTakenError if another fence came between."""
         fence = self._snapshots.fences.newest()
         old = self._old(fence, retain_last, older_than)
-        left = self._left_behind(fence)
+        left = [one for one in self._snapshots.listed() if one <= fence.expired]
         if not old and not left:
             return []
         candidates = {path for snapshot in old for path in self._named(snapshot)}
         # The files of a snapshot that was removed before may be gone, too.
-        candidates |= {path for snapshot in left if snapshot for path in self._named(snapshot, ended=True)}
+        candidates |= {
+            path for snapshot in self._left_behind(left, fence) for path in self._named(snapshot, ended=True)
+        }
         self._needed_by_all()  # finds damage before anything is removed
         if old:
             fence = self._snapshots.fences.put_expired(fence, old[-1].id, old)
@@ -109,15 +111,14 @@ class Expiry:
             old.append(snapshot)
         return old
 
-    def _left_behind(self, fence: Fence) -> list[Snapshot | None]:
-        """Return the snapshots that have expired and whose files an interrupted expiry left; None for each stray.
+    def _left_behind(self, expired: Sequence[int], fence: Fence) -> list[Snapshot]:
+        """Return the snapshots, among files of expired ids, that an interrupted expiry left; the others are strays.
 
         The files that a stray names are not touched: its commit may be under way again with the same data files.
         Clauses: CMT-40.
         """
-        ids = [one for one in self._snapshots.listed() if one <= fence.expired]
-        found = [snapshot for one in ids if (snapshot := self._snapshots.file(one))]
-        return [one if self._snapshots.fences.ended_as(fence, one) else None for one in found]
+        found = [snapshot for one in expired if (snapshot := self._snapshots.file(one))]
+        return [one for one in found if self._snapshots.fences.ended_as(fence, one)]
 
     def make_tag(self, tag: str, snapshot: int) -> None:
         """Keep a retained snapshot under a name.

@@ -37,6 +37,7 @@ from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexMan
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
+from pktable.store.file_io import abort
 from pktable.store.new_files import NewFiles
 
 COPIED_BYTES: Final = 8 << 20
@@ -112,8 +113,8 @@ class Rollback:
     def to_tag(self, tag: str, commit_id: CommitId) -> list[int]:
         """Make the latest snapshot what a tag keeps; return the ids of those that went, ascending.
 
-        Raises SnapshotNotFoundError, and InvalidRequestError if another tag keeps a later snapshot.
-        Clauses: CMT-45, CMT-47.
+        Raises SnapshotNotFoundError. Raises InvalidRequestError if the snapshot is retained and a tag keeps a later
+        one, or if it has expired and there are branches. Clauses: CMT-45, CMT-47.
         """
         kept = self._snapshots.by_tag(tag)
         if self._snapshots.expired_error(kept) is None:
@@ -162,7 +163,7 @@ class Rollback:
                 while block := old.read(COPIED_BYTES):
                     copy.write(block)
         except BaseException:
-            getattr(copy, "abort", copy.close)()
+            abort(copy)
             raise
         copy.close()
 

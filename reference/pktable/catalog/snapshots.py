@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, TypeVar
@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.fences import FenceLog
+from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, numbered
 from pktable.retry import RetryPolicy, retry
@@ -116,6 +117,17 @@ class SnapshotLog:
         """Return the ids of the snapshot files that one listing shows, ascending, gaps and all."""
         names = self._store.list_names(self._paths.snapshots)
         return sorted(found for name in names if (found := numbered(name, SNAPSHOT)) is not None)
+
+    def ended(self, fence: Fence) -> Iterator[tuple[int, Snapshot | None]]:
+        """Yield the ids of files that are no snapshots by ``fence``, each with its snapshot if that was rolled back.
+
+        A file of an expired id is not read. Raises CorruptFileError. Clauses: CMT-36, CMT-42.
+        """
+        for one in self.listed():
+            if one <= fence.expired:
+                yield one, None
+            elif (found := self.file(one)) and self.fences.is_rolled_back(fence, found):
+                yield one, found
 
     def retained(self) -> list[Snapshot]:
         """Return the retained snapshots, oldest first, up to the latest of when the call began.

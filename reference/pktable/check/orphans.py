@@ -18,7 +18,6 @@ from typing import Final
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.catalog.fences import FenceLog
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.check.findings import ERROR, Findings
 from pktable.check.unreferenced import directories
@@ -27,7 +26,6 @@ from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
 from pktable.format.paths import REMOVED, SNAPSHOT, numbered
 from pktable.retry import RetryPolicy, retry
-from pktable.store.file_io import FileIO
 
 EXPIRIES: Final = RetryPolicy(attempts=5)
 """Metadata goes missing under an expiry; each retry is after another one."""
@@ -59,7 +57,7 @@ def find_orphans(context: TableContext, older_than_millis: int) -> list[Orphan]:
         if unreferenced is None:
             errors = [str(one) for one in findings.all() if one.severity == ERROR]
             raise _UnknownError(errors[0] if errors else "no schema")
-        paths = {path for _, path in unreferenced} | _ended_files(context.store, context)
+        paths = {path for _, path in unreferenced} | _ended_files(context)
         return [Orphan(path, old[path]) for path in sorted(paths & old.keys())]
 
     try:
@@ -99,20 +97,15 @@ def _old_files(context: TableContext, older_than_millis: int) -> dict[str, int]:
     }
 
 
-def _ended_files(store: FileIO, context: TableContext) -> set[str]:
+def _ended_files(context: TableContext) -> set[str]:
     """Return the snapshot files whose ids have ended, and the files that say who removes one that is gone."""
-    log, fences = SnapshotLog(store, context.paths), FenceLog(store, context.paths)
-    fence, ended, there = fences.newest(), set(), set()
-    for snapshot_id in log.listed():
-        snapshot = log.file(snapshot_id)
-        if snapshot is None:
-            continue
-        if fences.hides(fence, snapshot):
-            ended.add(context.paths.snapshot(snapshot_id))
-        there.add(context.paths.removal(snapshot_id, snapshot.delta_manifest_list))
-    removals = {
-        f"{context.paths.fences}/{name}"
-        for name in store.list_names(context.paths.fences)
-        if name.startswith(REMOVED)
+    log, paths = SnapshotLog(context.store, context.paths), context.paths
+    ended = list(log.ended(log.fences.newest()))
+    waiting = {
+        paths.removal(snapshot_id, rolled_back.delta_manifest_list)
+        for snapshot_id, rolled_back in ended
+        if rolled_back is not None
     }
-    return ended | (removals - there)
+    names = context.store.list_names(paths.fences)
+    removals = {f"{paths.fences}/{name}" for name in names if name.startswith(REMOVED)}
+    return {paths.snapshot(snapshot_id) for snapshot_id, _ in ended} | (removals - waiting)

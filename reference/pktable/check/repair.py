@@ -8,7 +8,7 @@ Clauses: CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
 
 from __future__ import annotations
 
-from pktable.catalog.fences import FenceLog, FenceTakenError
+from pktable.catalog.fences import FenceTakenError
 from pktable.catalog.retention import FENCES
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
@@ -20,26 +20,26 @@ def repair(context: TableContext) -> list[str]:
     """Repair a table, and return what was done, a sentence each. Raises CorruptFileError. Clauses: CMT-50."""
     log = SnapshotLog(context.store, context.paths)
     return [
-        *retry(lambda: _fence_strays(log, log.fences), on=FenceTakenError, policy=FENCES),
+        *retry(lambda: _fence_strays(log), on=FenceTakenError, policy=FENCES),
         *_remove_ended(context, log),
         *_mend_hints(context, log),
     ]
 
 
-def _fence_strays(log: SnapshotLog, fences: FenceLog) -> list[str]:
+def _fence_strays(log: SnapshotLog) -> list[str]:
     """Fence snapshot files below the hint EARLIEST that a gap parts from the others.
 
     Snapshots expire in order. So a file below a gap was put after its id had expired, by a writer that puts no fences,
     or is left of an expiry. That the gap is no damage is shown by the hint: an expiry wrote it.
     """
-    fence, earliest = fences.newest(), log.hint(EARLIEST)
+    fence, earliest = log.fences.newest(), log.hint(EARLIEST)
     ids = [one for one in log.listed() if one > fence.expired]
     if earliest is None or earliest not in ids or earliest - 1 in ids:
         return []
     below, kept = [one for one in ids if one < earliest], [one for one in ids if one >= earliest]
     if not below or kept != list(range(earliest, kept[-1] + 1)):
         return []
-    fences.put_expired(fence, earliest - 1, [])
+    log.fences.put_expired(fence, earliest - 1, [])
     return [
         f"{SNAPSHOT}{one}: ended, because EARLIEST is {earliest} and {earliest - 1} is gone" for one in below
     ]
@@ -48,14 +48,11 @@ def _fence_strays(log: SnapshotLog, fences: FenceLog) -> list[str]:
 def _remove_ended(context: TableContext, log: SnapshotLog) -> list[str]:
     """Remove the snapshot files whose ids have ended. Clauses: CMT-36, CMT-40."""
     fence, done = log.fences.newest(), []
-    for snapshot_id in log.listed():
-        path = context.paths.snapshot(snapshot_id)
-        snapshot = None if snapshot_id <= fence.expired else log.file(snapshot_id)
-        if snapshot_id <= fence.expired or (snapshot and log.fences.is_rolled_back(fence, snapshot)):
-            # If nobody was to remove it, now we are. Else whoever was to is dead.
-            if snapshot is None or not log.fences.remove_rolled_back(snapshot):
-                context.store.delete(path)
-            done.append(f"{SNAPSHOT}{snapshot_id}: removed, its id has ended by fence {fence.number}")
+    for snapshot_id, rolled_back in log.ended(fence):
+        # If nobody was to remove it, now we are. Else whoever was to is dead.
+        if rolled_back is None or not log.fences.remove_rolled_back(rolled_back):
+            context.store.delete(context.paths.snapshot(snapshot_id))
+        done.append(f"{SNAPSHOT}{snapshot_id}: removed, its id has ended by fence {fence.number}")
     return done
 
 

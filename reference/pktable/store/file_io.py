@@ -57,6 +57,11 @@ class FileIO(Protocol):
         """Remove a file; a missing one is no error."""
 
 
+def abort(sink: Any) -> None:
+    """Close a sink of `FileIO.create`, and discard what was written if the store can."""
+    getattr(sink, "abort", sink.close)()
+
+
 def puts_may_be_late(store: FileIO) -> bool:
     """Return whether `put_if_absent` may create the file after it has raised an error, as a request to a server may.
 

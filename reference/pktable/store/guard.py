@@ -32,7 +32,7 @@ from pktable_spec.errors import CorruptFileError, OutsideTableError, StorageErro
 from pktable.format.bounds import MOST_JSON_BYTES, MOST_METADATA_BYTES
 from pktable.format.paths import JSON_DIRECTORIES
 from pktable.store.file_info import FileInfo
-from pktable.store.file_io import FileIO, LocalFileIO, locate, puts_may_be_late
+from pktable.store.file_io import FileIO, LocalFileIO, abort, locate, puts_may_be_late
 
 MOST_DIRECTORIES: Final = 1 << 16  # that are remembered at once
 KINDS: Final = (
@@ -231,8 +231,7 @@ class _Sink:
             self._inner.close()
 
     def abort(self) -> None:
-        """Discard what was written, if the store can, and close."""
-        getattr(self._inner, "abort", self._inner.close)()
+        abort(self._inner)
 
 
 @contextmanager
