@@ -61,6 +61,7 @@ TESTS: Final = (
         "damage",
         "format",
         "histories",
+        "hudi",
         "interop",
         "mutants",
     ),
