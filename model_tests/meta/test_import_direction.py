@@ -37,6 +37,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.inspect",
     "pktable.scan",
     "pktable.table",
+    "pktable.hudi",
     "pktable.replay",
     "pktable.cli",
     "pktable.__main__",

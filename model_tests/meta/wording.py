@@ -37,6 +37,7 @@ REFERENCE: Final = (
     "context.py",
     "datafile",
     "format",
+    "hudi",
     "ingest",
     "inspect.py",
     "kinds",

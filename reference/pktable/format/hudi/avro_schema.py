@@ -37,6 +37,55 @@ LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
 """The types of logical types, by Avro's type and the name of the logical type."""
 
 DEEPEST: Final = 64
+MOST_PARTS: Final = 1 << 16
+"""The limits of a schema whose named types are written out wherever they are used."""
+
+
+def written_out(schema: str, *, at: str) -> dict[str, Any]:
+    """Return a record's schema with each named type written out wherever it is used. Raises CorruptFileError."""
+    try:
+        loaded = json.loads(schema)
+        if not isinstance(loaded, dict) or loaded.get("type") != "record":
+            raise ValueError(f"{str(loaded)[:60]}, no record")
+        found: dict[str, Any] = _Names().written_out(loaded, 0)
+        return found
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFileError("Avro schema", at=at, expected="that of a record", found=error) from None
+
+
+class _Names:
+    """The named types that a schema has defined so far."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, Any] = {}
+        self._parts = 0
+
+    def written_out(self, schema: Any, depth: int) -> Any:
+        self._parts += 1
+        if depth > DEEPEST or self._parts > MOST_PARTS:
+            raise ValueError("types inside each other without end")
+        if isinstance(schema, list):
+            return [self.written_out(one, depth + 1) for one in schema]
+        if isinstance(schema, str):
+            if schema == "null" or (schema in PLAIN and schema not in ("enum", "fixed")):
+                return schema
+            return self.written_out(self._types[schema], depth + 1)
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.written_out(kind, depth + 1)
+        if kind in ("record", "fixed", "enum"):
+            self._types[schema["name"]] = schema
+            if "namespace" in schema:
+                self._types[f"{schema['namespace']}.{schema['name']}"] = schema
+        found = dict(schema)
+        for part in ("items", "values"):
+            if part in schema:
+                found[part] = self.written_out(schema[part], depth + 1)
+        if kind == "record":
+            found["fields"] = [
+                {**one, "type": self.written_out(one["type"], depth + 1)} for one in schema["fields"]
+            ]
+        return found
 
 
 def fields_of(schema: str, *, at: str) -> tuple[Field, ...]:
@@ -44,59 +93,38 @@ def fields_of(schema: str, *, at: str) -> tuple[Field, ...]:
 
     Raises CorruptFileError, and InvalidRequestError for a type that no column has. Clauses: LOG-21.
     """
+    loaded = written_out(schema, at=at)
     try:
-        loaded = json.loads(schema)
-        if not isinstance(loaded, dict) or loaded.get("type") != "record":
-            raise ValueError(f"{str(loaded)[:60]}, no record")
-        return _record(loaded, {}, 0)
+        return _record(loaded)
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{at}: {error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFileError("Avro schema", at=at, expected="that of a record", found=error) from None
 
 
-def _record(schema: Mapping[str, Any], named: dict[str, Any], depth: int) -> tuple[Field, ...]:
-    _remember(schema, named)
-    found = tuple(
-        Field(i, field["name"], _type(field["type"], named, depth + 1))
-        for i, field in enumerate(schema["fields"])
-    )
+def _record(schema: Mapping[str, Any]) -> tuple[Field, ...]:
+    found = tuple(Field(i, str(one["name"]), _type(one["type"])) for i, one in enumerate(schema["fields"]))
     if len({field.name for field in found}) < len(found):
         raise ValueError("a field twice")
     return found
 
 
-def _remember(schema: Mapping[str, Any], named: dict[str, Any]) -> None:
-    named[schema["name"]] = schema
-    if "namespace" in schema:
-        named[f"{schema['namespace']}.{schema['name']}"] = schema
-
-
-def _type(schema: Any, named: dict[str, Any], depth: int, nullable: bool = False) -> DataType:
-    if depth > DEEPEST:
-        raise ValueError(f"types more than {DEEPEST} inside each other")
+def _type(schema: Any, nullable: bool = False) -> DataType:
     if isinstance(schema, list):
         others = [one for one in schema if one != "null"]
         if len(others) != 1:
             raise InvalidRequestError(f"a union of {len(others)} types is not supported")
-        return _type(others[0], named, depth + 1, "null" in schema)
+        return _type(others[0], "null" in schema)
     if isinstance(schema, str):
-        if schema in PLAIN:
-            return DataType(PLAIN[schema], nullable)
-        return _type(named[schema], named, depth + 1, nullable)
+        return DataType(PLAIN[schema], nullable)
     kind = schema["type"]
-    if not isinstance(kind, str):
-        return _type(kind, named, depth + 1, nullable)
     if kind == "record":
-        return DataType("ROW", nullable, children=_record(schema, named, depth))
+        return DataType("ROW", nullable, children=_record(schema))
     if kind == "array":
-        element = Field(0, "element", _type(schema["items"], named, depth + 1))
-        return DataType("ARRAY", nullable, children=(element,))
+        return DataType("ARRAY", nullable, children=(Field(0, "element", _type(schema["items"])),))
     if kind == "map":
-        value = Field(1, "value", _type(schema["values"], named, depth + 1))
-        return DataType("MAP", nullable, children=(Field(0, "key", DataType("STRING", False)), value))
-    if kind in ("fixed", "enum"):
-        _remember(schema, named)
+        key, value = Field(0, "key", DataType("STRING", False)), Field(1, "value", _type(schema["values"]))
+        return DataType("MAP", nullable, children=(key, value))
     return _logical(schema, kind, nullable)
 
 
