@@ -102,10 +102,11 @@ class MadeTable:
         action: str = "deltacommit",
         completed: int | None = None,
         replaced: Sequence[str] = (),
+        wrote: Sequence[str] = (),
     ) -> None:
         """Complete a write. ``completed``: the number of its completion time, by default its own."""
         content = {
-            "partitionToWriteStats": {},
+            "partitionToWriteStats": {"": [{"path": name, "numWrites": 1} for name in wrote]},
             "extraMetadata": {"schema": json.dumps(schema_of(self.columns))},
             "operationType": "UPSERT",
             "partitionToReplaceFileIds": {"": list(replaced)} if replaced else {},

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pktable import HudiTable
-from pktable.hudi.settings import PROPERTIES
+from pktable.format.hudi.names import PROPERTIES
 from pktable_spec.covers import covers
 
 from model_tests.hudi.real_tables import each_hudi_table, expected, table_named, unpacked

@@ -15,11 +15,10 @@ from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, NotATableError, UnsupportedOptionError
 
+from pktable.format.hudi.names import DIRECTORY, PROPERTIES
 from pktable.format.hudi.properties import decode_properties
 from pktable.store.file_io import FileIO
 
-DIRECTORY: Final = ".hoodie"
-PROPERTIES: Final = f"{DIRECTORY}/hoodie.properties"
 VERSIONS: Final = (6, 8, 9)
 FIRST_WITH_COMPLETION_TIMES: Final = 8
 
@@ -79,11 +78,6 @@ class HudiSettings:
         return self.version >= FIRST_WITH_COMPLETION_TIMES
 
 
-def is_hudi(store: FileIO, root: str) -> bool:
-    """Return whether there is a Hudi table at ``root``."""
-    return store.exists(f"{root}/{PROPERTIES}")
-
-
 def read_settings(store: FileIO, root: str) -> HudiSettings:
     """Return the settings of the table at ``root``.
 
@@ -93,7 +87,7 @@ def read_settings(store: FileIO, root: str) -> HudiSettings:
     try:
         given = decode_properties(store.read(path), at=path)
     except FileNotFoundError:
-        raise NotATableError(root, f"no {PROPERTIES}") from None
+        raise NotATableError(root, "none", PROPERTIES) from None
     for option, values in REQUIRED.items():
         if (found := given.get(option) or values[0]).lower() not in [value.lower() for value in values]:
             raise UnsupportedOptionError(option, found, " or ".join(values) or "no value")

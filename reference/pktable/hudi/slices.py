@@ -22,8 +22,8 @@ from typing import Final
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
-from pktable.format.hudi.names import BaseFileName, LogFileName, base_file, log_file
-from pktable.hudi.settings import DIRECTORY, HudiSettings
+from pktable.format.hudi.names import DIRECTORY, BaseFileName, LogFileName, base_file, log_file
+from pktable.hudi.settings import HudiSettings
 from pktable.hudi.timeline import Timeline
 from pktable.store.file_io import FileIO
 

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pktable.catalog.schemas import find_store
+from pktable.check.findings import Progress
+from pktable.check.walk import Report
 from pktable.format.types import Field
+from pktable.hudi.check import check_hudi
 from pktable.hudi.scan import HudiReadOptions, HudiScan
 from pktable.hudi.settings import read_settings
 from pktable.hudi.timeline import Timeline, load_timeline
@@ -109,6 +112,15 @@ class HudiTable:
     def count(self, **options: Unpack[HudiReadOptions]) -> int:
         """Return the number of rows of a read. ``options``: those of `scan`."""
         return self.scan(**options).count()
+
+    def check(
+        self, *, reads_rows: bool = True, progress: Progress = lambda what, done, total: None
+    ) -> Report:
+        """Check the timeline and every file, and report every violation; nothing is changed.
+
+        ``reads_rows``: False opens no base file or log file. Clauses: RD-11.
+        """
+        return check_hudi(self.store, self.path, self.settings, reads_rows=reads_rows, progress=progress)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows of a snapshot read as an Arrow C stream."""

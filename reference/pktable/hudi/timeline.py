@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 from pktable.format.bounds import is_file_name
-from pktable.format.hudi.names import InstantName, timeline_file
+from pktable.format.hudi.names import PROPERTIES, InstantName, timeline_file
 from pktable.format.hudi.timeline_files import CommitMetadata, decode_commit, decode_compaction_plan
 from pktable.hudi.settings import HudiSettings
 from pktable.store.file_io import FileIO
@@ -104,7 +104,7 @@ class Timeline:
                 )
             if found.schema:
                 return found.schema, instant.path
-        return self._settings.created_with, f"{self._root}/.hoodie/hoodie.properties"
+        return self._settings.created_with, f"{self._root}/{PROPERTIES}"
 
     def replaced(self) -> dict[tuple[str, str], str]:
         """Return when each file group was replaced, by (partition, file group). Clauses: LOG-34."""

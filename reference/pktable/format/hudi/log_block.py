@@ -68,6 +68,8 @@ class HeaderKey(IntEnum):
     BASE_INSTANT_OF_POSITIONS = 8
 
 
+KINDS: Final = frozenset(BlockKind)
+HEADER_KEYS: Final = frozenset(HeaderKey)
 Entries = tuple[tuple[int, bytes], ...]
 
 
@@ -133,6 +135,17 @@ def blocks(data: bytes, *, at: str) -> Iterator[LogBlock]:
     yield from (one for one in decode_log(data, at=at) if isinstance(one, LogBlock))
 
 
+def instant_of_damaged(data: bytes, damaged: DamagedRange) -> str | None:
+    """Return the instant that the header of a damaged block names, None if that much of it is not readable."""
+    if damaged.end - damaged.offset < LENGTH_END + _LONG.size:
+        return None
+    cursor = _Cursor(memoryview(data), damaged.offset, damaged.end + _LONG.size, "")
+    try:
+        return dict(cursor.head()[1])[HeaderKey.INSTANT].decode()
+    except (CorruptFileError, InvalidRequestError, KeyError, UnicodeDecodeError):
+        return None
+
+
 def _extent(view: memoryview, offset: int) -> tuple[int, str]:
     """Return the end of the block at ``offset``, and why it is damaged, or nothing."""
     if len(view) - offset < LENGTH_END:
@@ -157,18 +170,7 @@ class _Cursor:
         self._next, self._end = offset + LENGTH_END, end - _LONG.size
 
     def block(self) -> LogBlock:
-        version = self._int("format version")
-        if version != FORMAT_VERSION:
-            raise InvalidRequestError(
-                f"{self._at}: log format version {version} is not supported: expected {FORMAT_VERSION}"
-            )
-        kind = self._int("kind")
-        if kind not in set(BlockKind):
-            raise self._damage("kind", f"0 to {max(BlockKind)}", kind)
-        header = self._entries("header")
-        unknown = [key for key, _ in header if key not in set(HeaderKey)]
-        if unknown:
-            raise self._damage("header key", f"0 to {max(HeaderKey)}", unknown[0])
+        kind, header = self.head()
         (length,) = _LONG.unpack(self._take(_LONG.size, "content length"))
         content = self._take(length, "content")
         footer = self._entries("footer")
@@ -176,7 +178,23 @@ class _Cursor:
             raise self._damage(
                 "length", self._next + _LONG.size - self._start, self._end + _LONG.size - self._start
             )
-        return LogBlock(BlockKind(kind), header, content, footer, self._start)
+        return LogBlock(kind, header, content, footer, self._start)
+
+    def head(self) -> tuple[BlockKind, Entries]:
+        """Return the kind and the header of the block."""
+        version = self._int("format version")
+        if version != FORMAT_VERSION:
+            raise InvalidRequestError(
+                f"{self._at}: log format version {version} is not supported: expected {FORMAT_VERSION}"
+            )
+        kind = self._int("kind")
+        if kind not in KINDS:
+            raise self._damage("kind", f"0 to {max(BlockKind)}", kind)
+        header = self._entries("header")
+        unknown = [key for key, _ in header if key not in HEADER_KEYS]
+        if unknown:
+            raise self._damage("header key", f"0 to {max(HeaderKey)}", unknown[0])
+        return BlockKind(kind), header
 
     def _entries(self, what: str) -> Entries:
         count = self._int(f"{what} entries")

@@ -18,7 +18,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-INSTANT: Final = re.compile(r"[0-9]{14,17}")
+DIRECTORY: Final = ".hoodie"
+PROPERTIES: Final = f"{DIRECTORY}/hoodie.properties"
 BASE_FILE: Final = re.compile(
     r"(?P<group>[^_./][^_/]*)_(?P<token>[^_/]*)_(?P<instant>[0-9]+)\.(?P<format>[a-z]+)"
 )
