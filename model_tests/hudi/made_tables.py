@@ -25,7 +25,11 @@ from pktable.format.hudi.delete_content import (
     encode_delete_content,
 )
 from pktable.format.hudi.log_block import BlockKind, HeaderKey, LogBlock, encode_block
+from pktable.format.hudi.log_index import with_index
 from pktable.format.hudi.positions import encode_positions
+from pktable.hudi.index_writer import DEFAULT, IndexPolicy, IndexWriter
+from pktable.hudi.slices import FileGroup, file_groups, writing_slice
+from pktable.store.file_io import LocalFileIO
 
 OWN = (
     "_hoodie_commit_time",
@@ -145,6 +149,18 @@ class MadeTable:
         path = self.root / f".{group}_{named}.log.{version}_0-0-0"
         path.write_bytes(b"".join(map(encode_block, blocks)))
         return path
+
+    def index(
+        self, number: int, block: LogBlock, keys: Sequence[str], policy: IndexPolicy = DEFAULT
+    ) -> list[LogBlock]:
+        """The block with the index of a new log file of group ``g``. ``keys``: those of its rows, in order."""
+        store, table = LocalFileIO(), self.open()
+        groups = {one.id: one for one in file_groups(store, str(self.root))}
+        timeline, group = table.timeline(), groups.get("g", FileGroup("", "g"))
+        slice_ = writing_slice(group, timeline, table.settings, instant(number))
+        pending = ("", "g") in timeline.planned
+        writer = IndexWriter(store, str(self.root), slice_, pending, policy)
+        return with_index(block, writer.next_index(instant(number), keys), keys)
 
     def data(
         self,

@@ -70,6 +70,16 @@ def test_a_commit_that_ends_after_a_compaction_began_belongs_to_the_new_slice(ta
     assert table.rows(read_optimized=True) == {"a": 20}
 
 
+@covers("LOG-22", "LOG-24")
+def test_a_commit_that_ends_after_a_compaction_was_planned_is_read_at_once(table: MadeTable) -> None:
+    table.log(20, table.data(20, [row("a", 20, 20)]))
+    table.begin(20)
+    table.plan_compaction(30, ["g"])
+    table.commit(20, completed=40)  # the last completed instant is before the slice that it belongs to
+    assert table.rows() == {"a": 20}
+    assert table.rows(instant=instant(20)) == {"a": 10}  # as in Hudi
+
+
 @covers("LOG-22")
 def test_completion_times_of_the_history_count(table: MadeTable) -> None:
     table.log(25, table.data(25, [row("a", 25, 25)]))

@@ -13,13 +13,12 @@ Clauses: LOG-1 to LOG-14, LOG-16, LOG-20, LOG-21, LOG-32, LOG-37, RD-11.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -29,7 +28,7 @@ from pktable.check.findings import ERROR, NOTE, Findings, Progress
 from pktable.check.walk import Report
 from pktable.format.hudi.avro_content import BLOCK_VERSION, decode_avro_content
 from pktable.format.hudi.avro_schema import fields_of
-from pktable.format.hudi.key_summary import KeyOrder, summary_of_footer
+from pktable.format.hudi.key_summary import KeyBatch, KeyOrder, KeySummary, summary_of_footer
 from pktable.format.hudi.log_block import (
     BlockKind,
     DamagedRange,
@@ -38,10 +37,12 @@ from pktable.format.hudi.log_block import (
     decode_log,
     instant_of_damaged,
 )
+from pktable.format.hudi.log_index import FoundIndex, decode_keys
 from pktable.format.hudi.names import base_file, log_file
 from pktable.format.types import Field, one_array
 from pktable.hudi.log_rows import KEY, SIGNS, BlockRows, Wanted, block_rows
 from pktable.hudi.log_scan import WITH_RECORDS, PlacedBlock
+from pktable.hudi.lookup import index_of_file, opened
 from pktable.hudi.scan import OWN_COLUMNS
 from pktable.hudi.settings import HudiSettings
 from pktable.hudi.slices import FileGroup, FileSlice, file_groups
@@ -139,8 +140,13 @@ class _Check:
             for instant, base in group.bases.items()
             if (found := self._base(at.path(self.root, base.name))) is not None
         }
+        logs: dict[str, list[str]] = {}
         for log in group.logs:
-            self._log(at.path(self.root, log.name), log.instant, keys)
+            logs[log.name] = self._log(at.path(self.root, log.name), log.instant, keys)
+        for log in group.logs:
+            with self._named("LOG-38", path := at.path(self.root, log.name)):
+                if found := index_of_file(self.store, path):
+                    self._index(path, found, logs[log.name], {**group.sizes}, logs)
 
     def _base(self, path: str) -> pa.Array | None:
         """Check a base file; return its keys, None if it cannot be read."""
@@ -157,25 +163,66 @@ class _Check:
             if keys.null_count:
                 self.findings.add("LOG-21", KEY, path, expected="a key in each row", found="null")
             elif summary is not None:
-                given = keys.to_pylist()
-                self._expect_admitted("LOG-16", "key range", path, given, summary.in_range(given))
-                if summary.filter is not None:
-                    admitted = summary.filter.may_contain([KeyOrder.BYTES.of(key) for key in given])
-                    self._expect_admitted("LOG-14", "bloom filter", path, given, admitted)
+                self._summary(path, "base file", summary, KeyBatch(keys.to_pylist()))
             return keys
         return None
 
-    def _expect_admitted(
-        self, clause: str, what: str, path: str, keys: Sequence[str], admitted: npt.NDArray[np.bool_]
-    ) -> None:
-        """Report keys that an index of them rules out: readers that prune by it do not find them."""
-        missed = np.flatnonzero(~admitted).tolist()
-        if missed:
-            shown = ", ".join(keys[i] for i in missed[:KEYS_SHOWN])
-            found = f"{len(missed)} ruled out, such as {shown}"
-            self.findings.add(clause, what, path, expected=f"to admit all {len(keys)} keys", found=found)
+    def _summary(self, path: str, what: str, summary: KeySummary, batch: KeyBatch) -> None:
+        """Report keys that a summary of them rules out: readers that prune by it do not find them."""
+        everything = np.arange(len(batch.keys))
+        admitted = {"LOG-16": batch.between(summary.low, summary.high, summary.order)}
+        if summary.filter is not None:
+            admitted["LOG-14"] = summary.filter.among(batch.hashed, everything)
+        for clause, numbers in admitted.items():
+            missed = np.setdiff1d(everything, numbers).tolist()
+            if missed:
+                shown = ", ".join(batch.keys[i] for i in missed[:KEYS_SHOWN])
+                found = f"{len(missed)} ruled out, such as {shown}"
+                name = f"{'key range' if clause == 'LOG-16' else 'bloom filter'} of the {what}"
+                self.findings.add(clause, name, path, expected=f"all {len(batch.keys)} keys", found=found)
 
-    def _log(self, path: str, instant: str, bases: dict[str, pa.Array]) -> None:
+    def _index(
+        self,
+        path: str,
+        found: FoundIndex,
+        keys: list[str],
+        sizes: dict[str, int],
+        logs: dict[str, list[str]],
+    ) -> None:
+        """Report an index that does not admit every key of the files it covers, or has other keys than its own file.
+
+        Clauses: LOG-15, LOG-47.
+        """
+        index = found.index
+        if found.keys_at is not None:
+            offset, size = found.keys_at
+
+            def read(file: Any) -> list[str]:
+                file.seek(offset)
+                stored: list[str] = decode_keys(bytes(file.read(size)), found, at=path)[0].to_pylist()
+                return stored
+
+            stored = opened(self.store, path, read)
+            if stored != sorted(keys, key=KeyOrder.BYTES.of):
+                expected = f"the {len(keys)} keys of the file in order"
+                self.findings.add(
+                    "LOG-47", "keys of the index", path, expected=expected, found=f"{len(stored)} keys"
+                )
+        members = [one.name for one in index.members if sizes.get(one.name) == one.size]
+        covered = [*keys, *(key for name in members for key in logs[name])]
+        for what, summary, admitted in (("the file", index.own, keys), ("all files", index.all, covered)):
+            batch = KeyBatch(list(dict.fromkeys(admitted)))
+            numbers = np.empty(0, np.int64) if summary is None else summary.among(batch)
+            missed = np.setdiff1d(np.arange(len(batch.keys)), numbers).tolist()
+            if missed:
+                shown = ", ".join(batch.keys[i] for i in missed[:KEYS_SHOWN])
+                found_text = f"{len(missed)} ruled out, such as {shown}"
+                expected = f"all {len(batch.keys)} keys"
+                self.findings.add("LOG-47", f"index of {what}", path, expected=expected, found=found_text)
+
+    def _log(self, path: str, instant: str, bases: dict[str, pa.Array]) -> list[str]:
+        """Check a log file; return the keys of its data blocks."""
+        keys: list[str] = []
         self.report.files += 1
         with self._named("LOG-1", path):
             data = self.store.read(path)
@@ -183,7 +230,9 @@ class _Check:
                 if isinstance(one, DamagedRange):
                     self._damaged(path, instant, data, one)
                 else:
-                    self._block(PlacedBlock(one, one.text(HeaderKey.INSTANT, path), path), bases)
+                    placed = PlacedBlock(one, one.text(HeaderKey.INSTANT, path), path)
+                    keys += self._block(placed, bases)
+        return keys
 
     def _damaged(self, path: str, instant: str, data: bytes, damaged: DamagedRange) -> None:
         """Report a damaged range: a completed write has lost rows, or a writer has died. Clauses: LOG-2, LOG-3."""
@@ -200,7 +249,8 @@ class _Check:
             severity=ERROR if is_lost else NOTE,
         )
 
-    def _block(self, placed: PlacedBlock, bases: dict[str, pa.Array]) -> None:
+    def _block(self, placed: PlacedBlock, bases: dict[str, pa.Array]) -> list[str]:
+        """Check a block; return the keys of its rows."""
         block, at = placed.block, placed.at
         where = f"block at {block.offset}"
         if block.footer:
@@ -213,16 +263,19 @@ class _Check:
             )
         if block.kind not in (*WITH_RECORDS, BlockKind.COMMAND):
             self.findings.add("LOG-35", where, at, expected="a kind that is supported", found=block.kind.name)
+        keys: list[str] = []
         if block.kind not in WITH_RECORDS:
-            return
+            return keys
         with self._named(_CLAUSES[block.kind], at):
             if block.kind is BlockKind.AVRO:
                 version = decode_avro_content(block.content, at=at).version
                 if version != BLOCK_VERSION:
                     self.findings.add("LOG-9", where, at, expected=BLOCK_VERSION, found=f"version {version}")
             rows = block_rows(placed, Wanted(self._fields(block, at), None))
-            self.report.rows += 0 if rows.is_delete_block else len(rows.keys)
+            keys = [] if rows.is_delete_block else rows.keys.to_pylist()
+            self.report.rows += len(keys)
             self._positions(placed, rows, bases)
+        return keys
 
     def _fields(self, block: LogBlock, at: str) -> tuple[Field, ...]:
         if block.kind is BlockKind.DELETE:

@@ -45,7 +45,7 @@ def counting_blocks(
         for block in blocks(data, at=at):
             instant = block.text(HeaderKey.INSTANT, at)
             if block.kind is BlockKind.COMMAND:
-                by_instant.pop(_rolled_back(block, at), None)
+                by_instant.pop(rolled_back(block, at), None)
                 continue
             if block.kind not in WITH_RECORDS:
                 raise InvalidRequestError(f"{at}: {block.kind.name} blocks in a log file are not supported")
@@ -56,7 +56,8 @@ def counting_blocks(
     return _in_order(by_instant)
 
 
-def _rolled_back(block: LogBlock, at: str) -> str:
+def rolled_back(block: LogBlock, at: str) -> str:
+    """Return the instant that a command block rolls back. Raises InvalidRequestError for another command."""
     if block.text(HeaderKey.COMMAND, at) != ROLLBACK:
         raise InvalidRequestError(f"{at}: the command of the block at {block.offset} is not supported")
     return block.text(HeaderKey.TARGET_INSTANT, at)

@@ -14,12 +14,14 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.format.hudi.avro_schema import fields_of
+from pktable.format.hudi.key_summary import KeyBatch
 from pktable.format.types import DataType, Field, to_arrow
+from pktable.hudi.lookup import SliceLookup
 from pktable.hudi.settings import HudiSettings, expect_instant
 from pktable.hudi.slice_read import SliceReader
 from pktable.hudi.slices import FileSlice, file_groups, slices_at
 from pktable.hudi.timeline import Timeline, load_timeline
-from pktable.predicate import parse
+from pktable.predicate import key_equalities, parse
 from pktable.scan import ArrowRows
 from pktable.store.file_io import FileIO
 
@@ -184,6 +186,12 @@ class HudiScan(ArrowRows):
             raise InvalidRequestError("splits: a scan with a limit cannot be divided")
         return self._plan()[1]
 
+    def lookups(self) -> list[SliceLookup]:
+        """Return the lookup of each file slice of the read, without the condition. Clauses: LOG-41."""
+        return [
+            _lookup(split.reader, split.slice) for split in replace(self, where=None, columns=None).splits()
+        ]
+
     def explain(self) -> str:
         """Return in a few lines which instant and files the scan reads, and which of them it merges."""
         timeline, instant = self._timeline()
@@ -202,7 +210,7 @@ class HudiScan(ArrowRows):
     def _timeline(self) -> tuple[Timeline, str]:
         """Return the timeline and the instant to read, empty if nothing was ever written."""
         timeline = load_timeline(self.store, self.root, self.settings)
-        instant = self.instant or timeline.last
+        instant = self.instant or timeline.latest
         if self.instant is not None and (not timeline.first or self.instant < timeline.first):
             retained = f"{timeline.first} to {timeline.last}" if timeline.first else "none"
             raise SnapshotNotFoundError(f"instant {self.instant}", retained)
@@ -239,9 +247,17 @@ class HudiScan(ArrowRows):
             instant,
             read_optimized=self.read_optimized or not self.settings.is_merge_on_read,
         )
+        pinned = key_equalities(predicate, [OWN_COLUMNS[2]]) if predicate is not None else None
+        if pinned and all(key for (key,) in pinned):
+            batch = KeyBatch([str(key) for (key,) in pinned])
+            slices = [one for one in slices if _lookup(reader, one).may_have(batch)]
         wanted = [by_name[name] for name in names]
         schema = pa.schema([(field.name, to_arrow(field.type)) for field in wanted])
         return schema, [HudiSplit(reader, one) for one in slices], wanted
+
+
+def _lookup(reader: SliceReader, slice_: FileSlice) -> SliceLookup:
+    return SliceLookup(reader.store, reader.root, reader.settings, reader.timeline, reader.instant, slice_)
 
 
 def _tables(split: HudiSplit) -> Iterator[pa.Table]:

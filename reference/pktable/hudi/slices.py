@@ -206,5 +206,16 @@ def all_slices(group: FileGroup, timeline: Timeline, settings: HudiSettings) -> 
     ]
 
 
+def writing_slice(group: FileGroup, timeline: Timeline, settings: HudiSettings, instant: str) -> FileSlice:
+    """Return the slice that a log file of ``instant`` would go to, with all log files that are there by now.
+
+    Those of commits that are not complete belong to it, too. Clauses: LOG-24, LOG-45.
+    """
+    latest = _at(group, timeline, settings, instant) or FileSlice(group.partition, group.id, instant)
+    open_ = [one for one in group.logs if not timeline.is_completed(one.instant)]
+    logs = {*latest.logs, *(open_ if settings.has_completion_times else ())}
+    return replace(latest, logs=tuple(sorted(logs, key=lambda one: one.order)), sizes=group.sizes)
+
+
 def _visible_bases(group: FileGroup, timeline: Timeline) -> set[str]:
     return {one for one in group.bases if timeline.is_completed(one)}

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
 
 from pktable.catalog.schemas import find_store
 from pktable.check.findings import Progress
 from pktable.check.walk import Report
+from pktable.format.hudi.key_summary import KeyBatch
 from pktable.format.types import Field
 from pktable.hudi.check import check_hudi
 from pktable.hudi.scan import HudiReadOptions, HudiScan
@@ -112,6 +114,27 @@ class HudiTable:
     def count(self, **options: Unpack[HudiReadOptions]) -> int:
         """Return the number of rows of a read. ``options``: those of `scan`."""
         return self.scan(**options).count()
+
+    def locate(self, keys: Sequence[str], *, instant: str | None = None) -> pa.Table:
+        """Return which of the record keys ``keys`` are in which file groups: key, partition, group.
+
+        A key that a later record deletes is found until a compaction drops it, because late records of it belong
+        to the same file group. Log files are asked by their indexes where they have them.
+        Raises InvalidRequestError for an empty key; SnapshotNotFoundError, CorruptFileError. Clauses: LOG-41.
+        """
+        if any(not isinstance(key, str) or not key for key in keys):
+            raise InvalidRequestError(
+                "locate: expected record keys, found an empty one or one that is no text"
+            )
+        batch = KeyBatch(list(dict.fromkeys(keys)))
+        found = [
+            (batch.keys[i], lookup.slice.partition, lookup.slice.group)
+            for lookup in self.scan(instant=instant).lookups()
+            for i in lookup.locate(batch).tolist()
+        ]
+        columns = list(zip(*found, strict=True)) or [()] * 3
+        names = ("key", "partition", "group")
+        return pa.table({name: pa.array(one, pa.string()) for name, one in zip(names, columns, strict=True)})
 
     def check(
         self, *, reads_rows: bool = True, progress: Progress = lambda what, done, total: None

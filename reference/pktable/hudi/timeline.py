@@ -74,6 +74,14 @@ class Timeline:
         """The last completed instant, empty without one."""
         return self.completed[-1].time if self.completed else ""
 
+    @property
+    def latest(self) -> str:
+        """The instant that a read sees by default: the last completed one, or a planned compaction behind it.
+
+        A commit that was requested before the compaction, and completed after it, is in the slice that begins with it.
+        """
+        return max(self.last, *self.planned.values()) if self.completed and self.planned else self.last
+
     def is_completed(self, instant: str) -> bool:
         """Return whether the write of this instant is complete. Clauses: LOG-25."""
         return instant in self._by_time or (instant < self.first and instant not in self.pending)

@@ -21,7 +21,7 @@ import base64
 import binascii
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +41,7 @@ WORD: Final = 4
 KEYS_AT_ONCE: Final = 1 << 14
 
 Bits = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,18 @@ class SimpleFilter:
     hash_count: int
     bits: Bits
 
+    def among(self, keys: HashedKeys, numbers: Numbers) -> Numbers:
+        """Return those of the keys ``numbers`` that may have been added. None that was is left out. Clauses: LOG-14."""
+        for i in range(self.hash_count):
+            if not len(numbers):
+                break
+            places = keys.hash(i)[numbers] % self.bit_count
+            numbers = numbers[(self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1 == 1]
+        return numbers
+
     def may_contain(self, keys: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """Return for each key False only if it was never added. Clauses: LOG-13."""
-        found = np.ones(len(keys), np.bool_)
-        for part, places in _places(keys, self.hash_count, self.bit_count):
-            found[part] &= (self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1 == 1
-        return found
+        """Return for each key False only if it was never added. Clauses: LOG-14."""
+        return _mask(self, keys)
 
     def union(self, other: SimpleFilter) -> SimpleFilter:
         """Return the filter of the keys of both. Raises InvalidRequestError unless both have the same shape."""
@@ -77,12 +84,13 @@ class DynamicFilter:
     last_row_keys: int
     rows: tuple[SimpleFilter, ...]
 
+    def among(self, keys: HashedKeys, numbers: Numbers) -> Numbers:
+        """Return those of the keys ``numbers`` that may have been added. None that was is left out. Clauses: LOG-14."""
+        return np.unique(np.concatenate([row.among(keys, numbers) for row in self.rows]))
+
     def may_contain(self, keys: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """Return for each key False only if it was never added. Clauses: LOG-13."""
-        found = np.zeros(len(keys), np.bool_)
-        for row in self.rows:
-            found |= row.may_contain(keys)
-        return found
+        """Return for each key False only if it was never added. Clauses: LOG-14."""
+        return _mask(self, keys)
 
     def encode(self) -> bytes:
         """Return the filter as Hadoop writes it. Clauses: LOG-13."""
@@ -99,6 +107,12 @@ class DynamicFilter:
 Filter = SimpleFilter | DynamicFilter
 
 
+def _mask(found: Filter, keys: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(len(keys), np.bool_)
+    mask[found.among(HashedKeys(keys), np.arange(len(keys)))] = True
+    return mask
+
+
 def filter_of(keys: Sequence[bytes], *, sized_for: int, false_positives: float) -> SimpleFilter:
     """Return the simple filter of ``keys``.
 
@@ -109,8 +123,14 @@ def filter_of(keys: Sequence[bytes], *, sized_for: int, false_positives: float) 
     assert 0 < false_positives < 1
     bit_count = math.ceil(sized_for * -math.log(false_positives) / math.log(2) ** 2)
     hash_count = math.ceil(math.log(2) * bit_count / sized_for)
+    return filter_of_shape(HashedKeys(keys), bit_count, hash_count)
+
+
+def filter_of_shape(keys: HashedKeys, bit_count: int, hash_count: int) -> SimpleFilter:
+    """Return the simple filter of ``keys`` with so many bits and hashes. Clauses: LOG-13."""
     bits = np.zeros((bit_count + 7) // 8, np.uint8)
-    for _, places in _places(keys, hash_count, bit_count):
+    for i in range(hash_count):
+        places = keys.hash(i) % bit_count
         np.bitwise_or.at(bits, places >> 3, np.uint8(1) << (places & 7).astype(np.uint8))
     return SimpleFilter(bit_count, hash_count, bits)
 
@@ -125,13 +145,18 @@ def decode_filter(text: bytes, kind: str, *, at: str) -> Filter:
     except binascii.Error as error:
         raise CorruptFileError("bloom filter", at=at, expected="base64", found=error) from None
     if kind == SIMPLE:
-        found, end = _simple(data, 0, at)
-        if end != len(data):
-            raise CorruptFileError("bloom filter", at=at, expected=f"{end} bytes", found=len(data))
-        return found
+        return decode_simple(data, at=at)
     if kind != DYNAMIC:
         raise CorruptFileError("bloom filter", at=at, expected=f"{SIMPLE} or {DYNAMIC}", found=kind)
     return _dynamic(data, at)
+
+
+def decode_simple(data: bytes, *, at: str) -> SimpleFilter:
+    """Return a simple filter, and nothing behind it. Raises CorruptFileError. Clauses: LOG-13."""
+    found, end = _simple(data, 0, at)
+    if end != len(data):
+        raise CorruptFileError("bloom filter", at=at, expected=f"{end} bytes", found=len(data))
+    return found
 
 
 def _dynamic(data: bytes, at: str) -> DynamicFilter:
@@ -180,42 +205,52 @@ def _shape(data: bytes, offset: int, at: str) -> tuple[int, int]:
     return hash_count, bit_count
 
 
-def _places(
-    keys: Sequence[bytes], hash_count: int, bit_count: int
-) -> Iterator[tuple[slice, npt.NDArray[np.int64]]]:
-    """Yield for parts of ``keys``, and for each hash, the bit of each key of the part.
+class HashedKeys:
+    """Keys with their hashes, which do not depend on a filter, so that many filters share them.
 
-    Raises InvalidRequestError for an empty key.
+    Raises InvalidRequestError for an empty key, which Hadoop's filters cannot hold.
     """
-    for start in range(0, len(keys), KEYS_AT_ONCE):
-        part = slice(start, start + KEYS_AT_ONCE)
-        hashes = _Murmur(keys[part])
-        seed = np.zeros(len(hashes.lengths), np.uint32)
-        for _ in range(hash_count):
-            seed = hashes.of(seed)
-            signed = seed.view(np.int32).astype(np.int64)
-            yield part, np.abs(np.fmod(signed, bit_count))
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self.count = len(keys)
+        self._lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+        if not self._lengths.all():
+            raise InvalidRequestError("a bloom filter of Hadoop's holds no empty key")
+        self._parts = [
+            _Murmur(keys[start : start + KEYS_AT_ONCE], self._lengths[start : start + KEYS_AT_ONCE])
+            for start in range(0, len(keys), KEYS_AT_ONCE)
+        ]
+        self._hashes: list[npt.NDArray[np.uint32]] = [np.zeros(len(keys), np.uint32)]
+
+    def hash(self, number: int) -> npt.NDArray[np.int64]:
+        """Return the hash ``number``, from 0 on, of each key: not negative, before the number of bits is known."""
+        while len(self._hashes) <= number + 1:
+            seeds, start, found = self._hashes[-1], 0, []
+            for part in self._parts:
+                end = start + len(part.lengths)
+                found.append(part.of(seeds[start:end]))
+                start = end
+            self._hashes.append(np.concatenate(found) if found else seeds)
+        return np.abs(self._hashes[number + 1].view(np.int32).astype(np.int64))
 
 
 class _Murmur:
     """Hadoop's Murmur hash of many keys at once, for any seeds."""
 
-    def __init__(self, keys: Sequence[bytes]) -> None:
-        self.lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-        if not self.lengths.all():
-            raise InvalidRequestError("a bloom filter of Hadoop's holds no empty key")
-        width = (int(self.lengths.max()) + WORD - 1) // WORD * WORD
+    def __init__(self, keys: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> None:
+        self.lengths = lengths
+        width = (int(lengths.max()) + WORD - 1) // WORD * WORD
         padded = np.array(keys, f"S{width}").view(np.uint8).reshape(len(keys), width)
         words = padded.view("<u4").T.astype(np.uint32)
         words *= MULTIPLIER
         words ^= words >> 24
         words *= MULTIPLIER
-        self._words, self._whole = words, self.lengths // WORD
-        self._rest = self.lengths % WORD
+        self._words, self._whole = words, lengths // WORD
+        self._rest = lengths % WORD
         self._end = np.zeros(len(keys), np.uint32)
         rows = np.arange(len(keys))
         for back in range(1, WORD):  # signed, and in the order opposite to that of whole words
-            byte = padded[rows, np.maximum(self.lengths - back, 0)].view(np.int8).astype(np.int32)
+            byte = padded[rows, np.maximum(lengths - back, 0)].view(np.int8).astype(np.int32)
             shifted = (byte << (8 * (back - 1))).view(np.uint32)
             self._end ^= np.where(self._rest >= back, shifted, np.uint32(0))
 

@@ -11,16 +11,17 @@ Clauses: LOG-13, LOG-14, LOG-16.
 from __future__ import annotations
 
 import base64
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from pktable_spec.errors import CorruptFileError
 
-from pktable.format.hudi.bloom import SIMPLE, Filter, SimpleFilter, decode_filter
+from pktable.format.hudi.bloom import SIMPLE, Filter, HashedKeys, Numbers, SimpleFilter, decode_filter
 
 BLOOM: Final = b"org.apache.hudi.bloomfilter"
 BLOOM_KIND: Final = b"hoodie_bloom_filter_type_code"
@@ -38,6 +39,27 @@ class KeyOrder(Enum):
         return key.encode(self.value, "surrogatepass")
 
 
+class KeyBatch:
+    """Keys to look up in many summaries: sorted and hashed once. ``keys``: none of them empty."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.keys = keys
+        self._sorted: dict[KeyOrder, tuple[list[bytes], Numbers]] = {}
+
+    @cached_property
+    def hashed(self) -> HashedKeys:
+        return HashedKeys([KeyOrder.BYTES.of(key) for key in self.keys])
+
+    def between(self, low: str, high: str, order: KeyOrder) -> Numbers:
+        """Return the numbers of the keys that are neither less than ``low`` nor greater than ``high``."""
+        if order not in self._sorted:
+            encoded = [order.of(key) for key in self.keys]
+            numbers = sorted(range(len(encoded)), key=encoded.__getitem__)
+            self._sorted[order] = [encoded[i] for i in numbers], np.array(numbers, np.int64)
+        encoded, found = self._sorted[order]
+        return found[bisect_left(encoded, order.of(low)) : bisect_right(encoded, order.of(high))]
+
+
 @dataclass(frozen=True)
 class KeySummary:
     """The range and the filter of a set of keys. ``filter``: None without one."""
@@ -47,18 +69,15 @@ class KeySummary:
     order: KeyOrder
     filter: Filter | None
 
-    def may_contain(self, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return for each key False only if it is not in the set. Clauses: LOG-14, LOG-16."""
-        found = self.in_range(keys)
-        inside = np.flatnonzero(found).tolist()
-        if self.filter is not None and inside:
-            found[inside] = self.filter.may_contain([KeyOrder.BYTES.of(keys[i]) for i in inside])
-        return found
+    def among(self, batch: KeyBatch) -> Numbers:
+        """Return the numbers of the keys that may be in the set. None that is in it is left out.
 
-    def in_range(self, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return for each key whether it is neither less than the least nor greater than the greatest key."""
-        low, high = self.order.of(self.low), self.order.of(self.high)
-        return np.fromiter((low <= self.order.of(key) <= high for key in keys), np.bool_, len(keys))
+        Clauses: LOG-14, LOG-16.
+        """
+        numbers = batch.between(self.low, self.high, self.order)
+        if self.filter is None or not len(numbers):
+            return numbers
+        return self.filter.among(batch.hashed, numbers)
 
 
 def summary_of_footer(metadata: Mapping[bytes, bytes] | None, *, at: str) -> KeySummary | None:
