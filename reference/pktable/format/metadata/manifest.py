@@ -200,7 +200,7 @@ def _entry_starts(block: bytes) -> Integers:
     if len(data) < LEAST_ENTRY_BYTES:
         return np.zeros(0, np.int64)
     arity = _row_start(data, np.zeros(1, np.int64))[0]
-    found = np.flatnonzero(data[:-LEAST_ENTRY_BYTES] == ENTRY_VERSION_BYTE)
+    found: Integers = np.flatnonzero(data[:-LEAST_ENTRY_BYTES] == ENTRY_VERSION_BYTE)
     found = found[data[found + 1] <= GREATEST_KIND_BYTE]
     found = found[data[found + 2] & 0x0F == 8]
     rows = _row_start(data, found)
@@ -212,7 +212,8 @@ def _entry_starts(block: bytes) -> Integers:
 
 def _row_start(data: npt.NDArray[np.uint8], entries: Integers) -> Integers:
     """Return where the partition of each entry begins: behind version, kind, and a length of one byte or two."""
-    return np.add(entries + 3, data[entries + 2] >> 7, dtype=np.int64)
+    starts: Integers = np.add(entries + 3, data[entries + 2] >> 7, dtype=np.int64)
+    return starts
 
 
 ENTRY_VERSION_BYTE: Final = encode_long(2)[0]
