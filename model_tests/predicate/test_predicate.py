@@ -144,6 +144,9 @@ def test_many_files_are_pruned_as_each_of_them_is(
         ("n IS NULL", [True, False, False]),
         ("n IS NOT NULL AND 4 >= n", [True, False, False]),
         ("f < 2.0", [True, False, True]),
+        ("s LIKE 'b%'", [False, True, True]),
+        ("s LIKE 'bx'", [False, False, True]),
+        ("s LIKE '%x'", [True, True, True]),
         ("f > 100.0", [True, True, True]),  # a NaN is in no bounds
     ],
 )
@@ -151,9 +154,11 @@ def test_bounds_rule_out_exactly_the_files_that_they_can(where: str, wanted: lis
     every = np.ones(3, bool)
     n = np.array([0, 10, 12]), np.array([5, 20, 50])
     f = np.array([0.5, 2.0, 1.0], np.float32), np.array([3.0, 3.0, 3.0], np.float32)
+    s = np.array(["c", "aa", "bb"], object), np.array(["d", "bb", "bz"], object)
     ranges = {
         "n": ManyRanges(*n, every, every, np.array([True, False, False]), every, every),
         "f": ManyRanges(*f, every, every, ~every, every, every),
+        "s": ManyRanges(*s, every, every, ~every, every, every),
     }
     answer = many_may_match(parse(where, FIELDS), ranges, 3)
     assert answer.may.tolist() == wanted

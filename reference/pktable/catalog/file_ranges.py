@@ -1,4 +1,4 @@
-"""What metadata says of the columns of data files: their keys, and the statistics of their values.
+"""Tell what metadata says of the columns of data files: their keys, and the statistics of their values.
 
 `column_ranges` tells it of one file, for `may_match`. `key_ranges` and `value_ranges` tell it of many files at once,
 for `many_may_match`: they decode one column of all files together, and leave out what is not as simple. Statistics of

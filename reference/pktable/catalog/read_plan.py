@@ -1,7 +1,7 @@
 """Plan a read: which buckets and files it must look at, after everything that metadata rules out.
 
-What rules a file out is asked in the order of its cost: the bucket, the partition, the keys, and the value statistics
-of the columns of the condition. The ranges of these are in `file_ranges`.
+A file is asked in the order of what asking costs: its bucket, its partition, its keys, and the value statistics of the
+columns of the condition. The ranges of these are in `file_ranges`.
 
 Clauses: RD-1 to RD-5, RD-8, RD-13, RD-16, RD-20, RD-21, DV-15.
 """
@@ -77,7 +77,7 @@ def _kept(context: TableContext, predicate: Predicate, asked: Sequence[_Asked]) 
     """Return of each bucket the files that may have a row of ``predicate``. Clauses: RD-8, RD-16.
 
     The keys of all files are asked at once, then the value statistics of those that are left, where nothing is
-    merged. What that does not settle is asked file by file.
+    merged. Files that this does not settle are asked one by one.
     """
     columns = predicate.columns()
     files = [(file, one) for one in asked for file in one.files]

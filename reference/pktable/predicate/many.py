@@ -1,8 +1,8 @@
 """Evaluate a condition over the column ranges of many files at once, as `pruning` does over those of one.
 
-What is evaluated in numpy: AND and OR of comparisons of a column with a value, IN, IS NULL and IS NOT NULL. Of any
-other part it is assumed that it may hold, and the answer then says that it is not exact: `pruning` asks the files
-that are left one by one.
+Numpy evaluates AND and OR of comparisons of a column with a value, IN, LIKE, IS NULL and IS NOT NULL. Any other part
+is taken to hold perhaps, and the answer then says that it is not exact: `pruning` asks the files that are left one by
+one.
 
 Clauses: RD-8, RD-16.
 """
@@ -18,7 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pktable.format.types import FLOATS, Value
-from pktable.predicate.tree import And, Column, Compare, Expression, In, IsNull, Literal, Not, Or
+from pktable.predicate.tree import (
+    And,
+    Column,
+    Compare,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Wildcard,
+)
 
 Flags = npt.NDArray[np.bool_]
 MOST_VALUES: Final = 64  # of an IN that are looked at one by one; of more only the smallest and the greatest
@@ -63,6 +75,8 @@ def which_may_hold(root: Expression, ranges: Mapping[str, ManyRanges], count: in
             return _compared(MIRRORED.get(operator, operator), ranges[column.name], column, value)
         case In(Column() as column) if column.name in ranges and column.type.root not in FLOATS:
             return _among(ranges[column.name], root)
+        case Like(Column() as column, pattern) if column.name in ranges and pattern:
+            return _begun(ranges[column.name], pattern[0])
         case IsNull(Column() as column) if column.name in ranges:
             return Answer(ranges[column.name].nullable, ranges[column.name].known)
         case Not(IsNull(Column() as column)) if column.name in ranges:
@@ -112,6 +126,15 @@ def _among(found: ManyRanges, root: In) -> Answer:
             found.high, found.high_known, first, ">="
         )
     return Answer(may & found.present, found.known & few)
+
+
+def _begun(found: ManyRanges, first: str | Wildcard) -> Answer:
+    """Tell of a pattern that begins with ``first``."""
+    if isinstance(first, Wildcard):
+        return Answer(found.present, found.known)
+    low = np.array([one[: len(first)] if one is not None else None for one in found.low.tolist()], object)
+    may = _holds(low, found.low_known, first, "<=") & _holds(found.high, found.high_known, first, ">=")
+    return Answer(may & found.present, found.known)
 
 
 def _holds(bounds: npt.NDArray[Any], known: Flags, value: Any, operator: str) -> Flags:

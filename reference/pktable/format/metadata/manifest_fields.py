@@ -32,7 +32,7 @@ from pktable.format.avro import (
 from pktable.format.avro_columns import Integers, NotInColumns, Numbers
 from pktable.format.bounds import is_file_name
 from pktable.format.metadata.columnar_records import decode_columnar
-from pktable.format.metadata.record_columns import values_in_columns
+from pktable.format.metadata.record_columns import uncollected, values_in_columns
 
 NAMESPACE: Final = "org.apache.paimon.avro.generated"
 
@@ -214,7 +214,7 @@ class RecordFile(Generic[Value]):
     ) -> tuple[list[dict[str, Any]], list[Value]]:
         """Return the records of a block, or the values they stand for, if they can be had by columns."""
         if self._starts is not None and count >= MANY_RECORDS:
-            with contextlib.suppress(NotInColumns):
+            with contextlib.suppress(NotInColumns), uncollected():
                 found = container.columns(count, block, self._starts(block))
                 version = found.fields.get("_VERSION")
                 if isinstance(version, Numbers) and bool((version.values == self._version).all()):

@@ -8,8 +8,10 @@ Clauses: META-22, META-23.
 
 from __future__ import annotations
 
+import gc
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,21 @@ from pktable.format.avro_columns import Column, Lists, NotInColumns, Nullable, N
 
 if TYPE_CHECKING:
     from pktable.format.metadata.manifest_fields import Kind, RecordTable
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the collector of cycles away from the block, which makes many objects and no cycles.
+
+    It would look at all of them again and again while they are made, which takes as long as making them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def values_in_columns(table: RecordTable[Any], found: Records) -> list[Any]:
