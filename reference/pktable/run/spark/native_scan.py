@@ -41,6 +41,7 @@ from pktable.format.type_text import quoted
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
+from pktable.run.spark.listing import listed_in_driver
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
 from pktable.run.spark.types import is_finer, spark_schema
 from pktable.run.spark.wire import whole_frame
@@ -137,8 +138,12 @@ def native_scan(
         and not set(context.schema.partition_keys).isdisjoint(predicate.columns())
     )
     groups = {FROM_FILES: live} if asks_rows else by_partition_columns(context, live, columns)
-    frames = [_live_rows(session, context, same, columns, how, predicate) for how, same in groups.items()]
-    return reduce(DataFrame.unionAll, frames)
+    with listed_in_driver(session, sum(len(part.state.files) for part in live)):
+        frames = [_live_rows(session, context, same, columns, how, predicate) for how, same in groups.items()]
+        rows = reduce(DataFrame.unionAll, frames)
+        if not hasattr(session, "sparkContext"):
+            rows.schema  # noqa: B018 - lets Spark Connect look for the files now
+    return rows
 
 
 def _has_live_rows(context: TableContext, part: BucketRead) -> bool:
