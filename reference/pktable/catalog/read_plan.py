@@ -8,6 +8,7 @@ Clauses: RD-1 to RD-5, RD-8, RD-13, RD-16, RD-20, RD-21, DV-15.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -29,9 +30,17 @@ MANY_FILES: Final = 32  # that are asked at once faster than one by one
 
 
 def plan_read(
-    context: TableContext, states: StateLoader, state: TableState, *, fresh: bool, predicate: Predicate | None
+    context: TableContext,
+    states: StateLoader,
+    state: TableState,
+    *,
+    fresh: bool,
+    predicate: Predicate | None,
+    ruled_out: Counter[str] | None = None,
 ) -> list[BucketRead]:
     """Return the parts of a read of ``state``; together they hold every row it must return, and may hold more.
+
+    ``ruled_out``: gets the number of live files that need not be read, by what rules them out.
 
     Raises UnsupportedOptionError if a part needs a merge that is not implemented, or an option asks for other
     rows, InvalidRequestError if key types have changed, CorruptFileError.
@@ -44,19 +53,24 @@ def plan_read(
     buckets = _buckets(context, state, predicate)
     partitions = _partitions(context, state, predicate)
     asked: list[_Asked] = []
-    for identity in state.files:
+    counts = Counter[str]() if ruled_out is None else ruled_out
+    for identity, live in state.files.items():
         # Rows in bucket -2 wait for a bucket of their own; they are not rows of the table yet.
         if identity[1] < 0 or (buckets is not None and identity[1] not in buckets):
+            counts["bucket"] += len(live)
             continue
         partition = partitions[identity[0]]
         if partition is None:
+            counts["partition"] += len(live)
             continue
-        wanted, merges = kind.files_to_read(context, state.files[identity], fresh=fresh)
+        wanted, merges = kind.files_to_read(context, live, fresh=fresh)
+        counts["level 0"] += len(live) - len(wanted)
         if merges:
             context.options.require_mergeable()
         asked.append(_Asked(identity, partition, wanted, merges))
     kept = [one.files for one in asked] if predicate is None else _kept(context, predicate, asked)
     for one, wanted in zip(asked, kept, strict=True):
+        counts["keys and statistics"] += len(one.files) - len(wanted)
         if wanted:
             bucket = states.bucket(state, one.identity)
             parts.append(BucketRead(replace(bucket, files=tuple(wanted)), one.merges))

@@ -43,7 +43,7 @@ from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.spark.listing import listed_in_driver
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
-from pktable.run.spark.types import is_finer, spark_schema
+from pktable.run.spark.types import is_finer, read_schema, spark_schema
 from pktable.run.spark.wire import whole_frame
 from pktable.store.object_store import is_object_uri
 
@@ -130,7 +130,7 @@ def native_scan(
     """
     live = [part for part in parts if _has_live_rows(context, part)]
     if not live:
-        return session.createDataFrame([], spark_schema([context.schema.field(name) for name in columns]))
+        return session.createDataFrame([], read_schema([context.schema.field(name) for name in columns]))
     # A condition on partition columns alone is asked of every partition. One that can fail must be asked of rows.
     asks_rows = (
         predicate is not None
