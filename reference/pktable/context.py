@@ -26,7 +26,7 @@ from pktable.format.partition_path import partition_path
 from pktable.format.paths import TablePaths
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.format.vectors.index_file import decode_index
+from pktable.format.vectors.index_file import open_index
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
 from pktable.store.cache import Cache
@@ -196,14 +196,15 @@ class TableContext:
         return store.open(path)
 
     def vectors(self, state: BucketState) -> Mapping[str, DeletionVector]:
-        """Return the vectors of a bucket by data file. The last few index files are remembered by path.
+        """Return the vectors of a bucket by data file, decoded when they are first looked at.
 
-        Raises CorruptFileError, also for a position beyond its file. Clauses: DV-2, DVF-5.
+        Those of the files of ``state`` are. The last few index files are remembered by path. Raises CorruptFileError,
+        also for a position beyond its file. Clauses: DV-2, DVF-5.
         """
         if state.index is None:
             return {}
         entry, path = state.index, self.index_path(state.index)
-        found = self._vectors.get(path, lambda: self.read_vectors(entry))
+        found = self._vectors.get(path, lambda: self._open_index(entry))
         for file in state.files:
             vector = found.get(file.file_name)
             if vector is not None and vector.max_position >= file.row_count:
@@ -228,7 +229,10 @@ class TableContext:
         return {file.file_name: count for file in state.files if (count := counts.get(file.file_name))}
 
     def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
-        """Return the vectors of an index file by data file, not cached. Raises CorruptFileError. Clauses: DVF-5."""
+        """Return all vectors of an index file by data file, not cached. Raises CorruptFileError. Clauses: DVF-5."""
+        return dict(self._open_index(entry))
+
+    def _open_index(self, entry: IndexManifestEntry) -> Mapping[str, DeletionVector]:
         path = self.index_path(entry)
         try:
             store, place = self.located(path)
@@ -239,4 +243,4 @@ class TableContext:
             raise CorruptFileError(
                 "size of the DV index file", at=path, expected=entry.file_size, found=len(data)
             )
-        return decode_index(data, entry.ranges or (), at=path)
+        return open_index(data, entry.ranges or (), at=path)
