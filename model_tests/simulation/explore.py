@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, groupby
+from itertools import groupby
 from typing import Final
 
 from model_tests.simulation.policies import EndBadly, RandomPolicy, Replay, Script
@@ -105,15 +105,15 @@ def by_seed(seed: int) -> Run | BadRun:
 
 
 def sweep(kind: str, setting: Setting = USUAL) -> Iterator[Run | BadRun]:
-    """Yield the runs of one job in which one operation ends badly: every operation, in every way."""
-    for number in count():
-        policies = [EndBadly(number, outcome) for outcome in Outcome if outcome is not Outcome.DO]
-        for policy in policies:
-            found = attempt({"a": Job((kind, kind))}, setting, policy)
-            if policy.reached:
-                yield found
-        if not any(policy.reached for policy in policies):
-            return
+    """Yield the runs of some work, and the same again, in which one operation of the first ends badly, in every way."""
+    jobs = {"a": Job((kind, kind))}
+    undisturbed = attempt({"a": Job((kind,))}, setting, Replay([]))
+    if isinstance(undisturbed, BadRun):
+        yield undisturbed
+        return
+    for number, operation in enumerate(undisturbed.operations):
+        for outcome in operation.outcomes():
+            yield attempt(jobs, setting, EndBadly(number, outcome))
 
 
 def shortest(failure: BadRun, limit: int = SHRINKING_LIMIT) -> BadRun:

@@ -111,14 +111,9 @@ class EndBadly:
     """Runs one actor, and lets its operation of some number end in some way."""
 
     def __init__(self, number: int, outcome: Outcome) -> None:
-        self._number, self._outcome, self._count = number, outcome, 0
-        self.reached = False
+        self._left, self._outcome = number, outcome
 
     def decide(self, last: str | None, waiting: dict[str, Operation], late: int) -> Decision:
         """Return the next step."""
-        name = min(waiting)
-        self._count += 1
-        if self._count - 1 != self._number:
-            return Decision(name)
-        self.reached = self._outcome is Outcome.DO or self._outcome in waiting[name].outcomes()
-        return Decision(name, self._outcome if self.reached else Outcome.DO)
+        self._left -= 1
+        return Decision(min(waiting), Outcome.DO if self._left != -1 else self._outcome)
