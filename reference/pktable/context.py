@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -136,6 +136,11 @@ class TableContext:
     def vector_bits(self) -> int:
         return 64 if self.options.deletion_vectors_bitmap64 else 32
 
+    @property
+    def has_unaware_buckets(self) -> bool:
+        """Whether the table is an append table without buckets: all rows of a partition are in one. Clauses: APP-3."""
+        return not self.schema.primary_keys and self.options.bucket < 1
+
     def place(self, partition: bytes, bucket: int) -> BucketPath:
         """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
 
@@ -196,24 +201,29 @@ class TableContext:
         return store.open(path)
 
     def vectors(self, state: BucketState) -> Mapping[str, DeletionVector]:
-        """Return the vectors of a bucket by data file. The last few index files are remembered by path.
+        """Return the vectors of a bucket by data file. The last few index files are cached by path.
 
-        Raises CorruptFileError, also for a position beyond its file. Clauses: DV-2, DVF-5.
+        Raises CorruptFileError, also for a position beyond its file. Clauses: DV-2, DV-5, DVF-5.
         """
-        if state.index is None:
-            return {}
-        entry, path = state.index, self.index_path(state.index)
-        found = self._vectors.get(path, lambda: self.read_vectors(entry))
-        for file in state.files:
-            vector = found.get(file.file_name)
-            if vector is not None and vector.max_position >= file.row_count:
-                raise CorruptFileError(
-                    f"vector of {file.file_name}",
-                    at=path,
-                    expected=f"positions below {file.row_count}",
-                    found=vector.max_position,
-                )
-        return found
+        rows = {file.file_name: file.row_count for file in state.files}
+        every: dict[str, DeletionVector] = {}
+        for entry in state.indexes:
+            path = self.index_path(entry)
+            found = self._vectors.get(path, partial(self.read_vectors, entry))
+            for name, vector in found.items():
+                if name in every:
+                    raise CorruptFileError(
+                        "vectors", at=path, expected="one per data file", found=f"{name} twice"
+                    )
+                if vector.max_position >= rows.get(name, vector.max_position + 1):
+                    raise CorruptFileError(
+                        f"vector of {name}",
+                        at=path,
+                        expected=f"positions below {rows[name]}",
+                        found=vector.max_position,
+                    )
+            every |= found
+        return every
 
     def deleted_counts(self, state: BucketState) -> dict[str, int]:
         """Return how many positions of each live data file its vector deletes, without the files that have none.
@@ -221,7 +231,7 @@ class TableContext:
         The index manifest says so; where it was written without cardinalities, the vectors are read.
         Raises CorruptFileError. Clauses: DV-2, DVF-13.
         """
-        ranges = (state.index.ranges or ()) if state.index else ()
+        ranges = [one for index in state.indexes for one in index.ranges or ()]
         counts = {found.data_file: found.cardinality for found in ranges}
         if None in counts.values():
             counts = {name: vector.cardinality for name, vector in self.vectors(state).items()}

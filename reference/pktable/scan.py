@@ -241,7 +241,9 @@ class Scan:
                 f"{query.input_bytes} bytes, in {len(query.parts)} of {len(state.files)} buckets",
             ]
             for part in query.parts:
-                way = "merge" if part.merges else "filter by deletion vectors" if part.state.index else "read"
+                way = (
+                    "merge" if part.merges else "filter by deletion vectors" if part.state.indexes else "read"
+                )
                 place = part.state.place.directory.removeprefix(context.root + "/")
                 lines.append(f"  {place}: {len(part.state.files)} files, {way}")
             return "\n".join(lines)

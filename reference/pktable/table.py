@@ -37,7 +37,6 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
-from pktable.merge.engine import engine_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -256,11 +255,10 @@ class Table:
     def _require_writable(self) -> None:
         """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.
 
-        Clauses: META-48, TBL-9, TBL-19.
+        Clauses: META-48, TBL-9, TBL-19, TBL-20.
         """
         context = self.catalog.context
-        context.options.require_writable()
-        engine_of(self.schema.options)
+        kind_of(self.schema, self.path).require_writable(self.schema, context.options)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(

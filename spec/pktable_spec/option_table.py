@@ -232,6 +232,11 @@ OPTIONS: Final = (
     Option("lookup-compact", WRITING, "RADICAL",
            "Whether every write compacts level 0 (RADICAL) or only some do.", values=("RADICAL",)),
     Option("lookup-wait", WRITING, "true", "Whether a write waits for its compaction.", values=("true",)),
+    # Append tables.
+    Option("row-tracking.enabled", WRITING, "false",
+           "Whether each row of an append table has an id that updates keep.", values=("false",)),
+    Option("data-evolution.enabled", READING, "false",
+           "Whether columns of the same rows lie in several files.", values=("false",)),
     # Data files.
     Option("target-file-size", IMPLEMENTED, "128 mb",
            "The size at which a data file is closed and the next one begun.", "target_file_bytes", SIZE_BYTES),

@@ -111,7 +111,7 @@ class Compaction:
             entries += [entry(ADD, bucket_id, self.total_buckets, file) for file in change.added]
             indexes.pop(bucket_id, None)
             if change.index is not None:
-                indexes[bucket_id] = change.index
+                indexes[bucket_id] = (change.index,)
         if not entries and indexes == state.indexes:
             return None
         return Delta(COMPACT, tuple(entries), indexes)

@@ -210,7 +210,7 @@ class Committer:
         new = writer.entries(delta.entries) if delta.entries else []
         base_name, base_size = writer.manifest_list(base)
         delta_name, delta_size = writer.manifest_list(new)
-        all_indexes = (*delta.indexes.values(), *state.other_indexes)
+        all_indexes = (*(one for files in delta.indexes.values() for one in files), *state.other_indexes)
         if delta.indexes == state.indexes:
             index_name = state.snapshot.index_manifest if state.snapshot else None
         else:

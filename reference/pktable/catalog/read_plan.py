@@ -80,6 +80,7 @@ def _buckets(context: TableContext, state: TableState, predicate: Predicate | No
     if (
         predicate is None
         or not context.options.hashes_buckets
+        or not context.schema.bucket_key_fields
         or state.bucket_counts != {context.options.bucket}
     ):
         return None

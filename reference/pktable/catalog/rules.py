@@ -76,8 +76,8 @@ def inputs_are_live(attempt: Attempt) -> str | None:
 def vectors_are_unchanged(attempt: Attempt) -> str | None:
     """The bucket's DV index file is the one the compaction was planned on. Clauses: CMT-8."""
     place, base = attempt.change.place, attempt.change.base_index
-    latest = attempt.state.indexes.get(place.id)
-    if (latest and latest.file_name) == (base and base.file_name):
+    latest = [index.file_name for index in attempt.state.indexes.get(place.id, ())]
+    if latest == ([base.file_name] if base else []):
         return None
     return f"the deletion vectors of bucket {place.bucket} have changed"
 

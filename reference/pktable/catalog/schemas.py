@@ -18,7 +18,6 @@ from pktable.catalog.definitions import column_names, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
-from pktable.merge.engine import engine_of
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import guarded
@@ -118,12 +117,14 @@ def _check_definition(schema: TableSchema) -> None:
     Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.
     """
     options = parse_options(schema.options)
-    options.require_writable()
-    engine_of(schema.options)
-    _check_names(schema)
     keys, partition = schema.primary_keys, schema.partition_keys
+    # Late: it brings what writes data files, which metadata alone does not need.
+    from pktable.kinds.primary_key import PrimaryKeyTables
+
     if not keys:
         raise InvalidRequestError("primary key: expected at least one column, found none")
+    PrimaryKeyTables().require_writable(schema, options)
+    _check_names(schema)
     _expect_among("primary key", keys, "columns", schema.value_names)
     _expect_among("partition keys", partition, "primary-key columns", keys)
     if set(partition) == set(keys):

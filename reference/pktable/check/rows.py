@@ -83,7 +83,8 @@ class _FileCheck:
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield the rows of the file, at most `BATCH_ROWS` at a time."""
-        columns = (*self.context.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
+        system = (SEQUENCE_NUMBER, VALUE_KIND) if self.context.schema.primary_keys else ()
+        columns = (*self.context.key_columns, *system)
         reader = DataReader(self.context, self.place, self.entry.file)
         values = [one.name for one in self.context.schema.fields]
         for _, table in reader.read((*columns, *values), batch_rows=BATCH_ROWS):
@@ -91,8 +92,17 @@ class _FileCheck:
                 yield table
 
     def take(self, table: pa.Table) -> None:
-        """Check the next rows. Clauses: TBL-4."""
+        """Check the next rows."""
         self._rows += table.num_rows
+        if self.context.schema.primary_keys:
+            self._take_records(table)
+        else:
+            self._check_place(table)
+        for bounds in self._bounds:
+            bounds.take(table)
+
+    def _take_records(self, table: pa.Table) -> None:
+        """Check what rows of a table with a primary key have besides its columns. Clauses: TBL-4."""
         kinds = table.column(VALUE_KIND).to_numpy()
         self._expect_none("TBL-4", "row kinds", (kinds < 0) | (kinds > max(RowKind)), "0 to 3", kinds)
         self._retractions += int(np.count_nonzero(kinds & 1))
@@ -104,8 +114,6 @@ class _FileCheck:
         if self._keys_are_present(table):
             self._check_keys(table)
             self._check_place(table)
-        for bounds in self._bounds:
-            bounds.take(table)
 
     def finish(self) -> None:
         """Compare the totals over all rows with the metadata. Clauses: LSM-7, META-5, META-6."""
@@ -172,7 +180,11 @@ class _FileCheck:
             found = ", ".join(map(repr, strange[:3]))
             self._expect("TBL-3", f"partition column {column.name}", not strange, repr(value), found)
         total = self.entry.total_buckets
-        if total > 0 and self.context.schema.options.get("bucket-function.type", "default") == "default":
+        if (
+            total > 0
+            and self.context.schema.bucket_key_fields
+            and self.context.schema.options.get("bucket-function.type", "default") == "default"
+        ):
             fields = self.context.schema.bucket_key_fields
             buckets = bucket_of(
                 [table.column(one.name) for one in fields], [one.type for one in fields], total

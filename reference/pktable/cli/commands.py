@@ -108,11 +108,10 @@ def write(
 
 def _expect_writable(table: Table, rows: pa.Table, row_kind: str | None) -> None:
     """Raise InvalidRequestError where writing ``rows`` would do so before it writes."""
-    from pktable_spec.options import parse_options
-
     from pktable.ingest.changes import ChangeKind, as_changes
+    from pktable.kinds import kind_of
 
-    parse_options(table.schema.options).require_writable()
+    kind_of(table.schema, table.path).require_writable(table.schema, table.catalog.context.options)
     as_changes(rows, table.schema, ChangeKind(column=row_kind))
 
 

@@ -1,6 +1,6 @@
 """Define the columns of a data file (names, types, Parquet field ids) and the options Parquet is written with.
 
-Clauses: META-7, META-8, META-10.
+Clauses: APP-5, META-7, META-8, META-10.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ def key_column_names(schema: TableSchema) -> list[str]:
 
 
 def file_schema(schema: TableSchema) -> pa.Schema:
-    """Return the columns of a data file as an Arrow schema with Parquet field ids. Clauses: META-7, META-8."""
+    """Return the columns of a data file as an Arrow schema with Parquet field ids.
+
+    A file of an append table has the table's columns only. Clauses: META-7, META-8, APP-5.
+    """
+    values = [_with_id(f.name, f.type, f.id) for f in schema.fields]
+    if not schema.primary_keys:
+        return pa.schema(values)
     keys = [
         _with_id(KEY_PREFIX + field.name, field.type.not_null(), FIRST_KEY_ID + field.id)
         for field in schema.key_fields
@@ -42,7 +48,7 @@ def file_schema(schema: TableSchema) -> pa.Schema:
         _with_id(SEQUENCE_NUMBER, DataType("BIGINT", nullable=False), SEQUENCE_NUMBER_ID),
         _with_id(VALUE_KIND, DataType("TINYINT", nullable=False), VALUE_KIND_ID),
     ]
-    return pa.schema(keys + system + [_with_id(f.name, f.type, f.id) for f in schema.fields])
+    return pa.schema(keys + system + values)
 
 
 def _with_id(name: str, t: DataType, identifier: int) -> Any:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pktable_spec.options import TableOptions
 
 from pktable.bucket.write import BucketAppend
 from pktable.context import TableContext
@@ -28,6 +29,10 @@ class TableKind(Protocol):
 
     def claims(self, schema: TableSchema) -> bool:
         """Return whether a table with ``schema`` is of this kind."""
+        ...
+
+    def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
+        """Raise InvalidRequestError unless a writer can honour every option of the table. Clauses: TBL-9, TBL-20."""
         ...
 
     def files_to_read(

@@ -1,6 +1,6 @@
 """Tables with a primary key: one LSM tree per bucket, with or without deletion vectors.
 
-Clauses: RD-1, RD-3, RD-4, RD-5, RD-13, CMP-3, CMP-7, DV-12, DV-15, DV-18, LSM-5.
+Clauses: RD-1, RD-3, RD-4, RD-5, RD-13, CMP-3, CMP-7, DV-12, DV-15, DV-18, LSM-5, TBL-20.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pktable_spec.options import parse_options
+from pktable_spec.options import TableOptions, parse_options
 
 from pktable.bucket.write import write_rows
 from pktable.context import TableContext
@@ -17,6 +17,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_full
+from pktable.merge.engine import engine_of
 
 
 class PrimaryKeyTables:
@@ -25,7 +26,13 @@ class PrimaryKeyTables:
     name: Final = "primary-key table"
 
     def claims(self, schema: TableSchema) -> bool:
-        return bool(schema.primary_keys)
+        """Return whether there is a primary key with all partition columns in it. Clauses: TBL-16."""
+        return bool(schema.primary_keys) and set(schema.primary_keys).issuperset(schema.partition_keys)
+
+    def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
+        options.require_fixed_buckets()
+        options.require_writable()
+        engine_of(schema.options)
 
     def files_to_read(
         self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool
@@ -40,8 +47,7 @@ class PrimaryKeyTables:
         full = full or may_shadow_rows_without_vector(context, state.files)
         runs = sorted_runs(state.files, context.order)
         if full:
-            with_vector = {found.data_file for found in (state.index.ranges or ())} if state.index else set()
-            return pick_full(runs, context.options, with_vector)
+            return pick_full(runs, context.options, state.files_with_vector)
         return pick(runs, context.options)
 
     write = staticmethod(write_rows)

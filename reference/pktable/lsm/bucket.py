@@ -1,6 +1,6 @@
 """A bucket as values: where it lies, its state at one snapshot, and what a compaction changes in it.
 
-Clauses: DV-16, TBL-14, CMT-12.
+Clauses: APP-11, DV-16, TBL-14, CMT-12.
 """
 
 from __future__ import annotations
@@ -29,11 +29,26 @@ class BucketPath:
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """A bucket at one snapshot: its live files, and its DV index file if it has one."""
+    """A bucket at one snapshot: its live files, and its DV index files.
+
+    Without buckets, an append table may have any number of DV index files in a partition. Any other bucket has at
+    most one, which is ``index``. Clauses: DV-16, APP-11.
+    """
 
     place: BucketPath
     files: tuple[DataFileMeta, ...]
-    index: IndexManifestEntry | None
+    indexes: tuple[IndexManifestEntry, ...] = ()
+
+    @property
+    def index(self) -> IndexManifestEntry | None:
+        """The DV index file of a bucket that has at most one."""
+        assert len(self.indexes) <= 1, "the caller knows the kind of the table"
+        return self.indexes[0] if self.indexes else None
+
+    @property
+    def files_with_vector(self) -> frozenset[str]:
+        """The names of the data files that a vector names."""
+        return frozenset(one.data_file for index in self.indexes for one in index.ranges or ())
 
 
 @dataclass(frozen=True, slots=True)
