@@ -25,7 +25,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError
 
-from pktable.bucket.write import BucketAppend, renumber
+from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
 from pktable.catalog.changes import Append, CommitId, Compaction, Conflicts
 from pktable.catalog.commit import AlreadyCommittedError, CommittedError, Committer
@@ -33,7 +33,7 @@ from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
-from pktable.kinds import kind_of
+from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
 from pktable.lsm.universal import Pick
 from pktable.retry import RetryPolicy, retry
@@ -80,15 +80,22 @@ class Stager:
         self._expect_same_keys(state)
         new = NewFiles()
         try:
-            appends = self.runner.write(self.context, rows, change, next_sequences(state), new, self.clock())
+            numbers = {} if self.context.has_unaware_buckets else next_sequences(state)
+            appends = self.runner.write(self.context, rows, change, numbers, new, self.clock())
             if not appends:
                 return None
-            staged = StagedWrite(self, appends, new, write_only, state)
+            staged = StagedWrite(self, appends, new, write_only or not self.kind.compacts_writes, state)
+            if self.context.has_unaware_buckets:
+                staged.rules = ()
             staged.plan(state)
             return staged
         except BaseException:
             new.remove(self.context.store)
             raise
+
+    @property
+    def kind(self) -> TableKind:
+        return kind_of(self.context.schema, self.context.root)
 
     def compact(self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool) -> StagedCompaction:
         """Stage the compaction of some buckets of ``state``."""
@@ -133,7 +140,7 @@ class Stager:
     ) -> Iterator[tuple[BucketState, Pick]]:
         """Yield the buckets that need a compaction, each with what to compact in it."""
         self._expect_same_keys(state)
-        kind = kind_of(self.context.schema, self.context.root)
+        kind = self.kind
         for bucket_id in bucket_ids:
             bucket = self.states.bucket(state, bucket_id)
             chosen = kind.choose_compaction(self.context, bucket, full=full)
@@ -247,12 +254,13 @@ class StagedWrite:
         """
         context, again = self.stager.context, next_sequences(state)
         self._discard_changes()
-        old = list(self.new.paths)
-        now = self.stager.clock()
+        now, kind = self.stager.clock(), self.stager.kind
         self.appends = [
-            renumber(context, append, again.get(append.place.id, 0), self.new, now_millis=now)
+            kind.renumber(context, append, again.get(append.place.id, 0), self.new, now_millis=now)
             for append in self.appends
         ]
+        used = {context.data_path(append.place, file) for append in self.appends for file in append.files}
+        old = [path for path in self.new.paths if path not in used]
         remove_quietly(context.store, old)
         self.new.paths = [path for path in self.new.paths if path not in old]
         self.plan(state)

@@ -1,4 +1,4 @@
-"""A primary-key table: create or open it, write, compact, read, look inside.
+"""A table: create or open it, write, compact, read, look inside.
 
 With a Spark session the session does the work and reads are DataFrames. Without one this process does the work and
 reads are Arrow tables. Both use the same kernel and see the same rows.
@@ -56,7 +56,9 @@ def now_millis() -> int:
 
 
 class Table:
-    """One primary-key table of Paimon's format. Use `Table.create` or `Table.open`.
+    """One table of Paimon's format, with a primary key or without: an append table.
+
+    Use `Table.create` or `Table.open`.
 
     A table pickles: the copy is opened in the other process, without Spark.
 
@@ -78,7 +80,7 @@ class Table:
         path: str | os.PathLike[str],
         columns: Any,
         *,
-        primary_key: str | Sequence[str],
+        primary_key: str | Sequence[str] | None,
         partition_by: str | Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str = "",
@@ -91,9 +93,10 @@ class Table:
 
         * ``columns``: ``"id BIGINT, city STRING"``, a dict of names and SQL types, an Arrow schema, an object that
           exports one (``__arrow_c_schema__``), or a Spark StructType. Key columns become NOT NULL.
-        * ``primary_key``, ``partition_by``: column names, or one name.
-        * ``options``: Paimon's names and defaults, except that ``bucket`` is 1. Deletion vectors are off unless
-          ``deletion-vectors.enabled`` is true, as in Paimon.
+        * ``primary_key``, ``partition_by``: column names, or one name. Without a primary key, () or None, the table is
+          an append table.
+        * ``options``: Paimon's names and defaults, except that ``bucket`` is 1 with a primary key. Deletion
+          vectors are off unless ``deletion-vectors.enabled`` is true, as in Paimon.
         * ``store``, ``storage_options``, ``spark``, ``runner``: as in `open`.
 
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
@@ -143,7 +146,8 @@ class Table:
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-        return f"<Table {self.path}: {columns}; primary key {', '.join(self.schema.primary_keys)}>"
+        keys = ", ".join(self.schema.primary_keys)
+        return f"<Table {self.path}: {columns}; {f'primary key {keys}' if keys else 'append table'}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         context = self.catalog.context
@@ -184,8 +188,21 @@ class Table:
         ``commit_id``: who writes, and which of its writes this is. To write again under the same ``commit_id``, after a
         crash or a CommitUnknownError, does nothing while a snapshot of the first write is retained.
         Raises InvalidRequestError before anything is written, CommitConflictError.
-        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2.
+        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2, APP-8.
         """
+        self._expect_key("upsert", "append")
+        return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
+
+    def append(self, rows: Any, *, commit_id: CommitId | None = None) -> int | None:
+        """Add ``rows`` to an append table. ``rows``, ``commit_id``: as in `upsert`.
+
+        Returns the id of the snapshot after the write, None if there were no rows.
+        Raises InvalidRequestError before anything is written, CommitConflictError.
+        Clauses: APP-1, APP-8, TBL-8, TBL-11, CMT-2.
+        """
+        if self.schema.primary_keys:
+            keys = ", ".join(self.schema.primary_keys)
+            raise InvalidRequestError(f"append: the table has a primary key ({keys}); use upsert")
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
 
     def delete(
@@ -199,6 +216,7 @@ class Table:
         """
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")
+        self._expect_key("delete", "delete(where=…)")
         if where is not None:
             keys = self.read(fresh=True, where=where, columns=list(self.schema.primary_keys))
         return self._write(keys, ChangeKind(RowKind.DELETE, keys_only=True), commit_id)
@@ -208,8 +226,9 @@ class Table:
 
         ``rows``: as `upsert` takes them, with that column in addition. ``commit_id``: as in `upsert`.
         Returns the id of the snapshot after the write, None if there were no rows.
-        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6.
+        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6, APP-8.
         """
+        self._expect_key("write_changes", "append")
         return self._write(rows, ChangeKind(column=row_kind), commit_id)
 
     def compact(self, *, full: bool = False) -> int | None:
@@ -251,6 +270,11 @@ class Table:
         return self.catalog.read_as_of(
             LATEST, lambda state, _: self.stager.compact(state, list(state.files), full=full)
         )
+
+    def _expect_key(self, method: str, instead: str) -> None:
+        """Raise InvalidRequestError unless the table has a primary key. Clauses: APP-8."""
+        if not self.schema.primary_keys:
+            raise InvalidRequestError(f"{method}: the table has no primary key; use {instead}")
 
     def _require_writable(self) -> None:
         """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.

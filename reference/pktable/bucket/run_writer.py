@@ -1,9 +1,9 @@
-"""Write one sorted run as data files, and return the metadata of each.
+"""Write one sorted run, or rows of an append table, as data files, and return the metadata of each.
 
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
+Clauses: APP-5, LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ in one piece.
 
 
 class RunWriter:
-    """Takes tables in key order (columns of `file_schema`) and writes them to as many files as needed."""
+    """Takes tables in key order (columns of `file_schema`) and writes them to as many files as needed.
+
+    Rows of an append table may be in any order.
+    """
 
     def __init__(
         self,
@@ -150,10 +153,13 @@ class _OpenFile:
     def write(self, table: pa.Table) -> None:
         stored = _as(table, self._schema)
         self._writer.write_table(stored, row_group_size=table.num_rows)
-        sequences = table.column(SEQUENCE_NUMBER).to_numpy()
-        self._sequences += [int(sequences.min()), int(sequences.max())]
-        # -U and -D are the odd row kinds.
-        self._deletes += int(np.count_nonzero(table.column(VALUE_KIND).to_numpy() & 1))
+        if self._context.schema.primary_keys:
+            sequences = table.column(SEQUENCE_NUMBER).to_numpy()
+            self._sequences += [int(sequences.min()), int(sequences.max())]
+            # -U and -D are the odd row kinds.
+            self._deletes += int(np.count_nonzero(table.column(VALUE_KIND).to_numpy() & 1))
+        else:
+            self._sequences = [0, self._rows + table.num_rows - 1]
         self._first = self._first or self._key(table.slice(0, 1))
         self._last = self._key(table.slice(table.num_rows - 1, 1))
         self._rows += table.num_rows

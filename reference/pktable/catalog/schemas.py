@@ -79,18 +79,18 @@ def create_schema(
     store: FileIO,
     paths: TablePaths,
     columns: Any,
-    primary_key: str | Sequence[str],
+    primary_key: str | Sequence[str] | None,
     partition_by: str | Sequence[str],
     options: Mapping[str, str],
     comment: str,
     now_millis: int,
 ) -> None:
-    """Write ``schema-0`` of a new table, which has one bucket unless ``options`` give another number.
+    """Write ``schema-0`` of a new table. With a primary key it has one bucket unless ``options`` give another number.
 
     ``columns``: any form that `parse_definition` accepts; the key columns become NOT NULL.
     Raises InvalidRequestError, and then writes nothing. Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
     """
-    keys = column_names("primary_key", primary_key)
+    keys = () if primary_key is None else column_names("primary_key", primary_key)
     fields = tuple(
         replace(field, type=field.type.not_null()) if field.name in keys else field
         for field in parse_definition(columns)
@@ -101,7 +101,9 @@ def create_schema(
         highest_field_id=highest_field_id(fields),
         partition_keys=column_names("partition_by", partition_by),
         primary_keys=keys,
-        options={name: str(value) for name, value in {"bucket": "1", **options}.items()},
+        options={
+            name: str(value) for name, value in {**({"bucket": "1"} if keys else {}), **options}.items()
+        },
         comment=comment,
         time_millis=now_millis,
     )
@@ -118,16 +120,18 @@ def _check_definition(schema: TableSchema) -> None:
     """
     options = parse_options(schema.options)
     keys, partition = schema.primary_keys, schema.partition_keys
-    # Late: it brings what writes data files, which metadata alone does not need.
+    # Late: they bring what writes data files, which metadata alone does not need.
+    from pktable.kinds.append import AppendTables
     from pktable.kinds.primary_key import PrimaryKeyTables
 
-    if not keys:
-        raise InvalidRequestError("primary key: expected at least one column, found none")
-    PrimaryKeyTables().require_writable(schema, options)
+    (PrimaryKeyTables() if keys else AppendTables()).require_writable(schema, options)
     _check_names(schema)
     _expect_among("primary key", keys, "columns", schema.value_names)
-    _expect_among("partition keys", partition, "primary-key columns", keys)
-    if set(partition) == set(keys):
+    if keys:
+        _expect_among("partition keys", partition, "primary-key columns", keys)
+    else:
+        _expect_among("partition keys", partition, "columns", schema.value_names)
+    if keys and set(partition) == set(keys):
         raise InvalidRequestError(
             f"partition keys: all primary-key columns ({', '.join(keys)}) are partition keys; "
             f"at least one must not be"
@@ -143,9 +147,17 @@ def _check_definition(schema: TableSchema) -> None:
                 f"partition keys: column {field.name} is of type {field.type}, "
                 f"which cannot be part of a directory name"
             )
-    _expect_among(
-        "option bucket-key", options.bucket_key, "key columns outside the partition", schema.key_names
-    )
+    if keys:
+        of_what, names = "key columns outside the partition", schema.key_names
+    else:
+        of_what = "columns outside the partition"
+        names = tuple(name for name in schema.value_names if name not in partition)
+    _expect_among("option bucket-key", options.bucket_key, of_what, names)
+    for field in schema.bucket_key_fields:
+        if not is_atomic(field.type):
+            raise InvalidRequestError(
+                f"option bucket-key: column {field.name} is of type {field.type}; expected an atomic type"
+            )
 
 
 def _check_names(schema: TableSchema) -> None:

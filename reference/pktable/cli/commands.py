@@ -41,7 +41,9 @@ __all__ = ["OnSpark", "Output", "TablePath", "app", "spark_session"]  # for the 
 def create(
     path: TablePath,
     columns: Annotated[str, typer.Option(metavar="DDL", help='Columns, such as "id BIGINT, city STRING".')],
-    primary_key: Names,
+    primary_key: Annotated[
+        str, typer.Option(metavar="A,B", help="Key columns, comma-separated; without them an append table.")
+    ] = "",
     partition_by: Names = "",
     option: Annotated[
         list[str] | None,
@@ -101,7 +103,8 @@ def write(
         _expect_writable(table, rows, row_kind)
     else:
         table = open_table(path, spark, storage=storage) if spark else table
-        snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else table.upsert(rows)
+        put = table.upsert if table.schema.primary_keys else table.append
+        snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else put(rows)
     done = counted(rows.num_rows, "row")
     _print_change(f"{done} written", f"would write {done}", snapshot, dry_run, output, rows=rows.num_rows)
 

@@ -48,6 +48,11 @@ class TableKind(Protocol):
         """Return what to compact in a bucket, or None. Reads no data."""
         ...
 
+    @property
+    def compacts_writes(self) -> bool:
+        """Whether a write compacts the buckets it touches."""
+        ...
+
     def write(
         self,
         context: TableContext,
@@ -62,5 +67,20 @@ class TableKind(Protocol):
         """Write ``rows`` (n rows of the table's columns, ``kinds`` their n row kinds) as new level-0 files.
 
         Row i has sequence number ``first_sequence + i``. Nothing becomes visible.
+        """
+        ...
+
+    def renumber(
+        self,
+        context: TableContext,
+        append: BucketAppend,
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> BucketAppend:
+        """Return ``append`` with sequence numbers from ``first_sequence`` on; files that must be written again are.
+
+        Clauses: CMT-24, APP-6.
         """
         ...

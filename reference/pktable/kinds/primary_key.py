@@ -10,7 +10,7 @@ from typing import Final
 
 from pktable_spec.options import TableOptions, parse_options
 
-from pktable.bucket.write import write_rows
+from pktable.bucket.write import renumber, write_rows
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
@@ -24,6 +24,7 @@ class PrimaryKeyTables:
     """The `TableKind` of tables with a primary key."""
 
     name: Final = "primary-key table"
+    compacts_writes: Final = True
 
     def claims(self, schema: TableSchema) -> bool:
         """Return whether there is a primary key with all partition columns in it. Clauses: TBL-16."""
@@ -51,6 +52,7 @@ class PrimaryKeyTables:
         return pick(runs, context.options)
 
     write = staticmethod(write_rows)
+    renumber = staticmethod(renumber)
 
 
 def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:
