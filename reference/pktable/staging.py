@@ -16,7 +16,7 @@ Clauses: CMT-2, CMT-12, CMT-14, CMT-20, CMT-24, CMT-25, CMT-33, CMP-17.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -27,8 +27,10 @@ from pktable_spec.errors import CommitConflictError, CommitUnknownError, Invalid
 
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
-from pktable.catalog.changes import Append, CommitId, Compaction, Conflicts
+from pktable.catalog.changes import Append, CommitId, Compaction, Conflicts, Replaces, replaced
 from pktable.catalog.commit import AlreadyCommittedError, CommittedError, Committer
+from pktable.catalog.isolation import CLAUSE as STALE
+from pktable.catalog.isolation import Isolation
 from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
@@ -45,6 +47,17 @@ REPLANS: Final = RetryPolicy()
 
 class _ConflictError(Exception):
     """The latest snapshot does not admit the change as it was planned."""
+
+
+class _StaleReadError(Exception):
+    """Another commit changed rows that a statement has read. ``snapshot``: the latest."""
+
+    def __init__(self, snapshot: int) -> None:
+        self.snapshot = snapshot
+
+
+Work = Callable[[TableState], tuple[Any, ChangeKind]]
+"""Computes the changes of a statement from the state that it reads: rows, and their kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +87,53 @@ class Stager:
     clock: Callable[[], int]
     policy: RetryPolicy = REPLANS
 
-    def write(self, rows: Any, change: ChangeKind, *, write_only: bool) -> StagedWrite | None:
-        """Stage a write on the latest snapshot; None if ``rows`` is empty. Clauses: CMT-2."""
-        state = self.committer.latest()
+    def execute(self, work: Work, commit_id: CommitId, *, write_only: bool) -> TableState | None:
+        """Compute a statement on the latest snapshot and commit it; return the state after it, None without changes.
+
+        If another commit changed rows that it read, it is computed again. Raises CommitConflictError after many such
+        commits. Clauses: STM-6.
+        """
+
+        def attempt() -> TableState | None:
+            staged = self.committer.retry_on_latest_state(stage)
+            return staged.commit(commit_id) if staged else None
+
+        def stage(state: TableState) -> StagedWrite | None:
+            rows, change = work(state)
+            return self.write(rows, change, write_only=write_only, read=state)
+
+        try:
+            return retry(attempt, on=_StaleReadError, policy=self.policy)
+        except _StaleReadError as error:
+            raise CommitConflictError(
+                f"statement failed: in all {self.policy.attempts} attempts other writers changed the rows it read",
+                error.snapshot,
+                "nothing of it is visible; execute it again when fewer write to the same keys",
+            ) from None
+
+    def write(
+        self,
+        rows: Any,
+        change: ChangeKind,
+        *,
+        write_only: bool,
+        read: TableState | None = None,
+        replaces: Replaces | None = None,
+    ) -> StagedWrite | None:
+        """Stage a write on the latest snapshot; None if it changes nothing. Clauses: CMT-2.
+
+        ``read``: of a statement, the state that it read. ``replaces``: of an overwrite, the partitions whose rows go.
+        """
+        state = read or self.committer.latest()
         self._expect_same_keys(state)
         new = NewFiles()
         try:
             numbers = {} if self.context.has_unaware_buckets else next_sequences(state)
             appends = self.runner.write(self.context, rows, change, numbers, new, self.clock())
-            if not appends:
+            if not appends and replaces is None:
                 return None
-            staged = StagedWrite(self, appends, new, write_only or not self.kind.compacts_writes, state)
+            only = write_only or not self.kind.compacts_writes
+            staged = StagedWrite(self, appends, new, only, state, read=read, replaces=replaces)
             if self.context.has_unaware_buckets:
                 staged.rules = ()
             staged.plan(state)
@@ -147,6 +196,10 @@ class Stager:
             if chosen is not None:
                 yield bucket, chosen
 
+    def isolation(self, read: TableState) -> Isolation:
+        """Return what compares ``read`` with later states."""
+        return Isolation(read, self.committer.snapshots, self.committer.manifests, self.context.order)
+
     def _expect_same_keys(self, state: TableState) -> None:
         """Raise InvalidRequestError unless live files have the table's keys and its number of buckets.
 
@@ -165,7 +218,7 @@ class StagedWrite:
     """A write whose files exist and are not visible. Commit it or discard it, once.
 
     ``appends``: its new level-0 files. ``changes``: its compaction, planned on ``base`` with these files.
-    ``rules``: what its commit checks; other implementations check less.
+    ``rules``: what its commit checks; other implementations check less. ``read``, ``replaces``: as in `Stager.write`.
     """
 
     stager: Stager
@@ -175,13 +228,15 @@ class StagedWrite:
     base: TableState
     changes: list[BucketChange] = field(default_factory=list)
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
+    read: TableState | None = None
+    replaces: Replaces | None = None
 
     def plan(self, state: TableState) -> None:
         """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17."""
         self.base = state
         if not self.write_only:
             self.changes = self.stager.changes(
-                _with_appends(state, self.appends),
+                _with_appends(state, self.appends, replaced(state, self.replaces)),
                 [append.place.id for append in self.appends],
                 full=False,
                 cached_rows={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
@@ -229,9 +284,15 @@ class StagedWrite:
         Clauses: CMT-10, CMT-18, CMT-24.
         """
         committer, total_buckets = self.stager.committer, self.stager.context.options.bucket
+        isolation = None if self.read is None else self.stager.isolation(self.read)
 
         def attempt() -> TableState:
-            outcome = committer.commit(Append(self.appends, total_buckets, self.rules), commit_id, self.base)
+            change = Append(self.appends, total_buckets, self.rules, isolation, self.replaces)
+            outcome = committer.commit(change, commit_id, self.base)
+            if any(conflict.clause == STALE for conflict in outcome.refused.values()):
+                raise _StaleReadError(committer.latest().id)
+            if outcome.state is None and not outcome.refused:  # an overwrite of nothing by nothing
+                return self.base
             if outcome.state is None:
                 committer.retry_on_latest_state(self._renumber)
                 raise _ConflictError
@@ -351,11 +412,14 @@ def next_sequences(state: TableState) -> dict[BucketId, int]:
     }
 
 
-def _with_appends(state: TableState, appends: Sequence[BucketAppend]) -> TableState:
-    files = dict(state.files)
+def _with_appends(
+    state: TableState, appends: Sequence[BucketAppend], gone: Collection[BucketId] = ()
+) -> TableState:
+    files = {bucket_id: live for bucket_id, live in state.files.items() if bucket_id not in gone}
+    indexes = {bucket_id: index for bucket_id, index in state.indexes.items() if bucket_id not in gone}
     for append in appends:
         files[append.place.id] = (*files.get(append.place.id, ()), *append.files)
-    return replace(state, files=files)
+    return replace(state, files=files, indexes=indexes)
 
 
 def _remove_created(context: TableContext, changes: Iterable[BucketChange]) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from pktable.check.findings import Progress
 from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
+from pktable.dml import MergeBuilder, Statements
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import TablePaths
@@ -218,8 +218,63 @@ class Table:
             raise InvalidRequestError("delete: give either keys or where=…")
         self._expect_key("delete", "delete(where=…)")
         if where is not None:
-            keys = self.read(fresh=True, where=where, columns=list(self.schema.primary_keys))
+            self._require_writable()
+            return self._statements.delete(where, commit_id or CommitId.new())
         return self._write(keys, ChangeKind(RowKind.DELETE, keys_only=True), commit_id)
+
+    def update(
+        self, set: Mapping[str, Any], *, where: str | None = None, commit_id: CommitId | None = None
+    ) -> int | None:
+        """Update columns of the rows that satisfy ``where``, of all rows without it.
+
+        ``set``: the new value of each column: SQL text over the row's own columns (``{"amount": "amount * 2"}``, text
+        in quotes of its own: ``{"city": "'Rome'"}``), or any other Python value as it is. All values are computed from
+        the row as it was. Columns of the primary key cannot be updated. ``commit_id``: as in `upsert`.
+        The rows are those of a fresh read; if others change them before the commit, the statement is computed again.
+        Returns the id of the snapshot after the update, None if no row satisfies ``where``.
+        Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-1, STM-4, STM-6.
+        """
+        self._require_writable()
+        return self._statements.update(set, where, commit_id or CommitId.new())
+
+    def merge(
+        self,
+        source: Any,
+        on: str | Sequence[str],
+        *,
+        source_alias: str = "source",
+        target_alias: str = "target",
+    ) -> MergeBuilder:
+        """Begin a MERGE of ``source`` into the table; add clauses to the result, and end with ``execute()``.
+
+            table.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+
+        * ``source``: rows of any columns, in the forms that `upsert` takes.
+        * ``on``: a column of both, several of them, or a condition with at least one equality, such as
+          ``"target.id = source.id AND target.region = 'eu'"``.
+        * ``source_alias``, ``target_alias``: what conditions and values call the two.
+
+        Raises InvalidRequestError. Clauses: STM-1 to STM-6.
+        """
+        self._require_writable()
+        return MergeBuilder.of(self._statements, source, on, (target_alias, source_alias))
+
+    def overwrite(
+        self, rows: Any, *, where: str | None = None, commit_id: CommitId | None = None
+    ) -> int | None:
+        """Replace all rows by ``rows``, or with ``where`` those of the partitions that satisfy it.
+
+        ``rows``: as in `upsert`; each must be of such a partition. ``where``: a condition on partition columns.
+        ``commit_id``: as in `upsert`. Rows that others commit until then are replaced too.
+        Returns the id of the snapshot after it, None if there was nothing before and after.
+        Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-7.
+        """
+        self._require_writable()
+        return self._statements.overwrite(rows, where, commit_id or CommitId.new())
+
+    def truncate(self, *, commit_id: CommitId | None = None) -> int | None:
+        """Remove all rows; return the id of the snapshot after it, None if there were none. Clauses: STM-7."""
+        return self.overwrite(self.schema.arrow_schema.empty_table(), commit_id=commit_id)
 
     def write_changes(self, rows: Any, *, row_kind: str, commit_id: CommitId | None = None) -> int | None:
         """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
@@ -237,7 +292,7 @@ class Table:
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
         Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
         """
-        state = self.stage_compaction(full=full).commit(_new_commit())
+        state = self.stage_compaction(full=full).commit(CommitId.new())
         return state.id if state else None
 
     def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
@@ -291,7 +346,11 @@ class Table:
 
     def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> int | None:
         staged = self.stage_write(rows, change)
-        return staged.commit(commit_id or _new_commit()).id if staged else None
+        return staged.commit(commit_id or CommitId.new()).id if staged else None
+
+    @property
+    def _statements(self) -> Statements:
+        return Statements(self.catalog, self.stager, self.runner)
 
     # Tags and expiry
 
@@ -375,7 +434,7 @@ class Table:
         if snapshot is not None:
             return self.catalog.rollback.to_snapshot(snapshot)
         assert tag is not None
-        return self.catalog.rollback.to_tag(tag, _new_commit())
+        return self.catalog.rollback.to_tag(tag, CommitId.new())
 
     # Reading
 
@@ -499,7 +558,3 @@ def runner_of(spark: SparkSession | None) -> Runner:
     from pktable.run.tiny_first import TinyFirst
 
     return TinyFirst(LocalRunner(), SparkRunner(spark))
-
-
-def _new_commit() -> CommitId:
-    return CommitId(str(uuid.uuid4()))

@@ -8,13 +8,15 @@ Clauses: CMT-2, CMT-6, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-18.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pktable_spec.vocabulary import APPEND, COMPACT
+from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE
 
 from pktable.catalog import rules
+from pktable.catalog.isolation import Isolation
 from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule, first_conflict
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, ManifestEntry
@@ -28,6 +30,8 @@ BATCH: Final = (1 << 63) - 1
 """The commit identifier of a commit that is no streaming checkpoint."""
 
 Conflicts = Mapping[BucketId, Conflict]
+Replaces = Callable[[bytes], bool]
+"""Whether an overwrite replaces the rows of a partition, given as the bytes of its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,11 @@ class CommitId:
 
     user: str
     identifier: int = BATCH
+
+    @classmethod
+    def new(cls) -> CommitId:
+        """Return the id of a commit that nobody else makes."""
+        return cls(str(uuid.uuid4()))
 
 
 class CatalogChange(Protocol):
@@ -55,29 +64,53 @@ class CatalogChange(Protocol):
 
 @dataclass(frozen=True)
 class Append:
-    """The level-0 files of one write. It is committed whole or not at all. ``total_buckets``: of the table."""
+    """The level-0 files of one write. It is committed whole or not at all. ``total_buckets``: of the table.
+
+    ``isolation``: of a statement, what it read; its conflicts come before all others, because the write then is void.
+    ``replaces``: of an overwrite, whether the rows of a partition go.
+    """
 
     appends: Sequence[BucketAppend]
     total_buckets: int
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
+    isolation: Isolation | None = None
+    replaces: Replaces | None = None
 
     def conflicts(self, state: TableState) -> Conflicts:
         found = {
             append.place.id: first_conflict(self.rules, append, state.files.get(append.place.id, ()))
             for append in self.appends
         }
-        return {bucket_id: conflict for bucket_id, conflict in found.items() if conflict}
+        stale = self.isolation.conflicts(self.appends, state) if self.isolation else {}
+        return {bucket_id: conflict for bucket_id, conflict in found.items() if conflict} | stale
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
-        """Return the added files; the DV index files stay as they are. Clauses: CMT-2, CMT-6."""
+        """Return the added files; the DV index files stay as they are. Clauses: CMT-2, CMT-6.
+
+        An overwrite removes the live files of what it replaces, and their DV index files. Clauses: STM-7.
+        """
         if refused:
             return None
+        gone = replaced(state, self.replaces)
         entries = [
+            entry(DELETE, bucket_id, self.total_buckets, file)
+            for bucket_id in gone
+            for file in state.files[bucket_id]
+        ]
+        entries += [
             entry(ADD, append.place.id, self.total_buckets, file)
             for append in self.appends
             for file in append.files
         ]
-        return Delta(APPEND, tuple(entries), state.indexes)
+        if not entries:
+            return None
+        indexes = {bucket_id: index for bucket_id, index in state.indexes.items() if bucket_id not in gone}
+        return Delta(APPEND if self.replaces is None else OVERWRITE, tuple(entries), indexes)
+
+
+def replaced(state: TableState, replaces: Replaces | None) -> list[BucketId]:
+    """Return the buckets of ``state`` whose rows an overwrite removes."""
+    return [] if replaces is None else [bucket_id for bucket_id in state.files if replaces(bucket_id[0])]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError
-from pktable_spec.vocabulary import APPEND
+from pktable_spec.vocabulary import COMPACT
 
 from pktable.catalog.changes import BATCH, CatalogChange, CommitId, Conflicts
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
@@ -86,7 +86,7 @@ class Committer:
         clock: Callable[[], int],
         policy: RetryPolicy = COMMITS,
     ) -> None:
-        self._context, self._snapshots, self.manifests, self._states = context, snapshots, manifests, states
+        self._context, self.snapshots, self.manifests, self._states = context, snapshots, manifests, states
         self.clock, self.policy = clock, policy
         self._publisher = Publisher(context.store, context.paths, snapshots)
 
@@ -96,7 +96,7 @@ class Committer:
 
     def retry_on_latest_state(self, work: Callable[[TableState], Result]) -> Result:
         """Return what ``work`` makes of the state of the latest snapshot; again if that expires. Clauses: RD-18."""
-        return self._snapshots.retry_on_latest(
+        return self.snapshots.retry_on_latest(
             lambda found: work(self._states.at(found) if found else TableState())
         )
 
@@ -114,13 +114,13 @@ class Committer:
 
         def attempt() -> Outcome:
             # Before the state: the snapshot must not claim to know of a rollback that its base does not know of.
-            fence = self._snapshots.fences.newest()
+            fence = self.snapshots.fences.newest()
             # Whether ``base`` is still the latest need not be known: if it is not, the put will fail.
             planned_on = first.pop() if first else None
             state = planned_on if planned_on and self._has_not_ended(planned_on, fence) else self.latest()
             refused = change.conflicts(state)
             delta = change.delta(state, refused)
-            if delta and delta.kind == APPEND:
+            if delta and delta.kind != COMPACT:
                 self._expect_new(commit_id, state)
             return Outcome(self._put(state, delta, commit_id, fence) if delta else None, refused)
 
@@ -140,8 +140,8 @@ class Committer:
         """
         if commit_id.identifier == BATCH or state.snapshot is None:
             return
-        for snapshot in reversed(self._snapshots.retained()):
-            if snapshot.commit_kind == APPEND and commit_id == CommitId(
+        for snapshot in reversed(self.snapshots.retained()):
+            if snapshot.commit_kind != COMPACT and commit_id == CommitId(
                 snapshot.commit_user, snapshot.commit_identifier
             ):
                 raise AlreadyCommittedError(self._states.at(snapshot))
@@ -170,7 +170,7 @@ class Committer:
         if outcome is Verdict.COMMITTED:
             try:
                 self._states.remember(after)
-                self._snapshots.remember(snapshot)
+                self.snapshots.remember(snapshot)
             except (Exception, *INTERRUPTS) as error:  # it must not look as if the commit had failed
                 failure = error
             if failure is not None and not isinstance(failure, Exception):
@@ -193,14 +193,14 @@ class Committer:
             base = self.manifests.read_list(following.base_manifest_list, following.base_manifest_list_size)
             return self.manifests.fold(base).keys() == self.manifests.fold(state.manifests).keys()
         except MissingManifestError as error:
-            raise self._snapshots.expired_error(following) or error from None
+            raise self.snapshots.expired_error(following) or error from None
 
     def _has_not_ended(self, state: TableState, fence: Fence) -> bool:
-        return state.snapshot is not None and not self._snapshots.fences.hides(fence, state.snapshot)
+        return state.snapshot is not None and not self.snapshots.fences.hides(fence, state.snapshot)
 
     def _is_retained(self, state: TableState) -> bool:
         """Whether ``state`` is of a snapshot that is there, not rolled back or replaced since."""
-        return state.snapshot is not None and self._snapshots.expired_error(state.snapshot) is None
+        return state.snapshot is not None and self.snapshots.expired_error(state.snapshot) is None
 
     def _next(
         self, state: TableState, delta: Delta, writer: ManifestWriter, commit_id: CommitId, fence: Fence

@@ -51,15 +51,20 @@ def as_changes(
     Raises InvalidRequestError, also for a Spark DataFrame, which only the Spark runner can read.
     Clauses: TBL-4, TBL-8, TBL-13.
     """
-    if not isinstance(rows, pa.Table):
-        raise InvalidRequestError(
-            "rows: a Spark DataFrame can only be written by a table that was opened with spark=session"
-        )
+    expect_arrow(rows)
     if change.column is not None:
         rows, kinds = split_kinds(rows, change.column)
     else:
         kinds = np.full(rows.num_rows, int(change.kind), dtype=np.int8)
     return (conform_keys if change.keys_only else conform)(rows, schema), kinds
+
+
+def expect_arrow(rows: Any) -> None:
+    """Raise InvalidRequestError if ``rows`` are a Spark DataFrame, which only the Spark runner can read."""
+    if rows is not None and not isinstance(rows, pa.Table):
+        raise InvalidRequestError(
+            "rows: a Spark DataFrame can only be written by a table that was opened with spark=session"
+        )
 
 
 def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:

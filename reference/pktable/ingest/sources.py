@@ -16,7 +16,7 @@ Clauses: TBL-4, TBL-8, TBL-13.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -63,6 +63,31 @@ def accept_rows(rows: Any, schema: TableSchema, change: ChangeKind) -> Any:
     return _from_arrow(rows)
 
 
+def untyped_rows(rows: Any, schema: TableSchema) -> pa.Table:
+    """Return ``rows``, which may have any columns, as a pyarrow.Table; read to the end, into memory.
+
+    A column that the table has too takes Python values by the type it has there; of others Arrow guesses the type.
+    Raises InvalidRequestError for a form that is not accepted. A Spark DataFrame is not.
+    """
+    if isinstance(rows, pa.Table):
+        return rows
+    if _is_frame_of("pandas", rows):
+        names = [str(name) for name in rows.columns]
+        columns = _Columns.of_any_rows(names, schema)
+        return pa.Table.from_arrays(
+            [columns.of_any(n, rows.iloc[:, at]) for at, n in enumerate(names)], names
+        )
+    if isinstance(rows, Mapping):
+        columns = _Columns.of_any_rows(rows, schema)
+        if not any(_is_column(values) for values in rows.values()):
+            return _from_dicts([rows], columns)
+        return _from_columns(rows, columns)
+    if isinstance(rows, (list, tuple)):
+        names = next((list(row) for row in rows if isinstance(row, Mapping)), [])
+        return _from_dicts(rows, _Columns.of_any_rows(names, schema))
+    return _from_arrow(rows)
+
+
 def is_spark_frame(rows: Any) -> bool:
     """Return whether ``rows`` are a Spark DataFrame: classic, of Spark Connect, or of pyspark.pandas."""
     return _is_frame_of("pyspark", rows)
@@ -86,6 +111,15 @@ class _Columns:
         if change.column is not None:
             self.fields[change.column] = None  # row kinds are checked later
         self.names = list(self.fields)
+
+    @classmethod
+    def of_any_rows(cls, names: Iterable[str], schema: TableSchema) -> _Columns:
+        """Return columns of these names; those that the table has too are of its types."""
+        found = cls(schema, ChangeKind())
+        known = found.fields
+        found.fields = {str(name): known.get(str(name)) for name in names}
+        found.names = list(found.fields)
+        return found
 
     def expect(self, names: Sequence[object], *, at: str = "columns") -> None:
         """Raise InvalidRequestError unless ``names`` are those of these columns."""
@@ -180,6 +214,11 @@ def _from_dict(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:
     columns.expect(list(rows))
     if not any(_is_column(rows[name]) for name in columns.schema.primary_keys):
         return _from_dicts([rows], columns)
+    return _from_columns(rows, columns)
+
+
+def _from_columns(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:
+    """Return the rows of a dict of columns. Raises InvalidRequestError unless all are of one length."""
     found = {name: columns.of_any(name, rows[name]) for name in columns.names}
     if len({len(column) for column in found.values()}) > 1:
         lengths = ", ".join(f"{name} has {len(column)}" for name, column in found.items())

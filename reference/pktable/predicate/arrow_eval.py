@@ -10,7 +10,7 @@ Clauses: RD-6.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, Final
 
@@ -82,6 +82,33 @@ def filtered(
     except pa.ArrowInvalid as error:
         raise InvalidRequestError(f"where {where!r}: {str(error).partition(chr(10))[0]}") from None
     return table.select(names)
+
+
+def evaluated(values: Mapping[str, Expression], rows: pa.Table) -> pa.Table:
+    """Return a table of ``values``, name by name, row for row. A bare column is returned as it is, in its own type.
+
+    Raises InvalidRequestError if an expression fails for a row.
+    """
+    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
+
+    computed = {name: value for name, value in values.items() if not isinstance(value, Column)}
+    found = {name: rows.column(value.name) for name, value in values.items() if isinstance(value, Column)}
+    if computed:
+        needed = dict.fromkeys(
+            part.name for value in computed.values() for part in walk(value) if isinstance(part, Column)
+        )
+        few = rows.select(list(needed)) if needed else pa.table({LIVE: pa.nulls(rows.num_rows)})
+        expressions = [expression_of(value, few.schema) for value in computed.values()]
+        plan = [
+            Declaration("table_source", TableSourceNodeOptions(few)),
+            Declaration("project", ProjectNodeOptions(expressions, list(computed))),
+        ]
+        try:
+            made = Declaration.from_sequence(plan).to_table(use_threads=False)
+        except pa.ArrowInvalid as error:
+            raise InvalidRequestError(f"set: {str(error).partition(chr(10))[0]}") from None
+        found |= dict(zip(made.column_names, made.columns, strict=True))
+    return pa.table({name: found[name] for name in values})
 
 
 def may_fail(root: Expression) -> bool:

@@ -10,7 +10,7 @@ Clauses: RD-6.
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -83,15 +83,62 @@ TYPES: Final = {
 LONGEST_QUOTE: Final = 80
 
 
+@dataclass(frozen=True)
+class Scope:
+    """The columns that a text may name: per table alias the columns, each with its name in the tree and its type.
+
+    Without aliases (one table under the name "") names cannot be qualified.
+    """
+
+    tables: Mapping[str, Mapping[str, tuple[str, DataType]]]
+
+    @classmethod
+    def of(cls, fields: Sequence[Field]) -> Scope:
+        """Return the scope of one table whose name is not written."""
+        return cls({"": {field.name: (field.name, general(field.type)) for field in fields}})
+
+    def find(self, table: str, name: str) -> list[tuple[str, tuple[str, DataType]]]:
+        """Return what a name may mean, as a text would write it; ``table`` is empty in a bare name."""
+        tables = [
+            (alias, self.tables[alias]) for alias in self.tables if table.lower() in ("", alias.lower())
+        ]
+        found = []
+        for alias, columns in tables:
+            same = [name] if name in columns else [c for c in columns if c.lower() == name.lower()]
+            found += [(f"{alias}.{c}" if alias else c, columns[c]) for c in same]
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """All columns, as a text may write them."""
+        return [f"{alias}.{name}" if alias else name for alias in self.tables for name in self.tables[alias]]
+
+
 def resolve(where: str, fields: Sequence[Field]) -> Expression:
     """Return ``where`` as a condition over ``fields``. Raises InvalidRequestError."""
-    at = f"where {_quote(where)}"
+    return resolve_condition(where, Scope.of(fields), what="where")
+
+
+def resolve_condition(text: str, scope: Scope, *, what: str) -> Expression:
+    """Return ``text`` as a condition over ``scope``. ``what``: how messages call it. Raises InvalidRequestError."""
+    return _resolved(text, scope, what, Resolver.condition)
+
+
+def resolve_value(text: str, scope: Scope, *, what: str) -> Expression:
+    """Return ``text`` as a value over ``scope``. ``what``: how messages call it. Raises InvalidRequestError."""
+    return _resolved(text, scope, what, Resolver.expression)
+
+
+def _resolved(
+    text: str, scope: Scope, what: str, meaning: Callable[[Resolver, Node], Expression]
+) -> Expression:
+    at = f"{what} {_quote(text)}"
     try:
-        conditions = SPARK.parse_into(exp.Condition, where)
-        if len(conditions) != 1 or conditions[0] is None:
-            found = "none" if conditions[0] is None else str(len(conditions))
+        nodes = SPARK.parse_into(exp.Condition, text)
+        if len(nodes) != 1 or nodes[0] is None:
+            found = "none" if nodes[0] is None else str(len(nodes))
             raise InvalidRequestError(f"{at}: expected one condition, found {found}")
-        return Resolver(where, {field.name: general(field.type) for field in fields}).condition(conditions[0])
+        return meaning(Resolver(at, scope), nodes[0])
     except errors.ParseError as error:
         raise InvalidRequestError(f"{at}: {_parse_problem(error)}") from None
     except errors.TokenError:
@@ -113,10 +160,10 @@ def _quote(text: str) -> str:
 
 @dataclass(frozen=True)
 class Resolver:
-    """Translates nodes of sqlglot to the tree. ``where``: the text, for errors. ``columns``: type by name."""
+    """Translates nodes of sqlglot to the tree. ``at``: begins every error. ``scope``: the columns."""
 
-    where: str
-    columns: dict[str, DataType]
+    at: str
+    scope: Scope
 
     def condition(self, node: Node) -> Expression:
         """Return ``node`` as a condition. Raises InvalidRequestError."""
@@ -146,20 +193,20 @@ class Resolver:
         return handler(self, node)
 
     def error(self, problem: str, node: Node) -> InvalidRequestError:
-        return InvalidRequestError(f"where {_quote(self.where)}: {_quote(node.sql(SPARK))}: {problem}")
+        return InvalidRequestError(f"{self.at}: {_quote(node.sql(SPARK))}: {problem}")
 
     # Leaves
 
     def column(self, node: Node) -> Expression:
-        name = node.name
-        same = [name] if name in self.columns else [c for c in self.columns if c.lower() == name.lower()]
+        table = node.table
+        if table and table.lower() not in {alias.lower() for alias in self.scope.tables if alias}:
+            raise self.error("table is not supported", node)
+        same = self.scope.find(table, node.name)
         if len(same) == 1:
-            return tree.Column(same[0], self.columns[same[0]])
+            return tree.Column(*same[0][1])
         found = "is ambiguous" if same else "does not exist"
-        columns = ", ".join(same or self.columns)
-        raise InvalidRequestError(
-            f"where {_quote(self.where)}: column {name!r} {found}; columns are {columns}"
-        )
+        columns = ", ".join([name for name, _ in same] or self.scope.names)
+        raise InvalidRequestError(f"{self.at}: column {node.name!r} {found}; columns are {columns}")
 
     def literal(self, node: Node) -> Expression:
         if node.is_string:
@@ -398,7 +445,7 @@ Handler = Callable[[Resolver, Node], Expression]
 OPERANDS: Final = frozenset({"this", "expression"})
 
 HANDLERS: Final[dict[type[Any], tuple[Handler, frozenset[str]]]] = {
-    exp.Column: (Resolver.column, frozenset({"this"})),
+    exp.Column: (Resolver.column, frozenset({"this", "table"})),
     exp.Literal: (Resolver.literal, frozenset({"this", "is_string"})),
     exp.Boolean: (Resolver.boolean, frozenset({"this"})),
     exp.Null: (Resolver.null, frozenset()),

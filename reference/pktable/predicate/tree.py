@@ -11,8 +11,8 @@ Clauses: RD-6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NoReturn, TypeAlias
 from typing import Literal as OneOf
@@ -161,3 +161,27 @@ def walk(expression: Expression) -> Iterator[Expression]:
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     """Return the conditions that must all hold for ``expression`` to hold."""
     return expression.operands if isinstance(expression, And) else (expression,)
+
+
+def rewritten(expression: Expression, column: Callable[[Column], Expression]) -> Expression:
+    """Return ``expression`` with every column replaced by what ``column`` makes of it."""
+    match expression:
+        case Column():
+            return column(expression)
+        case Literal():
+            return expression
+        case Cast() | In() | IsNull() | Like() | Not():
+            return replace(expression, operand=rewritten(expression.operand, column))
+        case Call():
+            return replace(
+                expression, arguments=tuple(rewritten(part, column) for part in expression.arguments)
+            )
+        case Compare():
+            left, right = rewritten(expression.left, column), rewritten(expression.right, column)
+            return replace(expression, left=left, right=right)
+        case And() | Or():
+            return replace(
+                expression, operands=tuple(rewritten(part, column) for part in expression.operands)
+            )
+        case _:
+            assert_never(expression)

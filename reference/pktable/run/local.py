@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -22,10 +22,12 @@ from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
 from pktable.context import TableContext
-from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.ingest.changes import ChangeKind, as_changes, expect_arrow
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketChange
 from pktable.run.runner import CompactionTask, Query
+from pktable.statements.arrow_rows import ArrowStatement
+from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
@@ -94,6 +96,15 @@ class LocalRunner:
 
     def count(self, context: TableContext, query: Query) -> int:
         return sum(_in_parts(context, query, lambda tables: sum(table.num_rows for table in tables)))
+
+    def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> pa.Table:
+        """Return the changes of ``statement``, evaluated piece by piece of the target. Clauses: STM-1 to STM-5."""
+        expect_arrow(source)
+        arrow = ArrowStatement(statement, source, context.schema)
+        found = list(_in_parts(context, query, lambda tables: list(map(arrow.of, tables))))
+        pieces = [piece for part in found for piece in part]
+        changed, matched = [table for table, _ in pieces], [rows for _, rows in pieces]
+        return pa.concat_tables([arrow.rest(matched), *changed])
 
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress

@@ -24,6 +24,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
+from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
 
 
@@ -92,6 +93,15 @@ class Runner(Protocol):
 
     def count(self, context: TableContext, query: Query) -> int:
         """Return the number of rows of ``query``."""
+        ...
+
+    def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
+        """Return the changes that ``statement`` makes to the rows of ``query``, as `write` takes them.
+
+        ``query``: reads the columns `Statement.needed` of the target. ``source``: None, a pyarrow.Table, or what the
+        runner reads. The changes have the table's columns and the column of row kinds `plan.KIND`.
+        Raises InvalidRequestError, here or when the changes are written. Clauses: STM-1 to STM-5.
+        """
         ...
 
     def check(

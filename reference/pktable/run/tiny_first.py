@@ -22,6 +22,7 @@ from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.run.runner import CompactionTask, Query, Runner
+from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
 
 TINY_BYTES: Final = 4 << 20
@@ -84,6 +85,20 @@ class TinyFirst:
     def count(self, context: TableContext, query: Query) -> int:
         runner = self.here if self._stays_here(context, query) else self.cluster
         return runner.count(context, query)
+
+    def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
+        if query.input_bytes <= self.tiny_bytes:
+            # Only then: counting the rows of a DataFrame runs a part of it.
+            few = (
+                source
+                if source is None
+                else self.cluster.fetched(
+                    context, source, at_most_rows=self.tiny_rows, at_most_bytes=self.tiny_bytes
+                )
+            )
+            if source is None or few is not None:
+                return self.here.changes(context, query, statement, few)
+        return self.cluster.changes(context, query, statement, source)
 
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress

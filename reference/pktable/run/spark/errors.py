@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pktable_spec import errors
-from pktable_spec.errors import CorruptFileError, PkTableError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, PkTableError
 
 from pktable.run.spark.workers import unusable_interpreter
 
 OURS = re.compile(r"^pktable_spec\.errors\.(\w+): (.*)$", re.M)
 UNREADABLE = re.compile(r"\[FAILED_READ_FILE[\w.]*\].*?(\w+:/\S+)", re.S)
 ABSENT = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.*?)\. SQLSTATE")
+TWICE = re.compile(r"pktable: (several source rows change the row with [^\n]*?)(?: SQLSTATE.*)?$", re.M)
 CAUSE = re.compile(r"Caused by: [\w.$]+: (.*)")
 
 
@@ -44,6 +45,9 @@ def translated(message: str) -> PkTableError | None:
         error: PkTableError = kind.__new__(kind)
         error.args = (found[2],)
         return error
+    twice = TWICE.search(message)
+    if twice:
+        return InvalidRequestError(f"merge: {twice[1]}")
     absent = ABSENT.search(message)
     if absent:
         return CorruptFileError("data file", at=absent[1], expected="a file", found="none")

@@ -36,10 +36,12 @@ from pktable.run.local import run_task
 from pktable.run.runner import CompactionTask, Query
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
+from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
 from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
+from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
@@ -134,6 +136,13 @@ class SparkRunner:
         frame = self.read(context, query)
         with raised_here():
             return int(frame.count())
+
+    def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> DataFrame:
+        """Return the changes of ``statement`` as a lazy DataFrame. Clauses: STM-1 to STM-4."""
+        if source is not None:
+            source = source_frame(self.session, source) if isinstance(source, pa.Table) else source
+            _expect_batch(source)
+        return changed_rows(statement, self.read(context, query), source)
 
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress

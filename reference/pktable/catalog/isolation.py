@@ -1,0 +1,88 @@
+"""Whether the rows that a statement read are still as it read them, when it commits.
+
+A statement reads one snapshot, computes changes, and commits them on a later one. A write that came between may have
+changed a row that the statement changes too; committed on top, the statement would undo that write. The snapshots
+between the two say which keys were written:
+
+1. A COMPACT snapshot changes no row.
+2. The files that an APPEND snapshot added hold keys within their ranges. If a range meets that of a file of the
+   statement, in the same bucket, the statement is computed again.
+3. After any other commit in one of its buckets, or if one of the snapshots has expired, it is computed again.
+
+Clauses: STM-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
+from pktable_spec.vocabulary import APPEND, COMPACT
+
+from pktable.catalog.manifests import Manifests
+from pktable.catalog.rules import Conflict
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.catalog.state import TableState
+from pktable.format.metadata.manifest import ADD, ManifestEntry
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.lsm.bucket import BucketId
+from pktable.lsm.runs import KeyOrder
+
+if TYPE_CHECKING:
+    from pktable.bucket.write import BucketAppend
+
+CLAUSE: Final = "STM-6"
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What a statement read: the rows of ``base``. Compares it with the state that it is to be committed on."""
+
+    base: TableState
+    snapshots: SnapshotLog
+    manifests: Manifests
+    order: KeyOrder
+
+    def conflicts(self, appends: Sequence[BucketAppend], state: TableState) -> dict[BucketId, Conflict]:
+        """Return the buckets in which another commit may have changed a row of ``appends`` since ``base``."""
+        if state.id == self.base.id and state.snapshot == self.base.snapshot:
+            return {}
+        found: dict[BucketId, Conflict] = {}
+        try:
+            for snapshot in self._between(state):
+                if snapshot.commit_kind == COMPACT:
+                    continue
+                for entry in self._delta(snapshot):
+                    for append in appends:
+                        if append.place.id == (entry.partition, entry.bucket) and (
+                            snapshot.commit_kind != APPEND or entry.kind != ADD or self._meets(append, entry)
+                        ):
+                            what = f"snapshot {snapshot.id} changed keys that the statement changes"
+                            found[append.place.id] = Conflict(CLAUSE, what)
+        except (SnapshotNotFoundError, CorruptFileError):
+            # It expired or was rolled back, and its manifests with it. Damage is met when the statement reads again.
+            what = f"a snapshot since {self.base.id}, which the statement read, is gone"
+            return {append.place.id: Conflict(CLAUSE, what) for append in appends}
+        return found
+
+    def _between(self, state: TableState) -> Iterator[Snapshot]:
+        """Yield the snapshots after the base. Raises SnapshotNotFoundError unless they follow it."""
+        if self.base.snapshot is not None:
+            gone = self.snapshots.expired_error(self.base.snapshot)
+            if gone is not None:
+                raise gone
+        for snapshot in range(self.base.id + 1, state.id):
+            yield self.snapshots.read(snapshot)
+        if state.snapshot is not None:
+            yield state.snapshot
+
+    def _delta(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+        delta = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        for meta in delta:
+            yield from self.manifests.read(meta)
+
+    def _meets(self, append: BucketAppend, entry: ManifestEntry) -> bool:
+        low, high = self.order.smallest(entry.file), self.order.greatest(entry.file)
+        return any(self.order.smallest(f) <= high and low <= self.order.greatest(f) for f in append.files)

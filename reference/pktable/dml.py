@@ -1,0 +1,323 @@
+"""UPDATE, DELETE, MERGE, overwrite and truncate: statements over rows that are there, computed and committed as one.
+
+A statement reads the latest snapshot with level 0 merged in, the runner computes its changes, and they are written and
+committed like any write. If another commit changed rows that it read, it is computed again on the latest snapshot.
+
+Clauses: STM-1 to STM-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
+from pktable_spec.vocabulary import RowKind
+
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.changes import CommitId
+from pktable.catalog.read_plan import plan_read
+from pktable.catalog.state import TableState
+from pktable.format.binary_row import decode_row
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import Field, array_of
+from pktable.ingest.changes import ChangeKind
+from pktable.ingest.sources import accept_rows
+from pktable.predicate import Predicate, parse
+from pktable.predicate.literals import general
+from pktable.predicate.tree import Column, Expression
+from pktable.run.runner import Query, Runner
+from pktable.staging import Stager, Work
+from pktable.statements.names import Names, join_of
+from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
+from pktable.statements.pruning import target_condition
+from pktable.statements.sources import accept_source, source_fields, source_types
+
+Assignments: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Executes statements on one table."""
+
+    catalog: Catalog
+    stager: Stager
+    runner: Runner
+
+    def update(self, assignments: Assignments, where: str | None, commit_id: CommitId) -> int | None:
+        """Execute an UPDATE; return the id of the snapshot after it, None if no row changes."""
+        schema = self.catalog.context.schema
+        names = Names(schema.fields)
+        values = updated(assignments, schema, names, "set", (TARGET,))
+        clause = Clause(When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, None, values)
+        statement = Statement((clause,), schema.value_names, schema.primary_keys)
+        return self.execute(statement, None, self.condition(where), commit_id)
+
+    def delete(self, where: str, commit_id: CommitId) -> int | None:
+        """Execute a DELETE; return the id of the snapshot after it, None if no row goes."""
+        context, predicate = self.catalog.context, self.condition(where)
+
+        def work(state: TableState) -> tuple[Any, ChangeKind]:
+            query = self._query(state, context.schema.primary_keys, predicate)
+            return self.runner.read(context, query), ChangeKind(RowKind.DELETE, keys_only=True)
+
+        return self._committed(work, commit_id)
+
+    def execute(
+        self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
+    ) -> int | None:
+        """Execute a statement over the target rows of ``predicate``; return the id of the snapshot after it."""
+
+        def work(state: TableState) -> tuple[Any, ChangeKind]:
+            query = self._query(state, statement.needed(TARGET), predicate)
+            rows = self.runner.changes(self.catalog.context, query, statement, source)
+            return rows, ChangeKind(column=KIND)
+
+        return self._committed(work, commit_id)
+
+    def overwrite(self, rows: Any, where: str | None, commit_id: CommitId) -> int | None:
+        """Replace the rows of the partitions that ``where`` holds for by ``rows``; None if nothing changes."""
+        context = self.catalog.context
+        holds = self._partitions(where)
+        change = ChangeKind(RowKind.INSERT)
+        rows = accept_rows(rows, context.schema, change)
+        staged = self.catalog.snapshots.retry_on_latest(
+            lambda _: self.stager.write(rows, change, write_only=context.options.write_only, replaces=holds)
+        )
+        assert staged is not None  # as it replaces rows
+        wrong = [append.place for append in staged.appends if not holds(append.place.partition)]
+        if wrong:
+            staged.discard()
+            raise InvalidRequestError(
+                f"overwrite: rows of partition {context.partition_path(wrong[0].partition)} do not satisfy {where!r}"
+            )
+        before = staged.base.id
+        after = staged.commit(commit_id).id
+        return after if after != before else None
+
+    def condition(self, where: str | None) -> Predicate | None:
+        """Return the condition ``where``. Raises InvalidRequestError."""
+        if where is not None and not isinstance(where, str):
+            raise InvalidRequestError(f"where: expected text, found {type(where).__name__}")
+        return parse(where, self.catalog.context.schema.fields) if where is not None else None
+
+    def _committed(self, work: Work, commit_id: CommitId) -> int | None:
+        state = self.stager.execute(work, commit_id, write_only=self.catalog.context.options.write_only)
+        return state.id if state else None
+
+    def _query(self, state: TableState, columns: Sequence[str], predicate: Predicate | None) -> Query:
+        context = self.catalog.context
+        parts = plan_read(context, self.catalog.states, state, fresh=True, predicate=predicate)
+        return Query(parts, columns, predicate)
+
+    def _partitions(self, where: str | None) -> Callable[[bytes], bool]:
+        """Return whether ``where``, over partition columns, holds for a partition. Clauses: STM-7."""
+        predicate = self.condition(where)
+        if predicate is None:
+            return lambda partition: True
+        context = self.catalog.context
+        fields = context.schema.partition_fields
+        others = [name for name in predicate.columns() if name not in context.schema.partition_keys]
+        if others:
+            found = ", ".join(context.schema.partition_keys) or "none"
+            raise InvalidRequestError(
+                f"overwrite: where may use partition columns only ({found}), found {', '.join(others)}"
+            )
+
+        def holds(partition: bytes) -> bool:
+            values = decode_row(partition, [f.type for f in fields], at=context.root)
+            columns = {f.name: array_of([value], f.type) for f, value in zip(fields, values, strict=True)}
+            return bool(predicate.filter(pa.table(columns)).num_rows)
+
+        return holds
+
+
+@dataclass(frozen=True)
+class MergeBuilder:
+    """A MERGE in the making: add clauses, then `execute`. Each method returns a new builder.
+
+    Of the clauses about a row the first whose condition holds decides; without one the row stays as it is. Names of
+    columns are written ``target.x`` and ``source.x`` where both have a column x. A value is SQL text, or any other
+    Python value as it is (text: ``"'abc'"``). Clauses: STM-1 to STM-6.
+    """
+
+    statements: Statements
+    names: Names
+    source: Any
+    on: Expression
+    clauses: tuple[Clause, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls, statements: Statements, source: Any, on: str | Sequence[str], aliases: tuple[str, str]
+    ) -> MergeBuilder:
+        """Return a builder without clauses. Raises InvalidRequestError."""
+        schema = statements.catalog.context.schema
+        source = accept_source(source, schema)
+        names = Names(schema.fields, source_fields(source_types(source)), aliases)
+        return cls(statements, names, source, _on(on, names))
+
+    def when_matched_update(self, set: Assignments, condition: str | None = None) -> MergeBuilder:
+        """Update the columns ``set`` of a target row that a source row matches; the others keep their values."""
+        what = "when_matched_update"
+        values = updated(set, self._schema, self.names, what, (TARGET, SOURCE))
+        return self._with(When.MATCHED, RowKind.UPDATE_AFTER, condition, values, what)
+
+    def when_matched_update_all(self, condition: str | None = None) -> MergeBuilder:
+        """Update all columns but those of the key from the source's columns of the same names."""
+        what, schema = "when_matched_update_all", self._schema
+        others = [name for name in schema.value_names if name not in schema.primary_keys]
+        values = updated(self._of_source(others, what), schema, self.names, what, (SOURCE,))
+        return self._with(When.MATCHED, RowKind.UPDATE_AFTER, condition, values, what)
+
+    def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
+        """Delete a target row that a source row matches."""
+        return self._with(When.MATCHED, RowKind.DELETE, condition, None, "when_matched_delete")
+
+    def when_not_matched_insert(self, values: Assignments, condition: str | None = None) -> MergeBuilder:
+        """Insert a row for a source row that matches none; a column that is not in ``values`` is null."""
+        what = "when_not_matched_insert"
+        inserted = self._inserted(values, what)
+        return self._with(When.NOT_MATCHED, RowKind.INSERT, condition, inserted, what)
+
+    def when_not_matched_insert_all(self, condition: str | None = None) -> MergeBuilder:
+        """Insert a source row that matches none, all columns by name."""
+        what = "when_not_matched_insert_all"
+        inserted = self._inserted(self._of_source(self._schema.value_names, what), what)
+        return self._with(When.NOT_MATCHED, RowKind.INSERT, condition, inserted, what)
+
+    def when_not_matched_by_source_update(
+        self, set: Assignments, condition: str | None = None
+    ) -> MergeBuilder:
+        """Update the columns ``set`` of a target row that no source row matches."""
+        what = "when_not_matched_by_source_update"
+        values = updated(set, self._schema, self.names, what, (TARGET,))
+        return self._with(When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, condition, values, what)
+
+    def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
+        """Delete a target row that no source row matches."""
+        what = "when_not_matched_by_source_delete"
+        return self._with(When.NOT_MATCHED_BY_SOURCE, RowKind.DELETE, condition, None, what)
+
+    def execute(self, *, commit_id: CommitId | None = None) -> int | None:
+        """Compute and commit the changes; return the id of the snapshot after them, None if nothing changes.
+
+        ``commit_id``: as in `Table.upsert`. Raises InvalidRequestError before anything is committed: for a value that
+        cannot be evaluated or stored, or if several source rows change one row. Raises CommitConflictError.
+        """
+        if not self.clauses:
+            raise InvalidRequestError(
+                "merge: add a clause, such as when_matched_update_all(), before execute()"
+            )
+        keys, residual = join_of(self.on)
+        if not keys:
+            raise InvalidRequestError("merge: on needs an equality of a target column and a source column")
+        schema = self._schema
+        statement = Statement(self.clauses, schema.value_names, schema.primary_keys, keys, residual)
+        condition = target_condition(statement, self.source if isinstance(self.source, pa.Table) else None)
+        predicate = Predicate("merge", condition) if condition else None
+        return self.statements.execute(statement, self.source, predicate, commit_id or CommitId.new())
+
+    @property
+    def _schema(self) -> TableSchema:
+        return self.statements.catalog.context.schema
+
+    def _of_source(self, names: Sequence[str], what: str) -> dict[str, Expression]:
+        """Return the columns ``names`` of the source, by name. Raises InvalidRequestError if one is missing."""
+        types = {f.name: general(f.type) for f in self.names.source}
+        missing = [name for name in names if name not in types]
+        if missing:
+            raise InvalidRequestError(
+                f"{what}: the source has no column {', '.join(missing)}; it has {', '.join(types)}"
+            )
+        return {name: Column(qualified(SOURCE, name), types[name]) for name in names}
+
+    def _inserted(self, values: Assignments, what: str) -> tuple[Expression, ...]:
+        schema = self._schema
+        given = _assigned(values, schema, self.names, what, (SOURCE,))
+        missing = [name for name in schema.primary_keys if name not in given]
+        if missing:
+            raise InvalidRequestError(f"{what}: primary-key column {', '.join(missing)} has no value")
+        for name in schema.value_names:
+            if name not in given:
+                given[name] = self.names.null(schema.field(name))
+        return tuple(given[name] for name in schema.value_names)
+
+    def _with(
+        self,
+        when: When,
+        kind: RowKind,
+        condition: str | None,
+        values: tuple[Expression, ...] | None,
+        what: str,
+    ) -> MergeBuilder:
+        if any(clause.when is when and clause.condition is None for clause in self.clauses):
+            raise InvalidRequestError(
+                f"{what}: a clause without a condition comes before it, which takes all rows"
+            )
+        sides = {When.NOT_MATCHED: (SOURCE,), When.NOT_MATCHED_BY_SOURCE: (TARGET,)}.get(
+            when, (TARGET, SOURCE)
+        )
+        holds = None if condition is None else self.names.condition(condition, what=what, sides=sides)
+        return replace(self, clauses=(*self.clauses, Clause(when, kind, holds, values)))
+
+
+def updated(
+    assignments: Assignments, schema: TableSchema, names: Names, what: str, sides: Sequence[str]
+) -> tuple[Expression, ...]:
+    """Return the values of all columns of an updated row. Raises InvalidRequestError for a column of the key."""
+    if not assignments:
+        raise InvalidRequestError(f"{what}: no column to update")
+    given = _assigned(assignments, schema, names, what, sides)
+    keys = [name for name in given if name in schema.primary_keys]
+    if keys:
+        raise InvalidRequestError(
+            f"{what}: {', '.join(keys)} is part of the primary key and cannot be updated; delete the row and insert it"
+        )
+    return tuple(given.get(f.name) or _target_column(f) for f in schema.fields)
+
+
+def _target_column(column: Field) -> Column:
+    return Column(qualified(TARGET, column.name), general(column.type))
+
+
+def _assigned(
+    assignments: Assignments, schema: TableSchema, names: Names, what: str, sides: Sequence[str]
+) -> dict[str, Expression]:
+    """Return the values that the caller gives to columns. Raises InvalidRequestError."""
+    if not isinstance(assignments, Mapping):
+        raise InvalidRequestError(
+            f"{what}: expected a dict of columns and values, found {type(assignments).__name__}"
+        )
+    unknown = [str(name) for name in assignments if name not in schema.value_names]
+    if unknown:
+        raise InvalidRequestError(
+            f"{what}: column {', '.join(unknown)} is not in the table; columns are {', '.join(schema.value_names)}"
+        )
+    return {
+        name: given
+        if isinstance(given, Column)
+        else names.value(given, schema.field(name), what=f"{what}: {name} =", sides=sides)
+        for name, given in assignments.items()
+    }
+
+
+def _on(on: str | Sequence[str], names: Names) -> Expression:
+    """Return the condition of a join: SQL text, or the names of columns that are equal."""
+    both = {f.name for f in names.target} & {f.name for f in names.source}
+    given = [on] if isinstance(on, str) else list(on)
+    if isinstance(on, str) and on not in both:
+        return names.condition(on, what="on")
+    absent = [name for name in given if name not in both]
+    if absent or not given:
+        raise InvalidRequestError(
+            f"on: expected columns of target and source, found {', '.join(absent) or 'none'}"
+        )
+    left, right = names.aliases
+    equal = " AND ".join(f"{left}.`{name}` = {right}.`{name}`" for name in given)
+    return names.condition(equal, what="on")
+
+
+__all__ = ["MergeBuilder", "Statements"]

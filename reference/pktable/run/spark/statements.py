@@ -1,0 +1,127 @@
+"""Evaluate a statement on DataFrames: one join and one projection, which Spark runs with the write in one pass.
+
+The plan: the target and the source get a flag column each and are joined (inner, left, right or full, as the clauses
+need). A CASE over the conditions gives each row the number of its clause, and a CASE over that number each new value,
+so that an expression that can fail meets only the rows of its clause. A window over the target's key finds a row that
+two source rows change.
+
+Clauses: STM-1, STM-2, STM-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from pktable.format.type_text import quoted
+from pktable.predicate.spark_sql import spark_text
+from pktable.predicate.tree import Expression
+from pktable.run.spark.types import for_spark, spark_schema
+from pktable.run.spark.wire import whole_frame
+from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
+from pktable.statements.sources import source_fields
+
+IS_TARGET, IS_SOURCE, CLAUSE, CHANGES = (
+    f"__pktable_{name}" for name in ("target", "source", "clause", "changes")
+)
+TWICE = "pktable: several source rows change the row with "
+"""Begins the message of a failed job in which a target row was changed twice."""
+
+
+def source_frame(session: SparkSession, source: pa.Table) -> DataFrame:
+    """Return an Arrow source as a DataFrame."""
+    fields = source_fields(dict(zip(source.column_names, source.schema.types, strict=True)))
+    return whole_frame(session, for_spark(source), spark_schema(fields))
+
+
+def changed_rows(statement: Statement, target: DataFrame, source: DataFrame | None) -> DataFrame:
+    """Return the changes that ``statement`` makes: the table's columns and `KIND`. Lazy."""
+    rows = _renamed(target, TARGET).withColumn(IS_TARGET, F.lit(True))
+    if source is None:
+        rows = rows.withColumn(IS_SOURCE, F.lit(None).cast("boolean"))
+    else:
+        other = _renamed(source.select(*map(quoted, statement.needed(SOURCE))), SOURCE)
+        rows = rows.join(other.withColumn(IS_SOURCE, F.lit(True)), _on(statement), _kind_of_join(statement))
+    rows = rows.withColumn(CLAUSE, _clause_number(statement)).where(F.col(CLAUSE).isNotNull())
+    if source is not None and statement.of(When.MATCHED):
+        rows = rows.withColumn(CLAUSE, _once(statement))
+    kinds = _by_clause([F.lit(int(clause.kind)) for clause in statement.clauses])
+    values = [
+        _by_clause([_value(clause, i, name) for clause in statement.clauses]).alias(name)
+        for i, name in enumerate(statement.columns)
+    ]
+    return rows.select(*values, kinds.cast("tinyint").alias(KIND))
+
+
+def _renamed(frame: DataFrame, side: str) -> DataFrame:
+    return frame.toDF(*(qualified(side, name) for name in frame.columns))
+
+
+def _expr(expression: Expression) -> Column:
+    return F.expr(spark_text(expression))
+
+
+def _on(statement: Statement) -> Column:
+    on = F.lit(True)
+    for left, right in statement.keys:
+        on = on & (_expr(left) == _expr(right))
+    return on if statement.residual is None else on & _expr(statement.residual)
+
+
+def _kind_of_join(statement: Statement) -> str:
+    keeps_target = bool(statement.of(When.NOT_MATCHED_BY_SOURCE))
+    keeps_source = bool(statement.of(When.NOT_MATCHED))
+    if keeps_target and keeps_source:
+        return "full"
+    return "left" if keeps_target else "right" if keeps_source else "inner"
+
+
+def _clause_number(statement: Statement) -> Column:
+    """Return the number of the first clause whose condition holds for a row, null if none does."""
+    both = F.col(IS_TARGET).isNotNull() & F.col(IS_SOURCE).isNotNull()
+    tests = {
+        When.MATCHED: both,
+        When.NOT_MATCHED: F.col(IS_TARGET).isNull(),
+        When.NOT_MATCHED_BY_SOURCE: F.col(IS_SOURCE).isNull(),
+    }
+    found = F.lit(None).cast("int")
+    for when, test in tests.items():
+        number = F.lit(None).cast("int")
+        for i, clause in reversed(statement.of(when)):
+            holds = F.lit(True) if clause.condition is None else _expr(clause.condition)
+            number = F.when(holds, F.lit(i)).otherwise(number)
+        found = F.when(test, number).otherwise(found)
+    return found
+
+
+def _once(statement: Statement) -> Column:
+    """Return the clause number; a target row that several source rows change fails the job. Clauses: STM-3."""
+    keys = [F.col(quoted(qualified(TARGET, name))) for name in statement.key]
+    count = F.count(F.lit(1)).over(Window.partitionBy(*keys, F.col(IS_TARGET)))
+    shown = [
+        F.concat(F.lit(f"{name} = "), key.cast("string"))
+        for name, key in zip(statement.key, keys, strict=True)
+    ]
+    message = F.concat(F.lit(TWICE), F.concat_ws(", ", *shown))
+    twice = F.col(IS_TARGET).isNotNull() & (count > 1)
+    return F.when(twice, F.raise_error(message).cast("int")).otherwise(F.col(CLAUSE))
+
+
+def _value(clause: Clause, i: int, name: str) -> Column:
+    if clause.values is None:
+        return F.col(quoted(qualified(TARGET, name)))
+    return _expr(clause.values[i])
+
+
+def _by_clause(values: Sequence[Column]) -> Column:
+    """Return the value of a row's clause; the last clause needs no test."""
+    *others, found = values
+    for i, value in reversed(list(enumerate(others))):
+        found = F.when(F.col(CLAUSE) == i, value).otherwise(found)
+    return found
+
+
+__all__ = ["TWICE", "changed_rows", "source_frame"]

@@ -1,0 +1,174 @@
+"""Evaluate a statement on Arrow tables.
+
+The target comes in pieces, and each piece is joined with the whole source (`ArrowStatement.of`), so that only the
+source and the changes are in memory at once. The source rows that were in no pair come last (`ArrowStatement.rest`).
+
+Of a piece, step by step:
+
+1. Pairs of equal join values are found by Arrow's hash join over row numbers; the residual condition filters them.
+2. The clauses are asked in order. A row goes to the first whose condition holds, and its new values are evaluated for
+   these rows alone, so that an expression that can fail meets no other row.
+
+Clauses: STM-1, STM-2, STM-3, STM-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.metadata.schema import TableSchema
+from pktable.ingest.changes import conform
+from pktable.predicate.arrow_eval import evaluated, filtered
+from pktable.predicate.tree import Expression
+from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
+
+Rows = npt.NDArray[np.int64]
+ROW: str = "__pktable_row"
+
+
+class ArrowStatement:
+    """A statement and its source, ready for pieces of the target.
+
+    It is not changed by use, so that several threads may share it. ``source``: None for a statement without one.
+    """
+
+    def __init__(self, statement: Statement, source: pa.Table | None, schema: TableSchema) -> None:
+        self._statement, self._schema = statement, schema
+        self._source = (
+            None
+            if source is None
+            else source.rename_columns([qualified(SOURCE, n) for n in source.column_names])
+        )
+        self._source_keys = (
+            None
+            if self._source is None
+            else _keys([right for _, right in statement.keys], self._source, "source_row")
+        )
+
+    def of(self, target: pa.Table) -> tuple[pa.Table, Rows]:
+        """Return the changes of ``target`` rows, and the numbers of the source rows in a pair with one of them.
+
+        ``target``: the columns `Statement.needed`, a pyarrow.Table. The changes have the table's columns and `KIND`.
+        Raises InvalidRequestError if an expression fails, or two source rows change one target row.
+        """
+        target = target.rename_columns([qualified(TARGET, name) for name in target.column_names])
+        left, right = self._pairs(target)
+        found = [self._matched(target, left, right)]
+        if self._statement.of(When.NOT_MATCHED_BY_SOURCE):
+            alone = np.ones(target.num_rows, dtype=bool)
+            alone[left] = False
+            rows = target.take(pa.array(np.flatnonzero(alone)))
+            found += self._changes(rows, When.NOT_MATCHED_BY_SOURCE)
+        return self._table(found), np.unique(right)
+
+    def rest(self, matched: Iterable[Rows]) -> pa.Table:
+        """Return the changes of the source rows that are in none of ``matched``."""
+        if self._source is None or not self._statement.of(When.NOT_MATCHED):
+            return self._table([])
+        alone = np.ones(self._source.num_rows, dtype=bool)
+        for rows in matched:
+            alone[rows] = False
+        return self._table(
+            self._changes(self._source.take(pa.array(np.flatnonzero(alone))), When.NOT_MATCHED)
+        )
+
+    def _pairs(self, target: pa.Table) -> tuple[Rows, Rows]:
+        """Return the rows of target and source that the join pairs, ordered by target row."""
+        if self._source is None or self._source_keys is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        keys = _keys([left for left, _ in self._statement.keys], target, "target_row")
+        names = [name for name in keys.column_names if name != "target_row"]
+        joined = keys.join(self._source_keys, names, join_type="inner").select(["target_row", "source_row"])
+        joined = joined.sort_by([("target_row", "ascending"), ("source_row", "ascending")])
+        left, right = (joined.column(i).to_numpy() for i in (0, 1))
+        if self._statement.residual is not None:
+            rows = filtered(self._statement.residual, self._paired(target, left, right), "on")
+            kept = rows.column(ROW).to_numpy()
+            left, right = left[kept], right[kept]
+        return left, right
+
+    def _paired(self, target: pa.Table, left: Rows, right: Rows) -> pa.Table:
+        assert self._source is not None
+        pairs = target.take(pa.array(left))
+        for name, column in zip(
+            self._source.column_names, self._source.take(pa.array(right)).columns, strict=True
+        ):
+            pairs = pairs.append_column(name, column)
+        return pairs.append_column(ROW, pa.array(np.arange(len(left))))
+
+    def _matched(self, target: pa.Table, left: Rows, right: Rows) -> pa.Table:
+        if not len(left) or not self._statement.of(When.MATCHED):
+            return self._table([])
+        pairs = self._paired(target, left, right).append_column("__pktable_target", pa.array(left))
+        changes, rows = [], []
+        for clause, chosen in self._chosen(pairs, When.MATCHED):
+            rows.append(chosen.column("__pktable_target").to_numpy())
+            changes.append(self._changed(chosen, clause))
+        self._expect_once(target, np.concatenate(rows) if rows else np.empty(0, np.int64))
+        return self._table(changes)
+
+    def _expect_once(self, target: pa.Table, rows: Rows) -> None:
+        """Raise InvalidRequestError if a target row is in ``rows`` twice. Clauses: STM-3."""
+        distinct, counts = np.unique(rows, return_counts=True)
+        if (counts > 1).any():
+            row = target.slice(int(distinct[counts > 1][0]), 1)
+            key = {name: row.column(qualified(TARGET, name))[0].as_py() for name in self._statement.key}
+            raise InvalidRequestError(f"merge: several source rows change the row with {shown_key(key)}")
+
+    def _changes(self, rows: pa.Table, when: When) -> list[pa.Table]:
+        return [self._changed(chosen, clause) for clause, chosen in self._chosen(rows, when)]
+
+    def _chosen(self, rows: pa.Table, when: When) -> list[tuple[Clause, pa.Table]]:
+        """Return each clause about ``when`` that has rows, with these: of ``rows`` those that no clause before took."""
+        rows = (
+            rows if ROW in rows.column_names else rows.append_column(ROW, pa.array(np.arange(rows.num_rows)))
+        )
+        found = []
+        for _, clause in self._statement.of(when):
+            chosen = rows if clause.condition is None else filtered(clause.condition, rows, "condition")
+            if chosen.num_rows:
+                found.append((clause, chosen))
+                taken = pc.is_in(rows.column(ROW), value_set=chosen.column(ROW).combine_chunks())
+                rows = rows.filter(pc.invert(taken))
+        return found
+
+    def _changed(self, rows: pa.Table, clause: Clause) -> pa.Table:
+        names = self._statement.columns
+        if clause.values is None:
+            found = rows.select([qualified(TARGET, name) for name in names]).rename_columns(list(names))
+        else:
+            found = conform(evaluated(dict(zip(names, clause.values, strict=True)), rows), self._schema)
+        return found.append_column(KIND, pa.array(np.full(rows.num_rows, int(clause.kind), dtype=np.int8)))
+
+    def _table(self, changes: Sequence[pa.Table]) -> pa.Table:
+        empty = self._schema.arrow_schema.append(pa.field(KIND, pa.int8())).empty_table()
+        return pa.concat_tables([empty, *(table.cast(empty.schema) for table in changes)])
+
+
+def _keys(values: Sequence[Expression], rows: pa.Table, number: str) -> pa.Table:
+    """Return the join values of ``rows`` and their row numbers, without the rows in which one is null."""
+    keys = evaluated({f"key{i}": value for i, value in enumerate(values)}, rows)
+    columns = [_comparable(column) for column in keys.columns]
+    table = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*keys.column_names, number])
+    for name in keys.column_names:
+        if table.column(name).null_count:
+            table = table.filter(pc.is_valid(table.column(name)))
+    return table
+
+
+def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return floats so that equal ones have equal bits: one NaN, one zero. Other values are returned as they are."""
+    if not pa.types.is_floating(values.type):
+        return values
+    values = pc.add(values, pa.scalar(0.0, values.type))
+    return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
+
+
+def shown_key(key: dict[str, object]) -> str:
+    return ", ".join(f"{name} = {value!r}" for name, value in key.items())

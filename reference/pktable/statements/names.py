@@ -1,0 +1,123 @@
+"""Parse the text of a statement: conditions and values over the columns of a target and a source.
+
+A name may be qualified (``target.x``, ``source.x``, or the aliases the caller chose); a bare name must be a column of
+one side only. Everything else is as in a condition of a read.
+
+Clauses: STM-4, RD-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.types import FLOATS, INTEGER_BITS, NUMBERS, TIMESTAMPS, DataType, Field, values_of
+from pktable.ingest.values import column_of_values
+from pktable.predicate.coercion import converted
+from pktable.predicate.literals import general, literal_as
+from pktable.predicate.resolve import Scope, resolve_condition, resolve_value
+from pktable.predicate.tree import NULL, And, Column, Compare, Expression, Literal, conjuncts, walk
+from pktable.statements.plan import SOURCE, TARGET, qualified
+
+EXACT = (*INTEGER_BITS, "DECIMAL")
+
+
+@dataclass(frozen=True)
+class Names:
+    """The columns that a statement may name. ``aliases``: what the text calls target and source."""
+
+    target: Sequence[Field]
+    source: Sequence[Field] = ()
+    aliases: tuple[str, str] = (TARGET, SOURCE)
+
+    def condition(self, text: str, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)) -> Expression:
+        """Return the condition ``text``. ``what``: how messages call it. Raises InvalidRequestError."""
+        if not isinstance(text, str):
+            raise InvalidRequestError(f"{what}: expected SQL text, found {type(text).__name__}")
+        return resolve_condition(text, self._scope(sides), what=what)
+
+    def value(
+        self, given: Any, field: Field, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)
+    ) -> Expression:
+        """Return the value for the column ``field``: SQL text, or any other Python value as it is.
+
+        Raises InvalidRequestError also if the value is of a type that the column does not take.
+        """
+        if not isinstance(given, str):
+            (value,) = values_of(column_of_values([given], field), field.type)
+            return Literal(value, general(field.type))
+        found = resolve_value(given, self._scope(sides), what=what)
+        fitting = assigned(found, general(field.type))
+        if fitting is None:
+            raise InvalidRequestError(
+                f"{what}: column {field.name} is {field.type}, the value is {found.type}; write a CAST"
+            )
+        return fitting
+
+    def null(self, field: Field) -> Expression:
+        """Return NULL as a value of the column ``field``."""
+        return Literal(None, general(field.type))
+
+    def _scope(self, sides: Sequence[str]) -> Scope:
+        fields = {TARGET: self.target, SOURCE: self.source}
+        # Without a source there is one table, and its columns need no qualified names.
+        aliases = dict(zip((TARGET, SOURCE), self.aliases, strict=True)) if self.source else {TARGET: ""}
+        return Scope(
+            {
+                aliases[side]: {f.name: (qualified(side, f.name), general(f.type)) for f in fields[side]}
+                for side in sides
+            }
+        )
+
+
+def assigned(value: Expression, wanted: DataType) -> Expression | None:
+    """Return ``value`` as it is stored in a column of type ``wanted``, None if it cannot be.
+
+    Exact numbers keep their type: whether each fits is seen when it is written. Clauses: STM-4.
+    """
+    found = value.type
+    if found in (wanted, NULL) or isinstance(value, Literal):
+        return literal_as(value, wanted) if isinstance(value, Literal) else value
+    if wanted.root in EXACT and found.root in EXACT:
+        return value
+    if {wanted.root, found.root} <= set(TIMESTAMPS):
+        return value if wanted.root == found.root else None
+    if (wanted.root in FLOATS and found.root in NUMBERS) or (found.root, wanted.root) == (
+        "DATE",
+        "TIMESTAMP",
+    ):
+        return converted(value, wanted)
+    return value if wanted.root == found.root else None
+
+
+def join_of(on: Expression) -> tuple[tuple[tuple[Expression, Expression], ...], Expression | None]:
+    """Split the condition of a join: equal values (the target's, the source's), and what else must hold."""
+    keys: list[tuple[Expression, Expression]] = []
+    others: list[Expression] = []
+    for part in conjuncts(on):
+        pair = _equal_sides(part)
+        if pair is None:
+            others.append(part)
+        else:
+            keys.append(pair)
+    if len(others) > 1:
+        return tuple(keys), And(tuple(others))
+    return tuple(keys), others[0] if others else None
+
+
+def _equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
+    if not (isinstance(part, Compare) and part.operator == "="):
+        return None
+    sides = [_side(part.left), _side(part.right)]
+    if sides == [TARGET, SOURCE]:
+        return part.left, part.right
+    return (part.right, part.left) if sides == [SOURCE, TARGET] else None
+
+
+def _side(value: Expression) -> str | None:
+    """Return the side whose columns ``value`` reads, None if both or none."""
+    sides = {part.name.partition(".")[0] for part in walk(value) if isinstance(part, Column)}
+    return sides.pop() if len(sides) == 1 else None

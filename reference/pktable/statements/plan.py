@@ -1,0 +1,94 @@
+"""A statement as data: which rows it joins, and what it does to each.
+
+Clauses: STM-1, STM-2, STM-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pktable_spec.vocabulary import RowKind
+
+from pktable.predicate.tree import Column, Expression, walk
+
+TARGET: Final = "target"
+SOURCE: Final = "source"
+KIND: Final = "__pktable_change_kind"
+"""The column of row kinds in the rows that a statement makes."""
+
+
+class When(Enum):
+    """The rows a clause decides about: pairs of the join, source rows in no pair, target rows in no pair."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    NOT_MATCHED_BY_SOURCE = "not matched by source"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What is done to the rows of ``when`` for which ``condition`` holds (None: to all).
+
+    ``values``: the new value of each column of the table, in its order; None for a delete.
+    """
+
+    when: When
+    kind: RowKind
+    condition: Expression | None
+    values: tuple[Expression, ...] | None = None
+
+    def expressions(self) -> Iterator[Expression]:
+        """Yield the condition and the new values."""
+        if self.condition is not None:
+            yield self.condition
+        yield from self.values or ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A MERGE, or without a source an UPDATE or DELETE.
+
+    ``columns``: the table's. ``keys``: pairs of equal values that join a target row with a source row, the target's
+    first; empty without a source. ``residual``: what else must hold for a pair. ``key``: the columns that tell one
+    target row from another, for messages.
+    """
+
+    clauses: tuple[Clause, ...]
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    keys: tuple[tuple[Expression, Expression], ...] = ()
+    residual: Expression | None = None
+
+    def of(self, when: When) -> list[tuple[int, Clause]]:
+        """Return the clauses about the rows of ``when``, each with its number in the statement."""
+        return [(i, clause) for i, clause in enumerate(self.clauses) if clause.when is when]
+
+    def needed(self, side: str) -> list[str]:
+        """Return the columns of the target or the source that the statement reads, in order of their first use."""
+        found: dict[str, None] = {}
+        for root in self._expressions(side):
+            for part in walk(root):
+                if isinstance(part, Column) and part.name.startswith(side + "."):
+                    found[part.name[len(side) + 1 :]] = None
+        # A deleted row is written whole, as it was: a changelog tells it so.
+        if side == TARGET and any(clause.kind is RowKind.DELETE for clause in self.clauses):
+            found |= dict.fromkeys(self.columns)
+        if side == TARGET:
+            found |= dict.fromkeys(self.key)
+        return list(found)
+
+    def _expressions(self, side: str) -> Iterator[Expression]:
+        for pair in self.keys:
+            yield pair[0 if side == TARGET else 1]
+        if self.residual is not None:
+            yield self.residual
+        for clause in self.clauses:
+            yield from clause.expressions()
+
+
+def qualified(side: str, name: str) -> str:
+    """Return the name of a column of one side in the expressions of a statement."""
+    return f"{side}.{name}"

@@ -1,0 +1,77 @@
+"""Bring the source of a MERGE to Arrow, and say what columns it has.
+
+A source may have any columns. Python values, whose type Arrow would guess, take that of the table's column of the same
+name, if there is one.
+
+Clauses: STM-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import Field, from_arrow, to_arrow
+from pktable.ingest.sources import is_spark_frame, untyped_rows
+
+
+def accept_source(rows: Any, schema: TableSchema) -> Any:
+    """Return ``rows`` as a pyarrow.Table whose columns have types that a table has, or as the Spark DataFrame it is.
+
+    Reads ``rows`` to the end, into memory; a Spark DataFrame stays lazy. Raises InvalidRequestError for a form that is
+    not accepted, for two columns of one name, and for a type that no column of a table has.
+    """
+    if is_spark_frame(rows):
+        on_spark = type(rows).__module__.startswith("pyspark.pandas")
+        return rows.to_spark() if on_spark else rows
+    table = untyped_rows(rows, schema)
+    expect_distinct(table.column_names)
+    return pa.table({name: _plain(name, table.column(name)) for name in table.column_names})
+
+
+def expect_distinct(names: Sequence[str]) -> None:
+    """Raise InvalidRequestError if two columns of a source have one name."""
+    if len(set(names)) != len(names):
+        raise InvalidRequestError(f"source: two columns have one name; columns are {', '.join(names)}")
+
+
+def source_fields(types: Mapping[str, pa.DataType]) -> list[Field]:
+    """Return the columns of a source with the types that expressions see. Raises InvalidRequestError."""
+    fields = []
+    for i, (name, kind) in enumerate(types.items()):
+        try:
+            # A column of nulls alone has no type; as a boolean it can be compared with nothing but NULL.
+            fields.append(Field(i, name, from_arrow(pa.bool_() if pt.is_null(kind) else kind)))
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"source: column {name}: {error}") from None
+    return fields
+
+
+def _plain(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column in the Arrow type that a table's column with its values has."""
+    if pt.is_nested(column.type) or pt.is_null(column.type):
+        return column
+    (field,) = source_fields({name: column.type})
+    return column.cast(to_arrow(field.type))
+
+
+def source_types(source: Any) -> dict[str, pa.DataType]:
+    """Return the columns of a source that `accept_source` has accepted; of a DataFrame, without running it.
+
+    Raises InvalidRequestError for a column of a DataFrame that Arrow has no type for, or whose name occurs twice.
+    """
+    if isinstance(source, pa.Table):
+        return dict(zip(source.column_names, source.schema.types, strict=True))
+    expect_distinct(source.columns)
+    try:
+        found = source.limit(0).toArrow().schema
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError(
+            f"source: Arrow has no type for a column of this DataFrame: {error}"
+        ) from None
+    return dict(zip(found.names, found.types, strict=True))
