@@ -141,6 +141,12 @@ class TableContext:
         """Whether the table is an append table without buckets: all rows of a partition are in one. Clauses: APP-3."""
         return not self.schema.primary_keys and self.options.bucket < 1
 
+    @property
+    def target_file_bytes(self) -> int:
+        """The size at which a data file is closed; by default an append table has larger ones, as in Paimon."""
+        given = self.schema.primary_keys or "target-file-size" in self.schema.options
+        return self.options.target_file_bytes if given else 2 * self.options.target_file_bytes
+
     def place(self, partition: bytes, bucket: int) -> BucketPath:
         """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
 

@@ -34,6 +34,7 @@ from pktable.catalog.isolation import Isolation
 from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
+from pktable.file_changes import FileChanger, RowChange, RowWork, StagedRewrite
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
@@ -146,8 +147,32 @@ class Stager:
     def kind(self) -> TableKind:
         return kind_of(self.context.schema, self.context.root)
 
+    @property
+    def changer(self) -> FileChanger:
+        """The part that changes the files of an append table."""
+        return FileChanger(self.context, self.states, self.committer, self.runner, self.clock, self.policy)
+
+    def change_rows(self, work: RowWork, commit_id: CommitId) -> TableState | None:
+        """Compute a statement on an append table and commit it; return the state after it, None without changes.
+
+        ``work`` gets the latest state, and gives the rows to delete, as `Runner.find` has found them there, and the
+        rows to add. It is called again if others have changed the rows to delete before the commit.
+        Raises CommitConflictError after many such commits. Clauses: APP-12 to APP-18.
+        """
+
+        def checked(state: TableState) -> RowChange:
+            self._expect_same_keys(state)
+            return work(state)
+
+        return self.changer.execute(checked, commit_id)
+
+    def compact_files(self, state: TableState, *, full: bool) -> StagedRewrite:
+        """Stage the compaction of all buckets of ``state``, of an append table. Clauses: APP-19, APP-20."""
+        self._expect_same_keys(state)
+        return self.changer.compact(state, list(state.files), full=full)
+
     def compact(self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool) -> StagedCompaction:
-        """Stage the compaction of some buckets of ``state``."""
+        """Stage the compaction of some buckets of ``state``, of a table with a primary key."""
         return StagedCompaction(self, self.changes(state, bucket_ids, full=full), full, state)
 
     def changes(
@@ -171,7 +196,23 @@ class Stager:
         return [change for change in changes if not change.empty]
 
     def planned(self, state: TableState, *, full: bool) -> list[PlannedCompaction]:
-        """Return what a compaction of ``state`` would compact, per bucket; nothing is done."""
+        """Return what a compaction of ``state`` would compact, per bucket; nothing is done.
+
+        In an append table a bucket may have several groups of files, each of which is compacted by itself.
+        """
+        if not self.context.schema.primary_keys:
+            tasks = self.changer.picks(state, state.files, full=full)
+            return [
+                PlannedCompaction(
+                    self.context.partition_path(task.state.place.partition),
+                    task.state.place.bucket,
+                    len(task.files),
+                    sum(file.row_count for file in task.files),
+                    task.input_bytes,
+                    0,
+                )
+                for task in tasks
+            ]
         return [
             PlannedCompaction(
                 self.context.partition_path(bucket.place.partition),

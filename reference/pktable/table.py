@@ -30,6 +30,7 @@ from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
 from pktable.dml import MergeBuilder, Statements
+from pktable.file_changes import StagedRewrite
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import TablePaths
@@ -209,14 +210,15 @@ class Table:
         self, keys: Any = None, *, where: str | None = None, commit_id: CommitId | None = None
     ) -> int | None:
         """Delete by ``keys`` (rows of the primary-key columns, as `upsert` takes them) or by a condition on the rows
-        of a fresh read. ``commit_id``: as in `upsert`.
+        of a fresh read. ``commit_id``: as in `upsert`. An append table takes conditions only.
 
         Returns the id of the snapshot after the delete, None if there was nothing to delete.
-        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3.
+        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3, APP-8, APP-12.
         """
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")
-        self._expect_key("delete", "delete(where=…)")
+        if keys is not None:
+            self._expect_key("delete by keys", "delete(where=…)")
         if where is not None:
             self._require_writable()
             return self._statements.delete(where, commit_id or CommitId.new())
@@ -234,6 +236,7 @@ class Table:
         Returns the id of the snapshot after the update, None if no row satisfies ``where``.
         Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-1, STM-4, STM-6.
         """
+        self._expect_key("update", "delete(where=…) and append")
         self._require_writable()
         return self._statements.update(set, where, commit_id or CommitId.new())
 
@@ -256,6 +259,7 @@ class Table:
 
         Raises InvalidRequestError. Clauses: STM-1 to STM-6.
         """
+        self._expect_key("merge", "delete(where=…) and append")
         self._require_writable()
         return MergeBuilder.of(self._statements, source, on, (target_alias, source_alias))
 
@@ -290,9 +294,12 @@ class Table:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
-        Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
+        Clauses: APP-19, APP-20, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
         """
-        state = self.stage_compaction(full=full).commit(CommitId.new())
+        if self.schema.primary_keys:
+            state = self.stage_compaction(full=full).commit(CommitId.new())
+        else:
+            state = self.stage_rewrite(full=full).commit(CommitId.new())
         return state.id if state else None
 
     def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
@@ -320,11 +327,17 @@ class Table:
         )
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
-        """Do the data work of a compaction without committing it. Clauses: CMT-12, CMT-20."""
+        """Do the data work of a compaction of a table with keys, and do not commit it. Clauses: CMT-12, CMT-20."""
+        self._expect_key("stage_compaction", "stage_rewrite")
         self._require_writable()
         return self.catalog.read_as_of(
             LATEST, lambda state, _: self.stager.compact(state, list(state.files), full=full)
         )
+
+    def stage_rewrite(self, *, full: bool = False) -> StagedRewrite:
+        """Do the data work of a compaction of an append table; commit nothing. Clauses: APP-19, APP-20, CMT-12."""
+        self._require_writable()
+        return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.compact_files(state, full=full))
 
     def _expect_key(self, method: str, instead: str) -> None:
         """Raise InvalidRequestError unless the table has a primary key. Clauses: APP-8."""

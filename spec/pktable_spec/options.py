@@ -41,7 +41,10 @@ POSTPONE_BUCKET: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`."""
+    """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
+
+    ``delete_ratio_threshold``: a fraction.
+    """
 
     bucket: int
     bucket_key: tuple[str, ...]
@@ -61,6 +64,10 @@ class TableOptions:
     target_file_bytes: int
     write_buffer_bytes: int
     row_group_bytes: int
+    min_compacted_files: int
+    delete_ratio_threshold: float
+    index_target_bytes: int
+    open_file_cost_bytes: int
     row_group_rows: int | None
     zstd_level: int
     data_directory: str

@@ -4,24 +4,30 @@ A filter and a limit may only save work: rows are counted by position before any
 value statistics skip a file or a row group only where no merge follows (RD-8), and a limit counts rows
 that are returned (RD-9).
 
-Clauses: RD-1, RD-3 to RD-9, RD-12, RD-16.
+Clauses: APP-2, RD-1, RD-3 to RD-9, RD-12, RD-16.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
-from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.predicate import Predicate
+
+FILE: Final = "__pktable_file"
+POSITION: Final = "__pktable_position"
+"""The columns that say where a row lies: the name of its data file, and its position there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,47 @@ def unmerged_rows(
         vector = vectors.get(file.file_name)
         for position, table in reader.read(columns, row_groups=groups):
             yield live_rows(table, position, vector, predicate)
+
+
+def located_rows(
+    context: TableContext, part: BucketRead, columns: Sequence[str], predicate: Predicate | None
+) -> Iterator[pa.Table]:
+    """Yield the rows of ``part``, which does not merge, that satisfy ``predicate``, each with where it lies.
+
+    The tables have ``columns``, then `FILE` (the name of the data file) and `POSITION` (int64). A table is of one
+    file, and positions ascend. Raises CorruptFileError. Clauses: APP-2, RD-7.
+    """
+    assert not part.merges, "a row of a merge lies in several files"
+    needed = (
+        [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
+    )
+    vectors = context.vectors(part.state)
+    for file in part.state.files:
+        reader = DataReader(context, part.state.place, file)
+        groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
+        vector = vectors.get(file.file_name)
+        # A table without columns would have no rows.
+        for position, table in reader.read(needed or [context.schema.fields[0].name], row_groups=groups):
+            numbers = pa.array(np.arange(position, position + table.num_rows, dtype=np.int64))
+            found = live_rows(table.append_column(POSITION, numbers), position, vector, predicate)
+            if found.num_rows:
+                names = pa.array([file.file_name] * found.num_rows)
+                yield found.append_column(FILE, names).select([*columns, FILE, POSITION])
+
+
+def positions_by_file(
+    context: TableContext, part: BucketRead, predicate: Predicate | None
+) -> dict[str, DeletionVector]:
+    """Return the positions of the rows of ``part`` that satisfy ``predicate``, by data file, without empty ones.
+
+    They are a deletion vector of the table's kind, so that memory is bounded by bitmaps. Clauses: APP-2, APP-12.
+    """
+    builders: dict[str, VectorBuilder] = {}
+    for table in located_rows(context, part, (), predicate):
+        name = table.column(FILE)[0].as_py()
+        builder = builders.setdefault(name, VectorBuilder(DeletionVector({}, context.vector_bits)))
+        builder.mark(table.column(POSITION).to_numpy())
+    return {name: builder.vector() for name, builder in builders.items()}
 
 
 def live_rows(

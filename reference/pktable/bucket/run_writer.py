@@ -94,7 +94,7 @@ class RunWriter:
             if self._open is None:
                 self._open = _OpenFile(self._context, self._place, self._new, self._schema, table, tiny)
             self._open.write(table.slice(start, step))
-            if self._open.size() >= self._context.options.target_file_bytes:
+            if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
 
     def _roll(self) -> None:
