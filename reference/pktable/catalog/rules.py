@@ -179,7 +179,7 @@ def indexes_are_those_planned_on(attempt: IndexedAttempt) -> str | None:
 
 
 def files_stay_named(attempt: IndexedAttempt) -> str | None:
-    """What the change removes is live before it, and what vectors name is live after it. Clauses: APP-15, DV-4."""
+    """The change removes live files, and its vectors name files that are live after it. Clauses: APP-15, DV-4."""
     change = attempt.change
     live = {file.file_name for file in attempt.state.files.get(change.place.id, ())}
     removed = {file.file_name for file in change.removed}
