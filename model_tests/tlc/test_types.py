@@ -193,8 +193,8 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "files": ("<<<<<<0, wrong>>>>>>", '<<<<<<1, "second">>>>>>'),
         "live": ("{0}",),
         "indexes": (
-            "{[name |-> <<0, wrong>>, marks |-> {}]}",
-            "{[name |-> <<0, CHOOSE job \\in Jobs : TRUE>>, marks |-> {<<0, 1>>}]}",
+            "{[name |-> <<0, wrong>>, deleted |-> {}]}",
+            "{[name |-> <<0, CHOOSE job \\in Jobs : TRUE>>, deleted |-> {<<0, 1>>}]}",
         ),
         "commits": ("0 - 1",),
         "pending": (

@@ -5,12 +5,12 @@ EXTENDS AppendTable
 \* A commit does not look at the vectors of others.  So Paimon does in buckets.
 IgnoresIndexes(work) == TRUE
 
-\* A vector is written beside the one that its file has.
+\* A vector is written next to the one that its file has.
 TouchesNothing(change) == {}
 
 \* A bucket gets a second DV index file, as if there were no buckets.
 AddsToTheBucket(change) ==
-  {index \in indexes : FilesOf(index.marks) \cap (FilesOf(change.places) \cup change.removed) # {}}
+  {index \in indexes : FilesOf(index.deleted) \cap (FilesOf(change.places) \cup change.removed) # {}}
 
 \* Files that others have removed are removed again.
 RemovesGoneFiles(some) == TRUE

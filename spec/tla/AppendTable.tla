@@ -43,7 +43,7 @@ Idle == [phase |-> "idle"]
 \* No two rows are the same: an update makes a row of another version.
 Row == Nat \X ({"first"} \cup Jobs)
 Place == (Nat \ {0}) \X (Nat \ {0})  \* a file and a position in it, from 1
-Index == [name : Nat \X Jobs, marks : SUBSET Place]
+Index == [name : Nat \X Jobs, deleted : SUBSET Place]
 Change == [places  : SUBSET Place,        \* rows that become deleted
            removed : SUBSET Nat,          \* files that go
            under   : SUBSET Place,        \* the deleted rows of these, as they were read
@@ -63,10 +63,10 @@ TypeOK == /\ files \in Seq(Seq(Row))
           /\ rows \in SUBSET Row
 
 ----------------------------- (* what is read *) ----------------------------
-MarksOf(some) == UNION {index.marks : index \in some}
-Deleted == MarksOf(indexes)
-Of(marks, some) == {place \in marks : place[1] \in some}
-FilesOf(marks) == {place[1] : place \in marks}
+PlacesIn(some) == UNION {index.deleted : index \in some}
+Deleted == PlacesIn(indexes)
+Of(places, some) == {place \in places : place[1] \in some}
+FilesOf(places) == {place[1] : place \in places}
 LivePlaces == {place \in UNION {{f} \X DOMAIN files[f] : f \in live} : place \notin Deleted}
 RowAt(place) == files[place[1]][place[2]]
 
@@ -126,15 +126,15 @@ Fits(change) == AreLive(change.removed) /\ IsUnderTheSame(change) /\ RowsAreLive
 \* The DV index files that must be written again.  Clauses: APP-14.
 Touched(change) ==
   LET changed == FilesOf(change.places) \cup change.removed
-      TouchedAmong(some) == {index \in some : FilesOf(index.marks) \cap changed # {}}
+      TouchedAmong(some) == {index \in some : FilesOf(index.deleted) \cap changed # {}}
   IN IF ~Buckets THEN TouchedAmong(indexes)
      ELSE IF change.places # {} \/ TouchedAmong(indexes) # {} THEN indexes ELSE {}
 
 \* The vectors of the touched files after the change, in one new file.  Clauses: APP-13.
 Made(job, change) ==
-  LET kept == MarksOf(Touched(change))
+  LET kept == PlacesIn(Touched(change))
       after == (kept \ Of(kept, change.removed)) \cup change.places
-  IN IF after = {} THEN {} ELSE {[name |-> <<commits, job>>, marks |-> after]}
+  IN IF after = {} THEN {} ELSE {[name |-> <<commits, job>>, deleted |-> after]}
 
 Prepare(job) ==
   /\ pending[job].phase = "computed" /\ Fits(pending[job].change)
@@ -153,7 +153,7 @@ Stale(job) == /\ pending[job].phase = "computed" /\ ~Fits(pending[job].change)
 HasSameIndexes(work) == indexes = work.base
 
 \* Whether the new vectors name files that are live after the commit.  Clauses: DV-4.
-NamesLiveFiles(work) == FilesOf(MarksOf(work.made)) \subseteq live \ work.change.removed
+NamesLiveFiles(work) == FilesOf(PlacesIn(work.made)) \subseteq live \ work.change.removed
 
 MayCommit(work) == HasSameIndexes(work) /\ AreLive(work.change.removed) /\ NamesLiveFiles(work)
 
@@ -203,7 +203,7 @@ ReadIsTheMeaning == {RowAt(place) : place \in LivePlaces} = rows
 RowsAreLiveOnce == \A one, other \in LivePlaces : RowAt(one) = RowAt(other) => one = other
 
 \* Clauses: DV-5.
-FilesHaveOneVector == \A one, other \in indexes : one # other => FilesOf(one.marks) \cap FilesOf(other.marks) = {}
+FilesHaveOneVector == \A one, other \in indexes : one # other => FilesOf(one.deleted) \cap FilesOf(other.deleted) = {}
 
 \* Clauses: DV-4.
 VectorsNameLiveFiles == FilesOf(Deleted) \subseteq live
