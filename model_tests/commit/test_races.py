@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CommitId, Table
+from pktable.ingest.changes import ChangeKind
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.errors import CommitUnknownError
@@ -225,3 +227,29 @@ def test_two_who_commit_under_one_identifier_at_once_commit_once(path: Path) -> 
     assert Table.open(path, store=store).upsert(rows, commit_id=CommitId("stream", 7)) == 3
     assert len(other.snapshots()) == 3
     expect_sound(path, 1, 2, 100)
+
+
+@covers("CMT-54")
+def test_a_compaction_planned_before_numbers_started_again_is_planned_again(tmp_path: Path) -> None:
+    table = Table.create(
+        tmp_path / "t", "id BIGINT, v STRING", primary_key="id", options={**OPTIONS, "write-only": "false"}
+    )
+
+    def rows(ids: range, value: str) -> pa.Table:  # of a size that no compression makes small
+        return pa.table({"id": pa.array(ids, pa.int64()), "v": [value + os.urandom(50).hex() for _ in ids]})
+
+    table.upsert(rows(range(10_000, 15_000), "deep"))
+    table.compact(full=True)
+    staged = table.stage_write(rows(range(500), "newer"), ChangeKind())
+    assert staged is not None
+    table.delete(where="id >= 10000")
+    table.compact(full=True)
+    assert table.files().num_rows == 0  # so numbers start again, below those of the staged write
+    between = table.stage_write(rows(range(1), "older"), ChangeKind(), write_only=True)
+    assert between is not None
+    between.commit(CommitId("between"))
+    staged.commit(CommitId("staged"))
+    table.compact()
+    (row,) = table.to_arrow(where="id = 0").to_pylist()
+    assert row["v"].startswith("newer")
+    assert not table.check().findings

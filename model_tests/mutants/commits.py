@@ -221,9 +221,19 @@ MUTANTS = (
     Mutant(
         "C17",
         "the numbers of rows replaced within a write count as free, though its compaction is planned",
-        patched((rules, "APPEND_RULES", _only_what_is_left)),
+        patched(
+            (rules, "APPEND_RULES", _only_what_is_left),
+            (staging.StagedWrite, "drop_stale", instead(lambda self, state: [])),
+        ),
         f"{LEVEL_ZERO_LEFT}|{READ}|newer_runs_hold_newer_records: ",
         ("CMT-18", "CMT-10"),
+    ),
+    Mutant(
+        "C21",
+        "the compaction planned with a write is committed though its bucket has changed",
+        patched((staging.StagedWrite, "drop_stale", instead(lambda self, state: []))),
+        "newer_runs_hold_newer_records: ",
+        ("CMT-54", "LSM-4"),
     ),
     Mutant(
         "O1",

@@ -210,8 +210,15 @@ class LetsTheLaterFileWinTies(NumbersWhenBegun):
         return [one for one in merge(later_first) if one.kind.is_add]
 
 
-class ComparesWhatIsLeft(Mechanism):
-    """A number that a write assigned, and no record has, counts as free: a write that came between is older. C17."""
+class KeepsPlansUnlessRenumbered(Mechanism):
+    """The compaction of a write is dropped only if the write is renumbered, though numbers may start again. C21."""
+
+    def plan_fits(self, state: State, staged: StagedWrite) -> bool:
+        return self.first_sequence(state, staged) == staged.first_sequence
+
+
+class ComparesWhatIsLeft(KeepsPlansUnlessRenumbered):
+    """And a number that no record has counts as free, though a write had assigned it: another took it. C17."""
 
     def first_sequence(self, state: State, staged: StagedWrite) -> int:
         left = min(record.sequence for record in flush(staged.changes, staged.first_sequence))

@@ -40,6 +40,7 @@ NOTICED: dict[type[Mechanism], str] = {
     faults.FirstOfABatchWins: "reads_agree: ",
     faults.RestartsSequences: "appended: sequence numbers start above",
     faults.NumbersWhenBegun: "appended: sequence numbers start above",
+    faults.KeepsPlansUnlessRenumbered: "newer_runs_hold_newer_records: ",
     faults.ComparesWhatIsLeft: "level_zero_is_compacted: |reads_agree: |newer_runs_hold_newer_records: ",
     faults.LooksBehindAtLevelZero: "refusal_agrees: refused by CMT-18|reads_agree: |newer_runs_hold_newer_records: ",
     faults.CommitsBlindly: "refusal_agrees: committed, though it breaks",
@@ -63,10 +64,24 @@ RARE = {
     faults.ChecksInputsOnly,
     faults.ChecksBaseVectorsOnly,
     faults.CommitsBlindly,
+    faults.KeepsPlansUnlessRenumbered,
 }
 
 
-@covers("CMT-7", "CMT-8", "CMT-9", "CMT-18", "CMT-33", "CMP-13", "DV-4", "DV-6", "DV-9", "DV-10", "DV-11")
+@covers(
+    "CMT-7",
+    "CMT-8",
+    "CMT-9",
+    "CMT-18",
+    "CMT-33",
+    "CMT-54",
+    "CMP-13",
+    "DV-4",
+    "DV-6",
+    "DV-9",
+    "DV-10",
+    "DV-11",
+)
 @pytest.mark.parametrize("fault", NOTICED, ids=lambda fault: fault.__name__)
 def test_a_stored_history_notices(fault: type[Mechanism]) -> None:
     messages = [mismatch(name, fault) for name in corpus.names()]

@@ -110,6 +110,7 @@ class Replay:
             write = self.work.pop(job)
             assert isinstance(write, StagedWrite)
             state = write.commit_append(CommitId("test"))
+            write.drop_stale(state)
             if write.changes:  # what `StagedWrite.commit` does at once: others may come between
                 self.work[job] = StagedCompaction(write.stager, write.changes, full=False, base=state)
             self.commits += 1

@@ -232,7 +232,7 @@ def _work(work: Mapping[str, Value]) -> Work:
         changes = (KeyedChange((one["key"],), _kind(one["kind"]), (one["row"],)) for one in work["changes"])
         plan = _work(work["plan"]) if work["plan"]["kind"] != "idle" else None
         assert not isinstance(plan, StagedWrite)
-        return StagedWrite(tuple(changes), work["first"], plan)
+        return StagedWrite(tuple(changes), work["first"], plan, _entries(work["on"]))
     return Plan(
         inputs=_entries(work["inputs"]),
         output_level=work["level"],

@@ -75,7 +75,7 @@ def test_every_property_that_holds_is_seen_violated_by_another_model() -> None:
     [
         ("two compactors", (496, 1446)),
         ("two writers", (813, 2466)),
-        ("own compactions", (1963, 7038)),
+        ("own compactions", (1951, 7014)),
         ("equal numbers", (501, 712)),
         ("retractions below level 0", (363, 382)),
         ("max of a column", (496, 1446)),

@@ -301,6 +301,9 @@ class StagedWrite:
         except BaseException:
             self.discard()
             raise
+        stale = self.drop_stale(state)
+        if stale:
+            self.changes += self.stager.changes(state, stale, full=False)
         if not self.changes:
             return state
         compaction = StagedCompaction(self.stager, self.changes, full=False, base=state)
@@ -366,6 +369,22 @@ class StagedWrite:
         remove_quietly(context.store, old)
         self.new.paths = [path for path in self.new.paths if path not in old]
         self.plan(state)
+
+    def drop_stale(self, state: TableState) -> list[BucketId]:
+        """Discard the compactions whose buckets had other live files, when the write committed, than planned on.
+
+        ``state``: the one after the write. Returns their buckets, which are to be planned again. Clauses: CMT-54.
+        """
+        planned = _with_appends(self.base, self.appends, replaced(self.base, self.replaces))
+        stale = [
+            change.place.id
+            for change in self.changes
+            if _names(planned, change.place.id) != _names(state, change.place.id)
+        ]
+        dropped = [change for change in self.changes if change.place.id in stale]
+        self.changes = [change for change in self.changes if change.place.id not in stale]
+        _remove_created(self.stager.context, dropped)
+        return stale
 
     def _discard_changes(self) -> None:
         _remove_created(self.stager.context, self.changes)
@@ -461,6 +480,10 @@ def _with_appends(
     for append in appends:
         files[append.place.id] = (*files.get(append.place.id, ()), *append.files)
     return replace(state, files=files, indexes=indexes)
+
+
+def _names(state: TableState, bucket_id: BucketId) -> set[tuple[str, int]]:
+    return {(file.file_name, file.level) for file in state.files.get(bucket_id, ())}
 
 
 def _remove_created(context: TableContext, changes: Iterable[BucketChange]) -> None:

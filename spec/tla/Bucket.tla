@@ -239,10 +239,14 @@ OwnPlans(b, changes, first) ==
   LET after == Written(b, changes, first)
   IN {Renamed(plan, Len(after.files), OwnFile) : plan \in Plans(after)}
 
+\* A staged write.  With a plan it has the live files that the plan was made on.
+Staged(b, changes, plan) == [kind |-> "write", changes |-> changes, first |-> NextSequence(b), plan |-> plan,
+                             on |-> IF plan = Idle THEN {} ELSE b.live]
+
 \* The work that remains of a staged write after it is committed as file f: the
-\* compaction it planned, unless it was renumbered.  Clauses: CMT-33.
-Remaining(staged, first, f) ==
-  IF first = staged.first /\ staged.plan # Idle THEN Renamed(staged.plan, OwnFile, f) ELSE Idle
+\* compaction it planned, unless other files were live before.  Clauses: CMT-33, CMT-54.
+Remaining(b, staged, f) ==
+  IF staged.plan # Idle /\ staged.on = b.live THEN Renamed(staged.plan, OwnFile, f) ELSE Idle
 
 -------------------------------- (* commit *) -------------------------------
 \* An input is no longer live, or is at another level.  Clauses: CMT-7.
@@ -311,7 +315,8 @@ BucketState == [files : Seq(StoredFile), live : SUBSET Entry, vectors : SUBSET M
 \* The work that a job may have staged.  The inputs may include OwnFile, which is 0.
 Compaction == [kind : {"compaction"}, inputs : SUBSET Entry, level : 0..MaxLevel, upgraded : SUBSET Nat,
                outputs : Seq(Seq(Record)), vectors : SUBSET Mark, base : SUBSET Mark]
-StagedWrite == [kind : {"write"}, changes : Seq(Change), first : Nat, plan : {Idle} \cup Compaction]
+StagedWrite == [kind : {"write"}, changes : Seq(Change), first : Nat, plan : {Idle} \cup Compaction,
+                on : SUBSET Entry]
 Work == {Idle} \cup StagedWrite \cup Compaction
 
 ------------------------------- (* invariants *) ----------------------------

@@ -104,7 +104,7 @@ Init == /\ files = [b \in BucketIds |-> <<>>]
 
 Is(job, kind, phase) == pending[job].kind = kind /\ pending[job].phase = phase
 IsIdle(job) == pending[job].kind = "idle"
-Staged(kind) == Cardinality({job \in Jobs : pending[job].kind = kind})
+StagedCount(kind) == Cardinality({job \in Jobs : pending[job].kind = kind})
 
 ------------------------------ (* data phase *) -----------------------------
 Stage(job, work) == /\ pending' = [pending EXCEPT ![job] = work]
@@ -122,12 +122,11 @@ BeginWrite(w, changes) ==
       touched  == {b \in BucketIds : Part(b) # <<>>}
       First(b) == NextSequence(At(Latest, b))
       Own(b)   == {Idle} \cup IF w \in Compactors /\ MayCompact THEN OwnPlans(At(Latest, b), Part(b), First(b)) ELSE {}
-  IN /\ IsIdle(w) /\ Len(log) + Staged("write") < WriteLimit
+  IN /\ IsIdle(w) /\ Len(log) + StagedCount("write") < WriteLimit
      /\ \E plans \in [touched -> UNION {Own(b) : b \in touched}] :
           /\ \A b \in touched : plans[b] \in Own(b)
           /\ Stage(w, [kind |-> "write", phase |-> "data", changes |-> changes,
-                       parts |-> [b \in touched |-> [kind |-> "write", changes |-> Part(b), first |-> First(b),
-                                                     plan |-> plans[b]]]])
+                       parts |-> [b \in touched |-> Staged(At(Latest, b), Part(b), plans[b])]])
 
 \* Stage the compaction of one bucket.  Clauses: CMT-2, CMP-1.
 PlanCompaction(c) ==
@@ -143,9 +142,9 @@ After(b, part) == IF part.kind = "write"
                   THEN Written(At(Latest, b), part.changes, FirstSequence(At(Latest, b), part))
                   ELSE Compacted(At(Latest, b), part)
 
-\* The compaction that is still to be committed after a write.  Clauses: CMT-33.
+\* The compaction that is still to be committed after a write.  Clauses: CMT-33, CMT-54.
 Then(work) ==
-  LET Left(b) == Remaining(work.parts[b], FirstSequence(At(Latest, b), work.parts[b]), Len(At(Latest, b).files) + 1)
+  LET Left(b) == Remaining(At(Latest, b), work.parts[b], Len(At(Latest, b).files) + 1)
       left == {b \in DOMAIN work.parts : work.kind = "write" /\ Left(b) # Idle}
   IN IF left = {} THEN Idle
      ELSE [kind |-> "compaction", phase |-> "data", parts |-> [b \in left |-> Left(b)]]

@@ -14,6 +14,11 @@ ComparesWhatIsLeft(b, staged) ==
   LET left == {r.seq : r \in Flush(staged.changes, staged.first)}
   IN IF Min(left) >= NextSequence(b) THEN staged.first ELSE NextSequence(b)
 
+\* The compaction of a write is dropped only if the write is renumbered.  C17, C21.
+RemainsUnlessRenumbered(b, staged, f) ==
+  IF staged.plan # Idle /\ FirstSequence(b, staged) = staged.first
+  THEN Renamed(staged.plan, OwnFile, f) ELSE Idle
+
 \* A job that lost the race puts its prepared snapshot under the next number.  C14.
 RetriesAsItWas(work) == [work EXCEPT !.base = @ + 1]
 

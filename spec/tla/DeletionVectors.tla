@@ -65,17 +65,17 @@ BeginWrite(w, changes) ==
   /\ Is(w, "idle") /\ MayWrite
   /\ LET first == NextSequence(Now)
          own   == IF w \in Compactors /\ MayCompact THEN OwnPlans(Now, changes, first) ELSE {}
-     IN \E plan \in {Idle} \cup own :
-          Stage(w, [kind |-> "write", changes |-> changes, first |-> first, plan |-> plan])
+     IN \E plan \in {Idle} \cup own : Stage(w, Staged(Now, changes, plan))
 
-\* Commit a staged write.  The compaction staged with it is then like any other.  A
-\* write that is renumbered drops it: to re-plan it is to begin now.  Clauses: CMT-10, CMT-18, CMT-24, CMT-33.
+\* Commit a staged write.  The compaction staged with it is then like any other.  If
+\* other files are live now than it was planned on, it is dropped: to re-plan it is to
+\* begin now.  Clauses: CMT-10, CMT-18, CMT-24, CMT-33, CMT-54.
 CommitWrite(w) ==
   /\ Is(w, "write")
   /\ LET staged == pending[w]
          first  == FirstSequence(Now, staged)
      IN /\ Commit(Written(Now, staged.changes, first))
-        /\ pending' = [pending EXCEPT ![w] = Remaining(staged, first, Len(files) + 1)]
+        /\ pending' = [pending EXCEPT ![w] = Remaining(Now, staged, Len(files) + 1)]
 
 \* Stage a compaction.  Clauses: CMT-2, CMP-1.
 PlanCompaction(c) ==

@@ -166,6 +166,13 @@ InputGoneOrOlderLeft(b, plan) ==
   \/ ~(plan.inputs \subseteq b.live)
   \/ \E e \in b.live \ plan.inputs, g \in plan.inputs : Level(e) = 0 /\ Level(g) = 0 /\ NewerRun(b, g, e)
 
+\* The compaction of a write is dropped only if the write is renumbered.  Numbers start again
+\* when the newest records of a bucket are gone, so that another write may have come
+\* between with smaller ones.  C21.
+RemainsUnlessRenumbered(b, staged, f) ==
+  IF staged.plan # Idle /\ FirstSequence(b, staged) = staged.first
+  THEN Renamed(staged.plan, OwnFile, f) ELSE Idle
+
 \* A crash leaves the DV index file that it had already replaced.
 LeavesTheIndex(b, work) == [b EXCEPT !.vectors = work.vectors]
 

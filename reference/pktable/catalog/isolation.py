@@ -38,7 +38,7 @@ CLAUSE: Final = "STM-6"
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a statement read: the rows of ``base``. Compares it with the state that it is to be committed on."""
+    """The read of a statement, the rows of ``base``, compared with the state that it is to be committed on."""
 
     base: TableState
     snapshots: SnapshotLog

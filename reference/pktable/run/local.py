@@ -147,7 +147,7 @@ class LocalRunner:
         found = list(_in_parts(context, query, lambda tables: list(map(arrow.of, tables))))
         pieces = [piece for part in found for piece in part]
         changed, matched = [table for table, _ in pieces], [rows for _, rows in pieces]
-        return pa.concat_tables([arrow.rest(matched), *changed])
+        return pa.concat_tables([*changed, arrow.rest(matched)])
 
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress

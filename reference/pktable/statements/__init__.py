@@ -7,5 +7,5 @@
 
 The result is rows of changes (all columns of the table and a row kind), which are written like any others.
 
-Clauses: STM-1 to STM-8.
+Clauses: STM-1 to STM-9.
 """

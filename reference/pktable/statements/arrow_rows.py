@@ -24,6 +24,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.ingest.changes import conform
+from pktable.merge.key_encoding import encode_keys
 from pktable.predicate.arrow_eval import evaluated, filtered
 from pktable.predicate.tree import Expression
 from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
@@ -68,15 +69,20 @@ class ArrowStatement:
         return self._table(found), np.unique(right)
 
     def rest(self, matched: Iterable[Rows]) -> pa.Table:
-        """Return the changes of the source rows that are in none of ``matched``."""
+        """Return the changes of the source rows that are in none of ``matched``.
+
+        They come after those of the target's rows: a row may be inserted under a key that the statement deletes.
+        Raises InvalidRequestError if two have one key. Clauses: STM-3.
+        """
         if self._source is None or not self._statement.of(When.NOT_MATCHED):
             return self._table([])
         alone = np.ones(self._source.num_rows, dtype=bool)
         for rows in matched:
             alone[rows] = False
-        return self._table(
-            self._changes(self._source.take(pa.array(np.flatnonzero(alone))), When.NOT_MATCHED)
-        )
+        rows = self._source.take(pa.array(np.flatnonzero(alone)))
+        inserted = self._table(self._changes(rows, When.NOT_MATCHED))
+        self._expect_distinct(inserted.select(list(self._statement.key)))
+        return inserted
 
     def _pairs(self, target: pa.Table) -> tuple[Rows, Rows]:
         """Return the rows of target and source that the join pairs, ordered by target row."""
@@ -118,8 +124,17 @@ class ArrowStatement:
         distinct, counts = np.unique(rows, return_counts=True)
         if (counts > 1).any():
             row = target.slice(int(distinct[counts > 1][0]), 1)
-            key = {name: row.column(qualified(TARGET, name))[0].as_py() for name in self._statement.key}
-            raise InvalidRequestError(f"merge: several source rows change the row with {shown_key(key)}")
+            key = row.select([qualified(TARGET, name) for name in self._statement.key])
+            raise _several(key.rename_columns(list(self._statement.key)))
+
+    def _expect_distinct(self, keys: pa.Table) -> None:
+        """Raise InvalidRequestError if two rows of ``keys`` are equal. Clauses: STM-3."""
+        types = [self._schema.field(name).type for name in keys.column_names]
+        (encoded,) = encode_keys([keys.columns], types)
+        order = np.argsort(encoded, kind="stable")
+        same = np.flatnonzero(encoded[order][1:] == encoded[order][:-1])
+        if len(same):
+            raise _several(keys.slice(int(order[same[0]]), 1))
 
     def _changes(self, rows: pa.Table, when: When) -> list[pa.Table]:
         return [self._changed(chosen, clause) for clause, chosen in self._chosen(rows, when)]
@@ -170,5 +185,7 @@ def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
 
 
-def shown_key(key: dict[str, object]) -> str:
-    return ", ".join(f"{name} = {value!r}" for name, value in key.items())
+def _several(key: pa.Table) -> InvalidRequestError:
+    (values,) = key.to_pylist()
+    shown = ", ".join(f"{name} = {value}" for name, value in values.items())
+    return InvalidRequestError(f"merge: several source rows change the row with {shown}")

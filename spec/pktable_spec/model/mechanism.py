@@ -66,11 +66,13 @@ class StagedWrite(NamedTuple):
     """A write whose files exist and are not committed; numbered when it was begun.
 
     ``plan`` is the compaction that was planned with it, as if `OWN_FILE` were live already; None if none was.
+    ``planned_on`` are the files that were live then.
     """
 
     changes: tuple[KeyedChange, ...]
     first_sequence: int
     plan: Plan | None = None
+    planned_on: frozenset[LiveFile] = frozenset()
 
 
 Work: TypeAlias = StagedWrite | Plan
@@ -117,21 +119,26 @@ class Mechanism:
         ``plan`` compacts what `write` would make of ``state``. Clauses: CMT-2, CMP-17.
         """
         own = plan.renamed(len(state.files), OWN_FILE) if plan else None
-        return _with_work(state, job, StagedWrite(tuple(changes), self.next_sequence(state), own))
+        planned_on = state.live if plan else frozenset[LiveFile]()
+        return _with_work(state, job, StagedWrite(tuple(changes), self.next_sequence(state), own, planned_on))
 
     def commit_write(self, state: State, job: str) -> State:
         """Commit a staged write; what it planned is then a compaction as any, staged.
 
-        Where another write came between it is numbered anew, and what it planned is dropped.
-        Clauses: CMT-24, CMT-33.
+        If another write came between, it is renumbered. If other files are live than its compaction was planned on,
+        that is dropped. Clauses: CMT-24, CMT-33, CMT-54.
         """
         staged = state.work(job)
         assert isinstance(staged, StagedWrite)
         first = self.first_sequence(state, staged)
         after = self.append(_without_work(state, job), staged.changes, first)
-        if staged.plan is None or first != staged.first_sequence:
+        if staged.plan is None or not self.plan_fits(state, staged):
             return after
         return _with_work(after, job, staged.plan.renamed(OWN_FILE, len(state.files)))
+
+    def plan_fits(self, state: State, staged: StagedWrite) -> bool:
+        """Whether the compaction that was planned with a write may follow it. Clauses: CMT-33, CMT-54."""
+        return staged.planned_on == state.live
 
     def first_sequence(self, state: State, staged: StagedWrite) -> int:
         """Return the number that a staged write begins with when it commits. Clauses: CMT-10, CMT-18, CMT-24."""

@@ -2,8 +2,8 @@
 
 The plan: the target and the source get a flag column each and are joined (inner, left, right or full, as the clauses
 need). A CASE over the conditions gives each row the number of its clause, and a CASE over that number each new value,
-so that an expression that can fail meets only the rows of its clause. A window over the target's key finds a row that
-two source rows change.
+so that an expression that can fail meets only the rows of its clause. A window over the key finds a row that two source
+rows change, and lets an insert take the place of a row that the statement deletes or updates.
 
 Clauses: STM-1, STM-2, STM-3.
 """
@@ -24,9 +24,8 @@ from pktable.run.spark.wire import whole_frame
 from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
 from pktable.statements.sources import source_fields
 
-IS_TARGET, IS_SOURCE, CLAUSE, CHANGES = (
-    f"__pktable_{name}" for name in ("target", "source", "clause", "changes")
-)
+IS_TARGET, IS_SOURCE, CLAUSE = (f"__pktable_{name}" for name in ("target", "source", "clause"))
+CHANGED, INSERTED = "__pktable_changed", "__pktable_inserted"
 TWICE = "pktable: several source rows change the row with "
 """Begins the message of a failed job in which a target row was changed twice."""
 
@@ -46,14 +45,15 @@ def changed_rows(statement: Statement, target: DataFrame, source: DataFrame | No
         other = _renamed(source.select(*map(quoted, statement.needed(SOURCE))), SOURCE)
         rows = rows.join(other.withColumn(IS_SOURCE, F.lit(True)), _on(statement), _kind_of_join(statement))
     rows = rows.withColumn(CLAUSE, _clause_number(statement)).where(F.col(CLAUSE).isNotNull())
-    if source is not None and statement.of(When.MATCHED):
-        rows = rows.withColumn(CLAUSE, _once(statement))
     kinds = _by_clause([F.lit(int(clause.kind)) for clause in statement.clauses])
     values = [
         _by_clause([_value(clause, i, name) for clause in statement.clauses]).alias(name)
         for i, name in enumerate(statement.columns)
     ]
-    return rows.select(*values, kinds.cast("tinyint").alias(KIND))
+    changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), F.col(IS_TARGET))
+    if source is not None and (statement.of(When.MATCHED) or statement.of(When.NOT_MATCHED)):
+        changes = _one_for_each_key(statement, changes)
+    return changes.drop(IS_TARGET)
 
 
 def _renamed(frame: DataFrame, side: str) -> DataFrame:
@@ -97,17 +97,20 @@ def _clause_number(statement: Statement) -> Column:
     return found
 
 
-def _once(statement: Statement) -> Column:
-    """Return the clause number; a target row that several source rows change fails the job. Clauses: STM-3."""
-    keys = [F.col(quoted(qualified(TARGET, name))) for name in statement.key]
-    count = F.count(F.lit(1)).over(Window.partitionBy(*keys, F.col(IS_TARGET)))
+def _one_for_each_key(statement: Statement, changes: DataFrame) -> DataFrame:
+    """Return one change for each key, an insert if there is one. Two of a kind fail the job. Clauses: STM-3."""
+    keys = [F.col(quoted(name)) for name in statement.key]
+    of_key = Window.partitionBy(*keys)
+    changed = F.count(F.col(IS_TARGET)).over(of_key)
+    inserted = F.count(F.lit(1)).over(of_key) - changed
     shown = [
-        F.concat(F.lit(f"{name} = "), key.cast("string"))
-        for name, key in zip(statement.key, keys, strict=True)
+        F.concat(F.lit(f"{n} = "), key.cast("string")) for n, key in zip(statement.key, keys, strict=True)
     ]
-    message = F.concat(F.lit(TWICE), F.concat_ws(", ", *shown))
-    twice = F.col(IS_TARGET).isNotNull() & (count > 1)
-    return F.when(twice, F.raise_error(message).cast("int")).otherwise(F.col(CLAUSE))
+    problem = F.raise_error(F.concat(F.lit(TWICE), F.concat_ws(", ", *shown))).cast("boolean")
+    is_kept = F.col(IS_TARGET).isNull() | (F.col(INSERTED) == 0)
+    counted = changes.withColumn(CHANGED, changed).withColumn(INSERTED, inserted)
+    twice = (F.col(CHANGED) > 1) | (F.col(INSERTED) > 1)
+    return counted.where(F.when(twice, problem).otherwise(is_kept)).drop(CHANGED, INSERTED)
 
 
 def _value(clause: Clause, i: int, name: str) -> Column:

@@ -1,0 +1,74 @@
+"""MERGE and UPDATE by Spark: as locally, in one pass over the source, with errors of our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pktable import InvalidRequestError, Table
+from pktable.run.spark.runner import SparkRunner
+from pktable_spec.covers import covers
+
+from model_tests.backends.spark_session import spark_session
+from model_tests.statements.plain import Row
+from model_tests.statements.test_merge import CLAUSES, COLUMNS, DV, ON, SCHEMA, SOURCE, TARGET, expect_merged
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    path = tmp_path_factory.mktemp("merge") / "t"
+    return Table.create(path, COLUMNS, primary_key="id", options=DV, runner=SparkRunner(spark_session()))
+
+
+@covers("STM-1", "STM-2", "STM-3", "STM-8")
+@settings(max_examples=10, phases=[Phase.generate], derandomize=True)  # to shrink takes minutes
+@given(TARGET, SOURCE, st.sampled_from(ON), CLAUSES)
+def test_a_merge_on_spark_does_what_its_clauses_say(
+    table: Table, target: list[Row], source: list[Row], on: Any, clauses: list[Any]
+) -> None:
+    frame = spark_session().createDataFrame(pa.Table.from_pylist(source, SCHEMA))
+    expect_merged(table, target, frame, source, on, clauses)
+
+
+@covers("STM-3", "STM-8")
+def test_a_key_changed_twice_is_refused_and_an_insert_replaces_what_is_deleted(table: Table) -> None:
+    table.overwrite(pa.Table.from_pylist([{"id": 1, "g": 1, "n": 1, "s": "a"}], SCHEMA))
+    spark = spark_session()
+    twice = spark.createDataFrame([(1, 5), (1, 6)], "id BIGINT, n INT")
+    before = table.catalog.state().id
+    with pytest.raises(InvalidRequestError, match=r"^merge: several source rows change the row with id = 1$"):
+        table.merge(twice, on="id").when_matched_update({"n": "source.n"}).execute()
+    sevens = spark.createDataFrame([(7, 5), (7, 6)], "id BIGINT, n INT")
+    with pytest.raises(InvalidRequestError, match=r"several source rows change the row with id = 7$"):
+        table.merge(sevens, on="id").when_not_matched_insert({"id": "source.id"}).execute()
+    assert table.catalog.state().id == before
+    moved = spark.createDataFrame([(1, 9)], "id BIGINT, g INT")
+    builder = table.merge(moved, on="g").when_not_matched_insert({"id": "source.id", "g": "source.g"})
+    builder.when_not_matched_by_source_delete().execute()
+    assert table.to_arrow().to_pylist() == [{"id": 1, "g": 9, "n": None, "s": None}]
+
+
+@covers("STM-4")
+def test_an_update_on_spark_and_its_errors(tmp_path: Path) -> None:
+    spark = spark_session()
+    table = Table.create(tmp_path / "t", COLUMNS, primary_key="id", options=DV, runner=SparkRunner(spark))
+    table.upsert(pa.Table.from_pylist([{"id": i, "g": i % 2, "n": i, "s": None} for i in range(4)], SCHEMA))
+    table.update({"n": "n * 10", "s": "'it''s'"}, where="g = 1")
+    assert sorted(table.to_arrow(columns=["id", "n", "s"]).to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 0, "n": 0, "s": None},
+        {"id": 1, "n": 10, "s": "it's"},
+        {"id": 2, "n": 2, "s": None},
+        {"id": 3, "n": 30, "s": "it's"},
+    ]
+    before = table.catalog.state().id
+    with pytest.raises(InvalidRequestError):
+        table.update({"n": "10 / CAST(n AS DOUBLE)"}, where="g = 0")  # a double is no INT
+    with pytest.raises(InvalidRequestError, match="rows: a Spark DataFrame can only be written"):
+        Table.open(tmp_path / "t").merge(spark.range(1), on="id").when_matched_delete().execute()
+    assert table.catalog.state().id == before
