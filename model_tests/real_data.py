@@ -1,4 +1,4 @@
-"""Where the real tables lie that tests compare with: written by Paimon and Iceberg, not by us.
+"""Where the real tables lie that tests compare with: written by Paimon, Iceberg and Hudi, not by us.
 
 Some are shipped, in ``model_tests/vectors``; others are shared by those who work on the project.
 """
@@ -13,11 +13,22 @@ import pytest
 
 ROOT = Path(os.environ.get("PKTABLE_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 PAIMON = ROOT / "tables" / "paimon"
+HUDI = ROOT / "tables" / "hudi"
 VECTORS = Path(__file__).parent / "vectors"
 
 needs_shared = pytest.mark.skipif(
     not PAIMON.is_dir(), reason="no real tables: set PKTABLE_SHARED to the directory that holds tables/"
 )
+
+
+needs_hudi = pytest.mark.skipif(
+    not HUDI.is_dir(), reason="no real Hudi tables: set PKTABLE_SHARED to the directory that holds tables/"
+)
+
+
+def hudi_archives() -> list[Path]:
+    """Return the zipped Hudi tables; none where they are absent."""
+    return sorted(HUDI.glob("**/*.zip"))
 
 
 def paimon_tables() -> list[Path]:

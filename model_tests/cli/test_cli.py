@@ -177,6 +177,20 @@ def test_reads_take_filter_columns_limit_and_time(filled: Path, cli: Run) -> Non
     assert "retained: 1 to 2" in err
 
 
+def test_update_changes_the_rows_of_a_condition(filled: Path, cli: Run) -> None:
+    update = ("update", filled, "--set", "s = s || '!'", "--where", "id <> 2")
+    assert cli(*update, "--dry-run")[1] == "would update 2 rows\n"
+    before = by_id(cli("read", filled, "--format", "jsonl", "--columns", "id,s")[1])
+    assert cli(*update)[1] == "2 rows updated, snapshot 4\n"
+    after = by_id(cli("read", filled, "--format", "jsonl", "--columns", "id,s")[1])
+    expected = [row["s"] if row["id"] == 2 or row["s"] is None else row["s"] + "!" for row in before]
+    assert [row["s"] for row in after] == expected
+    assert cli("update", filled, "--set", "s = 'x'", "--where", "id = 99")[1] == "nothing to do\n"
+    code, _, err = cli("update", filled, "--set", "s")
+    assert code == 2
+    assert "--set: expected COLUMN=SQL, each column once, found 's'" in err
+
+
 def test_delete_compact_count_history_and_files(filled: Path, cli: Run) -> None:
     assert cli("count", filled)[1] == "3\n"
     assert cli("delete", filled, "--where", "s = ''")[1] == "1 row deleted, snapshot 4\n"

@@ -40,6 +40,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.scan",
     "pktable.dml",
     "pktable.table",
+    "pktable.hudi",
     "pktable.replay",
     "pktable.cli",
     "pktable.__main__",

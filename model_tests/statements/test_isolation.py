@@ -35,7 +35,7 @@ def meanwhile(table: Table, work: Callable[[Table], Any], *, times: int = 1) -> 
             work(other)
         return found
 
-    runner.write = write  # type: ignore[method-assign]
+    runner.write = write  # type: ignore[assignment,method-assign]
     return computed
 
 

@@ -1,7 +1,7 @@
 """Primary-key lake tables with deletion vectors, in Apache Paimon's format, on Spark or in one process.
 
-`Table` and `CommitId` are imported at their first use: they bring Arrow, which takes longer to load than many a command
-takes to run.
+`Table`, `HudiTable` and `CommitId` are imported at their first use: they bring Arrow, which takes longer to load than
+many a command takes to run. `HudiTable` reads the tables of Apache Hudi.
 """
 
 from importlib import import_module
@@ -22,6 +22,7 @@ from pktable_spec.errors import (
 
 if TYPE_CHECKING:
     from pktable.catalog.changes import CommitId
+    from pktable.hudi.table import HudiTable
     from pktable.table import Table
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "CommitId",
     "CommitUnknownError",
     "CorruptFileError",
+    "HudiTable",
     "InvalidRequestError",
     "NotATableError",
     "OutsideTableError",
@@ -40,7 +42,11 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-LATE = {"CommitId": "pktable.catalog.changes", "Table": "pktable.table"}
+LATE = {
+    "CommitId": "pktable.catalog.changes",
+    "HudiTable": "pktable.hudi.table",
+    "Table": "pktable.table",
+}
 """Names that are imported at their first use, with their modules."""
 
 

@@ -9,6 +9,7 @@ Clauses: RD-1 to RD-23.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -109,8 +110,41 @@ class Split:
             raise expired from None
 
 
+class ArrowRows(ABC):
+    """Rows that are read as Arrow, in the forms of other libraries."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as a pyarrow.Table, all in memory."""
+
+    @abstractmethod
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Return the rows batch by batch, read in this process as they are asked for."""
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return the rows as a pandas DataFrame. ``options``: those of `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars DataFrame. Raises InvalidRequestError if polars is not installed."""
+        try:
+            import polars
+        except ImportError:
+            raise InvalidRequestError("to_polars: polars is not installed; pip install polars") from None
+        return polars.from_arrow(self.to_arrow())
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows as a list of dicts."""
+        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return rows
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as an Arrow C stream, batch by batch."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+
 @dataclass(frozen=True)
-class Scan:
+class Scan(ArrowRows):
     """Which rows to read. Made by `Table.scan`; nothing is read or planned before rows are asked for."""
 
     catalog: Catalog
@@ -176,27 +210,6 @@ class Scan:
             self.as_of,
             lambda state, context: self._reader(state.snapshot, context, self._query(state, context)),
         )
-
-    def to_pandas(self, **options: Any) -> Any:
-        """Return the rows as a pandas DataFrame. ``options``: those of `pyarrow.Table.to_pandas`."""
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> Any:
-        """Return the rows as a polars DataFrame. Raises InvalidRequestError if polars is not installed."""
-        try:
-            import polars
-        except ImportError:
-            raise InvalidRequestError("to_polars: polars is not installed; pip install polars") from None
-        return polars.from_arrow(self.to_arrow())
-
-    def to_pylist(self) -> list[dict[str, Any]]:
-        """Return the rows as a list of dicts."""
-        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
-        return rows
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the rows as an Arrow C stream, batch by batch."""
-        return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def count(self) -> int:
         """Return the number of rows: from metadata alone where nothing is merged or filtered.

@@ -42,10 +42,10 @@ class UnsupportedOptionError(InvalidRequestError):
 
 
 class NotATableError(InvalidRequestError):
-    """There is no table at the path. ``found``: what is there instead."""
+    """There is no table at the path. ``found``: what is there instead. ``expected``: the file that a table has."""
 
-    def __init__(self, path: str, found: str) -> None:
-        super().__init__(f"{path}: expected a table directory with schema/schema-<N>, found {found}")
+    def __init__(self, path: str, found: str, expected: str = "schema/schema-<N>") -> None:
+        super().__init__(f"{path}: expected a table directory with {expected}, found {found}")
         self.path, self.found = path, found
 
 

@@ -25,6 +25,7 @@ from pktable.cli.progress import be_quiet
 
 if TYPE_CHECKING:
     from pktable.catalog.catalog import Catalog
+    from pktable.hudi.table import HudiTable
     from pktable.table import Table
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -169,6 +170,12 @@ Fresh = Annotated[
 Where = Annotated[str, typer.Option("--where", metavar="SQL", help="Condition on rows, in Spark's SQL.")]
 Names = Annotated[str, typer.Option(metavar="A,B", help="Column names, comma-separated.")]
 Output = Annotated[Format, typer.Option("--format", help="For people, or one object a line, or CSV.")]
+InstantTime = Annotated[
+    str | None, typer.Option("--instant", metavar="T", help="As of this instant of a Hudi table.")
+]
+ReadOptimized = Annotated[
+    bool, typer.Option("--read-optimized", help="Base files of a Hudi table only, without its log files.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")]
 Quiet = Annotated[
     bool,
@@ -247,6 +254,27 @@ def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:
 
     found = find_table(path, storage_options=storage_options(storage), external_roots=external_roots())
     return Catalog(*found, clock=_no_clock)
+
+
+def open_hudi(path: str, on_spark: bool = False, *, storage: Sequence[str] | None = None) -> HudiTable | None:
+    """Open the Hudi table at ``path``; None if there is none. Raises InvalidRequestError."""
+    from pktable.catalog.schemas import find_store
+    from pktable.format.hudi.names import PROPERTIES
+
+    options, roots = storage_options(storage), external_roots()
+    store, root = find_store(path, storage_options=options, external_roots=roots)
+    if not store.exists(f"{root}/{PROPERTIES}"):
+        return None
+    from pktable.hudi.table import HudiTable
+
+    return HudiTable(store, root, spark_session() if on_spark else None)
+
+
+def refuse(kind: str, **options: object) -> None:
+    """Raise InvalidRequestError if any of ``options``, which a table of this kind does not have, is given."""
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value not in (None, False)]
+    if given:
+        raise InvalidRequestError(f"{', '.join(given)}: not for {kind}")
 
 
 def external_roots() -> list[str]:

@@ -18,7 +18,14 @@ from pktable_spec.errors import InvalidRequestError
 import pktable
 from pktable.check.findings import ERROR, NOTE, Finding
 from pktable.check.walk import Report
-from pktable.cli.app import StorageOptions, external_roots, open_table, storage_options
+from pktable.cli.app import (
+    StorageOptions,
+    external_roots,
+    open_hudi,
+    open_table,
+    refuse,
+    storage_options,
+)
 from pktable.cli.commands import OnSpark, TablePath, app, spark_session
 from pktable.cli.output import Format, ReaderGoneError, print_rows
 from pktable.cli.progress import Reporter, printable, tell
@@ -76,19 +83,25 @@ def check(
 
     Notes, such as files that nothing refers to, are reported and fail only with --strict. Each data file is read once.
     """
+    hudi = open_hudi(path, storage=storage)
+    if hudi is not None:
+        refuse("a Hudi table", snapshot=snapshot, repair=repair, spark=spark)
     if repair:
         for line in open_table(path).repair() or ["nothing to repair"]:
             tell(line)
     with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
-        report = check_table(
-            path,
-            storage_options=storage_options(storage),
-            spark=spark_session() if spark else None,
-            snapshot=snapshot,
-            reads_rows=not metadata_only,
-            external_roots=external_roots(),
-            progress=show,
-        )
+        if hudi is not None:
+            report = hudi.check(reads_rows=not metadata_only, progress=show)
+        else:
+            report = check_table(
+                path,
+                storage_options=storage_options(storage),
+                spark=spark_session() if spark else None,
+                snapshot=snapshot,
+                reads_rows=not metadata_only,
+                external_roots=external_roots(),
+                progress=show,
+            )
     findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
     with suppress(BrokenPipeError, ReaderGoneError):  # the exit code counts even if nobody reads the findings
         if output is Format.TABLE:

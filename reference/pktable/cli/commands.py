@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pktable_spec.errors import InvalidRequestError
+from pktable_spec.vocabulary import APPEND
 
 from pktable.cli.app import (
     DryRun,
@@ -130,20 +131,55 @@ def delete(
 ) -> None:
     """Delete rows matching a condition.
 
-    A dry run counts them. Result: rows (null on Spark unless it is a dry run), snapshot (null if none was made),
-    dry_run.
+    A dry run counts them. Result: rows, snapshot (null if none was made), dry_run.
     """
     table = open_table(path, spark, storage=storage)
-    count: int | None = None
-    snapshot: int | None = None
-    if spark and not dry_run:
-        snapshot = table.delete(where=where)
-    else:
-        keys: Any = table.read(fresh=True, where=where, columns=list(table.schema.primary_keys))
-        count = keys.count() if spark else keys.num_rows
-        snapshot = None if dry_run else table.delete(keys)
-    done = "rows" if count is None else counted(count, "row")
+    snapshot = None if dry_run else table.delete(where=where)
+    count = table.count(fresh=True, where=where) if dry_run else _rows_written(table, snapshot)
+    done = counted(count, "row")
     _print_change(f"{done} deleted", f"would delete {done}", snapshot, dry_run, output, rows=count)
+
+
+@app.command()
+def update(
+    path: TablePath,
+    assignments: Annotated[
+        list[str],
+        typer.Option("--set", metavar="COLUMN=SQL", help="A column and its new value, such as 'n = n + 1'."),
+    ],
+    where: Annotated[str | None, typer.Option(help="Only rows that satisfy this condition, in SQL.")] = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+    spark: OnSpark = False,
+) -> None:
+    """Update columns of rows matching a condition.
+
+    A dry run counts them. Result: rows, snapshot (null if none was made), dry_run.
+    """
+    table = open_table(path, spark, storage=storage)
+    values = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or name.strip() in values:
+            raise InvalidRequestError(f"--set: expected COLUMN=SQL, each column once, found {text!r}")
+        values[name.strip()] = value.strip()
+    snapshot = None if dry_run else table.update(values, where=where)
+    count = table.count(fresh=True, where=where) if dry_run else _rows_written(table, snapshot)
+    done = counted(count, "row")
+    _print_change(f"{done} updated", f"would update {done}", snapshot, dry_run, output, rows=count)
+
+
+def _rows_written(table: Table, snapshot: int | None) -> int:
+    """Return how many rows the write wrote after which ``snapshot`` was the latest; 0 if there was none."""
+    if snapshot is None:
+        return 0
+    user = table.catalog.snapshots.read(snapshot).commit_user
+    for found in reversed(table.snapshots()):
+        if found.commit_user == user and found.commit_kind == APPEND:
+            return found.delta_record_count
+    return 0
 
 
 @app.command()

@@ -9,9 +9,11 @@ import typer
 
 from pktable.cli.app import (
     Fresh,
+    InstantTime,
     OnSpark,
     Output,
     Quiet,
+    ReadOptimized,
     SnapshotId,
     StorageOptions,
     TablePath,
@@ -19,7 +21,9 @@ from pktable.cli.app import (
     moment,
     names,
     open_catalog,
+    open_hudi,
     open_table,
+    refuse,
 )
 from pktable.cli.commands import counted
 from pktable.cli.output import Format, print_outcome, print_rows
@@ -42,6 +46,8 @@ def read(
         str | None, typer.Option(metavar="SQL", help="Condition on rows, in Spark's SQL.")
     ] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
+    instant: InstantTime = None,
+    read_optimized: ReadOptimized = False,
     limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most this many rows.")] = None,
     output: Output = Format.TABLE,
     storage: StorageOptions = None,
@@ -50,6 +56,15 @@ def read(
 ) -> None:
     """Print the rows of a table, now or as of an earlier time."""
     time = moment("--timestamp", timestamp)
+    wanted = None if columns is None else names(columns)
+    if hudi := open_hudi(path, spark, storage=storage):
+        refuse("a Hudi table", snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh)
+        found = hudi.to_arrow(
+            instant=instant, read_optimized=read_optimized, where=where, columns=wanted, limit=limit
+        )
+        print_rows(found, output)
+        return
+    refuse("this table, which is not Hudi's", instant=instant, read_optimized=read_optimized)
     table = open_table(path, spark, storage=storage)
     rows = table.to_arrow(
         snapshot=snapshot,
@@ -57,7 +72,7 @@ def read(
         timestamp=time,
         fresh=fresh,
         where=where,
-        columns=None if columns is None else names(columns),
+        columns=wanted,
         limit=limit,
     )
     print_rows(rows, output)
@@ -70,6 +85,8 @@ def count(
     path: TablePath,
     snapshot: SnapshotId = None,
     fresh: Fresh = False,
+    instant: InstantTime = None,
+    read_optimized: ReadOptimized = False,
     output: Output = Format.TABLE,
     storage: StorageOptions = None,
     quiet: Quiet = False,
@@ -79,6 +96,12 @@ def count(
 
     Result: rows.
     """
+    if hudi := open_hudi(path, spark, storage=storage):
+        refuse("a Hudi table", snapshot=snapshot, fresh=fresh)
+        rows = hudi.count(instant=instant, read_optimized=read_optimized)
+        print_outcome(str(rows), {"rows": rows}, output)
+        return
+    refuse("this table, which is not Hudi's", instant=instant, read_optimized=read_optimized)
     table = open_table(path, spark, storage=storage)
     rows = table.count(snapshot=snapshot, fresh=fresh)
     print_outcome(str(rows), {"rows": rows}, output)
@@ -104,11 +127,17 @@ def _note_uncompacted(
 def files(
     path: TablePath,
     snapshot: SnapshotId = None,
+    instant: InstantTime = None,
     output: Output = Format.TABLE,
     storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
     """List the live data files."""
+    if hudi := open_hudi(path, storage=storage):
+        refuse("a Hudi table", snapshot=snapshot)
+        print_rows(hudi.files(instant), output)
+        return
+    refuse("this table, which is not Hudi's", instant=instant)
     from pktable.inspect import Inspection
 
     print_rows(Inspection(open_catalog(path, storage=storage)).files(snapshot), output)
@@ -125,7 +154,11 @@ def history(
 
     records: rows of all data files. vectors: data files with a deletion vector; deleted_rows: rows these delete.
     Numbers that damage hides are NULL: each damaged file is reported on standard error, and the exit code is 1.
+    Of a Hudi table: its completed writes, with the files and rows that they wrote.
     """
+    if hudi := open_hudi(path, storage=storage):
+        print_rows(hudi.history(), output)
+        return
     import pyarrow as pa
 
     from pktable.catalog import summaries

@@ -43,6 +43,7 @@ else:
 MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
 LONGEST_VARINT: Final = 10
+ZSTD_DECOMPRESSOR: Final = zstd.ZstdDecompressor
 COMPRESSOR: Final = zstd.ZstdCompressor()  # shared: creating one costs more than compressing a small manifest
 
 

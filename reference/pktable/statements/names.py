@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pktable_spec.errors import InvalidRequestError
 
@@ -18,9 +18,11 @@ from pktable.format.types import FLOATS, INTEGER_BITS, NUMBERS, TIMESTAMPS, Data
 from pktable.ingest.values import column_of_values
 from pktable.predicate.coercion import converted
 from pktable.predicate.literals import general, literal_as
-from pktable.predicate.resolve import Scope, resolve_condition, resolve_value
 from pktable.predicate.tree import NULL, And, Column, Compare, Expression, Literal, conjuncts, walk
 from pktable.statements.plan import SOURCE, TARGET, qualified
+
+if TYPE_CHECKING:
+    from pktable.predicate.resolve import Scope
 
 EXACT = (*INTEGER_BITS, "DECIMAL")
 
@@ -37,6 +39,8 @@ class Names:
         """Return the condition ``text``. ``what``: how messages call it. Raises InvalidRequestError."""
         if not isinstance(text, str):
             raise InvalidRequestError(f"{what}: expected SQL text, found {type(text).__name__}")
+        from pktable.predicate.resolve import resolve_condition  # late, here and below: it brings sqlglot
+
         return resolve_condition(text, self._scope(sides), what=what)
 
     def value(
@@ -49,6 +53,8 @@ class Names:
         if not isinstance(given, str):
             (value,) = values_of(column_of_values([given], field), field.type)
             return Literal(value, general(field.type))
+        from pktable.predicate.resolve import resolve_value
+
         found = resolve_value(given, self._scope(sides), what=what)
         fitting = assigned(found, general(field.type))
         if fitting is None:
@@ -62,6 +68,8 @@ class Names:
         return Literal(None, general(field.type))
 
     def _scope(self, sides: Sequence[str]) -> Scope:
+        from pktable.predicate.resolve import Scope
+
         fields = {TARGET: self.target, SOURCE: self.source}
         # Without a source there is one table, and its columns need no qualified names.
         aliases = dict(zip((TARGET, SOURCE), self.aliases, strict=True)) if self.source else {TARGET: ""}

@@ -1,0 +1,1 @@
+"""Hudi's log files and tables: their bytes, and their rows at every instant."""

@@ -1,0 +1,56 @@
+"""Hudi tables read by Spark: the rows, and the errors, of the same read in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pktable import HudiTable
+from pktable_spec.covers import covers
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
+
+from model_tests.backends.spark_session import spark_session
+from model_tests.hudi.made_tables import MadeTable, row
+from model_tests.hudi.real_tables import each_hudi_table, unpacked
+from model_tests.hudi.test_real_rows import points, rows_of
+
+pytestmark = pytest.mark.spark
+
+
+@covers("LOG-36")
+@each_hudi_table()
+def test_spark_reads_the_rows_that_hudi_reads(archive: Path) -> None:
+    table = HudiTable.open(unpacked(archive), spark=spark_session())
+    known = list(points(archive))
+    for instant, read_optimized, columns, rows in [known[len(known) // 2], *known[-2:]]:
+        found = table.to_arrow(instant=instant, read_optimized=read_optimized)
+        assert rows_of(found, columns) == rows
+        assert found.schema == HudiTable.open(unpacked(archive)).scan(instant=instant).schema
+
+
+@covers("LOG-36")
+def test_spark_gives_a_lazy_frame_with_conditions_and_limits(tmp_path: Path) -> None:
+    made = MadeTable(tmp_path / "t")
+    made.base(1, [row("a", 1, 1), row("b", 1, 2)])
+    made.base(1, [row("c", 1, 3)], "h")
+    made.commit(1)
+    made.log(2, made.data(2, [row("a", 2, 9), row("d", 2, 4)]))
+    made.commit(2)
+    table = made.open(spark=spark_session())
+    frame = table.read(where="v > 2", columns=["k", "v"])
+    assert sorted(tuple(one) for one in frame.collect()) == [("a", 9), ("c", 3), ("d", 4)]
+    assert table.count() == 4
+    assert table.scan(limit=2).to_spark().count() == 2
+    assert table.to_arrow(where="v > 100").num_rows == 0
+    assert made.open().read().num_rows == 4
+    with pytest.raises(InvalidRequestError, match="without Spark"):
+        made.open().scan().to_spark()
+
+
+def test_damage_is_named_by_the_driver(tmp_path: Path) -> None:
+    made = MadeTable(tmp_path / "t")
+    path = made.base(1, [row("a", 1, 1)])
+    made.commit(1)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(CorruptFileError, match=path.name):
+        made.open(spark=spark_session()).to_arrow()

@@ -1,0 +1,140 @@
+"""Names, settings, schemas and timeline files of Hudi tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pktable.format.hudi.avro_schema import fields_of
+from pktable.format.hudi.names import base_file, log_file, timeline_file
+from pktable.format.hudi.properties import decode_properties
+from pktable.format.hudi.timeline_files import decode_commit, decode_compaction_plan
+from pktable_spec.covers import covers
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
+
+from model_tests.hudi.real_tables import each_hudi_table, unpacked
+
+
+@covers("LOG-19")
+def test_names_of_base_and_log_files() -> None:
+    base = base_file("6f2a-0_1-33-44_20250117083136333.parquet")
+    assert base is not None
+    assert (base.group, base.instant, base.format) == ("6f2a-0", "20250117083136333", "parquet")
+    log = log_file(".6f2a-0_20250117083125837.log.12_0-33-43")
+    assert log is not None
+    assert (log.group, log.instant, log.version, log.token) == (
+        "6f2a-0",
+        "20250117083125837",
+        12,
+        (0, 33, 43),
+    )
+    older = log_file(".6f2a-0_20250117083125837.log.2")
+    assert older is not None
+    assert older.order < log.order
+    for name in (
+        ".hoodie_partition_metadata",
+        "x.parquet",
+        "_a_b_1.parquet",
+        "../a_b_1.parquet",
+        "a_b_1.parquet.crc",
+    ):
+        assert base_file(name) is None
+        assert log_file(name) is None
+    assert log_file(".6f2a-0_20250117083125837.log.1_0-33-43.cdc") is None
+    assert log_file("/.6f2a-0_20250117083125837.log.1_0-33-43") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("20250117083125837.commit", ("commit", "", None)),
+        ("20250117083125837.inflight", ("commit", "inflight", None)),
+        ("20250117083125.deltacommit.requested", ("deltacommit", "requested", None)),
+        ("20250117083125837_20250117083125999.deltacommit", ("deltacommit", "", "20250117083125999")),
+        ("hoodie.properties", None),
+        ("history", None),
+    ],
+)
+def test_names_of_timeline_files(name: str, parts: tuple[object, ...] | None) -> None:
+    found = timeline_file(name)
+    assert (found and (found.action, found.state, found.completion)) == parts
+
+
+@covers("LOG-18")
+def test_properties_are_unescaped() -> None:
+    text = "#at noon\na.b=c\\:d\\=e\n e : \\u00e9 f\ng\nh=one\\\n  two\n!no\na.b=last\\\\\n"
+    assert decode_properties(text.encode(), at="file") == {
+        "a.b": "last\\", "e": "é f", "g": "", "h": "onetwo"
+    }  # fmt: skip
+    with pytest.raises(CorruptFileError):
+        decode_properties(b"a=\xff", at="file")
+
+
+@covers("LOG-21")
+def test_a_schema_is_the_columns() -> None:
+    decimal = {"type": "fixed", "name": "f", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+    inner = {"type": "record", "name": "inner", "fields": [{"name": "x", "type": ["null", "double"]}]}
+    types = [
+        "string",
+        ["null", "int"],
+        ["null", decimal],
+        {"type": "map", "values": inner},
+        ["inner", "null"],
+    ]
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": n, "type": t} for n, t in zip("abcde", types, strict=True)],
+    }
+    assert [str(field.type) for field in fields_of(json.dumps(schema), at="file")] == [
+        "STRING NOT NULL",
+        "INT",
+        "DECIMAL(9, 2)",
+        "MAP<STRING NOT NULL, ROW<`x` DOUBLE> NOT NULL> NOT NULL",
+        "ROW<`x` DOUBLE>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        (["int", "string"], InvalidRequestError),
+        ({"type": "int", "logicalType": "time-millis"}, InvalidRequestError),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 60}, InvalidRequestError),
+        ("nothing", CorruptFileError),
+        ("r", CorruptFileError),  # a record inside itself
+        ({"type": "array"}, CorruptFileError),
+    ],
+)
+def test_a_schema_without_columns_is_refused(kind: object, error: type[Exception]) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+    with pytest.raises(error):
+        fields_of(json.dumps(schema), at="file")
+
+
+@covers("LOG-20")
+@each_hudi_table()
+def test_every_real_timeline_is_read(archive: Path) -> None:
+    root = unpacked(archive)
+    seen = 0
+    for path in [*root.glob(".hoodie/*"), *root.glob(".hoodie/timeline/*")]:
+        name = timeline_file(path.name)
+        if name is None or not path.stat().st_size:
+            continue
+        if name.action in ("commit", "deltacommit", "replacecommit") and not name.state:
+            found = decode_commit(path.read_bytes(), at=str(path))
+            assert found.schema
+            assert len(fields_of(found.schema, at=str(path))) >= 6
+            seen += 1
+        if name.action == "compaction":
+            assert decode_compaction_plan(path.read_bytes(), at=str(path))
+    assert seen > 1
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"Obj\x01", b'{"extraMetadata": 1}', b'{"partitionToWriteStats": {"": 1}}']
+)
+def test_metadata_of_another_form_is_damage(data: bytes) -> None:
+    with pytest.raises(CorruptFileError):
+        decode_commit(data, at="file")

@@ -1,0 +1,109 @@
+"""Summaries of sets of keys: the least key, the greatest key and a bloom filter, which rule most other keys out.
+
+Hudi stores them in the key-value metadata of its base files, and orders keys as Java's strings: by UTF-16 code units.
+That differs from the order of their UTF-8 bytes where a key has a character beyond U+FFFF and another one from U+E000
+to U+FFFF. Everything that this package adds to log files orders keys by their UTF-8 bytes, as Parquet's statistics and
+the sorted runs of this project do.
+
+Clauses: LOG-13, LOG-14, LOG-16.
+"""
+
+from __future__ import annotations
+
+import base64
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from pktable_spec.errors import CorruptFileError
+
+from pktable.format.hudi.bloom import SIMPLE, Filter, HashedKeys, Numbers, SimpleFilter, decode_filter
+
+BLOOM: Final = b"org.apache.hudi.bloomfilter"
+BLOOM_KIND: Final = b"hoodie_bloom_filter_type_code"
+LEAST, GREATEST = b"hoodie_min_record_key", b"hoodie_max_record_key"
+
+
+class KeyOrder(Enum):
+    """An order of keys: that of their bytes in an encoding."""
+
+    JAVA = "utf-16-be"
+    BYTES = "utf-8"
+
+    def of(self, key: str) -> bytes:
+        """Return bytes that compare as keys do in this order."""
+        return key.encode(self.value, "surrogatepass")
+
+
+class KeyBatch:
+    """Keys to look up in many summaries: sorted and hashed once. ``keys``: none of them empty."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.keys = keys
+        self._sorted: dict[KeyOrder, tuple[list[bytes], Numbers]] = {}
+
+    @cached_property
+    def hashed(self) -> HashedKeys:
+        return HashedKeys([KeyOrder.BYTES.of(key) for key in self.keys])
+
+    def between(self, low: str, high: str, order: KeyOrder) -> Numbers:
+        """Return the numbers of the keys that are neither less than ``low`` nor greater than ``high``."""
+        if order not in self._sorted:
+            encoded = [order.of(key) for key in self.keys]
+            numbers = sorted(range(len(encoded)), key=encoded.__getitem__)
+            self._sorted[order] = [encoded[i] for i in numbers], np.array(numbers, np.int64)
+        encoded, found = self._sorted[order]
+        return found[bisect_left(encoded, order.of(low)) : bisect_right(encoded, order.of(high))]
+
+
+@dataclass(frozen=True)
+class KeySummary:
+    """The range and the filter of a set of keys. ``filter``: None without one."""
+
+    low: str
+    high: str
+    order: KeyOrder
+    filter: Filter | None
+
+    def among(self, batch: KeyBatch) -> Numbers:
+        """Return the numbers of the keys that may be in the set. None that is in it is left out.
+
+        Clauses: LOG-14, LOG-16.
+        """
+        numbers = batch.between(self.low, self.high, self.order)
+        if self.filter is None or not len(numbers):
+            return numbers
+        return self.filter.among(batch.hashed, numbers)
+
+
+def summary_of_footer(metadata: Mapping[bytes, bytes] | None, *, at: str) -> KeySummary | None:
+    """Return the summary in a Parquet file's key-value metadata, None if there is none. Raises CorruptFileError.
+
+    Clauses: LOG-13, LOG-16.
+    """
+    found = metadata or {}
+    if LEAST not in found or GREATEST not in found:
+        return None
+    try:
+        low, high = found[LEAST].decode(), found[GREATEST].decode()
+        kind = found.get(BLOOM_KIND, SIMPLE.encode()).decode("ascii")
+    except UnicodeDecodeError as error:
+        raise CorruptFileError("key range", at=at, expected="UTF-8", found=error) from None
+    stored = decode_filter(found[BLOOM], kind, at=at) if BLOOM in found else None
+    return KeySummary(low, high, KeyOrder.JAVA, stored)
+
+
+def footer_of_summary(summary: KeySummary) -> dict[bytes, bytes]:
+    """Return the entries of key-value metadata, by Hudi's names. Clauses: LOG-13, LOG-16."""
+    assert summary.order is KeyOrder.JAVA
+    assert isinstance(summary.filter, SimpleFilter)
+    return {
+        BLOOM: base64.b64encode(summary.filter.encode()),
+        BLOOM_KIND: SIMPLE.encode(),
+        LEAST: summary.low.encode(),
+        GREATEST: summary.high.encode(),
+    }

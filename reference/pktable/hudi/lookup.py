@@ -1,0 +1,275 @@
+"""Find keys in the file groups of a table, by indexes wherever there are any.
+
+A key is in a file slice if the base file has it or a block that counts has it, also as a row that a later block
+deletes: until a compaction drops it, a late record of the key belongs to the same file group.
+
+1. The base file is asked by the summary in its footer, and if that admits a key by its column of keys.
+2. The log files are asked newest first. An index at the end of a file answers for all files that it covers. A file
+   that no index covers is asked by its own index, and without one it is decoded whole.
+3. A file that may have a key is asked for its sorted keys. Rows are never read where there is an index.
+
+An index that is missing, or admits too much, changes the cost and no answer. A file that an index names as part of the
+slice, and that is not there, is damage: the end of a chain is where the slice begins, not where files are missing.
+
+Clauses: LOG-25, LOG-26, LOG-40 to LOG-44.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pktable_spec.errors import CorruptFileError
+
+from pktable.format.hudi.key_summary import KeyBatch, KeySummary, summary_of_footer
+from pktable.format.hudi.log_block import BlockKind, HeaderKey, blocks
+from pktable.format.hudi.log_index import FoundIndex, Member, decode_keys, index_at_end
+from pktable.format.hudi.names import LogFileName, log_file
+from pktable.format.types import one_array
+from pktable.hudi.log_rows import KEY, SIGNS, Wanted, block_rows
+from pktable.hudi.log_scan import PlacedBlock, counting_blocks, rolled_back
+from pktable.hudi.settings import HudiSettings
+from pktable.hudi.slices import FileSlice
+from pktable.hudi.stored import parquet_tables
+from pktable.hudi.timeline import Timeline
+from pktable.store.file_io import FileIO
+
+Numbers = npt.NDArray[np.int64]
+NONE: Numbers = np.empty(0, np.int64)
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class SliceLookup:
+    """Finds keys in one file slice as of an instant. It keeps the indexes that it has read."""
+
+    store: FileIO
+    root: str
+    settings: HudiSettings
+    timeline: Timeline
+    instant: str
+    slice: FileSlice
+    _indexes: dict[str, FoundIndex | None] = field(default_factory=dict)
+
+    def locate(self, batch: KeyBatch) -> Numbers:
+        """Return the numbers of the keys that the slice has, ascending. Raises CorruptFileError.
+
+        Clauses: LOG-41, LOG-43.
+        """
+        if not batch.keys:
+            return NONE
+        found = self._in_log(batch)
+        rest = np.setdiff1d(np.arange(len(batch.keys)), found)
+        return np.union1d(found, self._in_base(batch, rest))
+
+    def may_have(self, batch: KeyBatch) -> bool:
+        """Return False only if the slice has none of the keys, as far as summaries show it. Reads no keys and rows."""
+        if self.slice.base is not None:
+            summary = self._base_summary()
+            if summary is None or len(summary.among(batch)):
+                return True
+        candidates, _ = self._candidates(batch, decodes=False)
+        return any(len(numbers) for numbers in candidates.values())
+
+    # The base file
+
+    def _base_path(self) -> str:
+        assert self.slice.base is not None
+        return self.slice.path(self.root, self.slice.base.name)
+
+    def _base_summary(self) -> KeySummary | None:
+        path = self._base_path()
+        return self._opened(path, lambda file: summary_of_footer(pq.read_metadata(file).metadata, at=path))
+
+    def _in_base(self, batch: KeyBatch, numbers: Numbers) -> Numbers:
+        if self.slice.base is None or not len(numbers):
+            return NONE
+        summary = self._base_summary()
+        if summary is not None:
+            numbers = np.intersect1d(numbers, summary.among(batch))
+            if not len(numbers):
+                return NONE
+        path = self._base_path()
+        left, found = numbers, NONE
+
+        def search(file: Any) -> None:
+            nonlocal left, found
+            for _, table in parquet_tables(file, path, SIGNS[:1]):
+                here = _in(batch, left, one_array(table.column(KEY)))
+                left, found = np.setdiff1d(left, here), np.union1d(found, here)
+
+        self._opened(path, search)
+        return found
+
+    # Log files
+
+    def _in_log(self, batch: KeyBatch) -> Numbers:
+        candidates, rolled = self._candidates(batch, decodes=True)
+        found = NONE
+        for log in self.slice.logs:
+            numbers = np.setdiff1d(candidates[log.name], found)
+            if len(numbers):
+                found = np.union1d(found, self._in_file(log, batch, numbers, rolled))
+        return found
+
+    def _candidates(self, batch: KeyBatch, *, decodes: bool) -> tuple[dict[str, Numbers], set[str]]:
+        """Return by log file the keys that it may have, and the instants that are rolled back.
+
+        ``decodes``: whether a file without an index is decoded for its rollback blocks. Clauses: LOG-41, LOG-42.
+        """
+        everything = np.arange(len(batch.keys))
+        candidates: dict[str, Numbers] = {}
+        rolled: set[str] = set()
+        for log in reversed(self.slice.logs):
+            if log.name in candidates:
+                continue
+            found = self._index(log)
+            if found is None:
+                candidates[log.name] = everything
+                if decodes and not self.settings.has_completion_times:
+                    rolled |= self._rolled_back(log)
+                continue
+            index = found.index
+            self._expect_there((*index.members, *index.chain))
+            rolled |= set(index.rolled_back)
+            admitted = NONE if index.all is None else index.all.among(batch)
+            candidates[log.name] = admitted
+            for member in index.members:
+                if self.slice.sizes.get(member.name) == member.size:
+                    candidates.setdefault(member.name, admitted)
+        return candidates, rolled
+
+    def _expect_there(self, members: Iterable[Member]) -> None:
+        """Raise CorruptFileError if a file that an index names is missing from the slice. Clauses: LOG-44."""
+        for member in members:
+            if member.name not in self.slice.sizes and self._belongs(member.name):
+                path = self.slice.path(self.root, member.name)
+                raise CorruptFileError("log file", at=path, expected="a file", found="none")
+
+    def _belongs(self, name: str) -> bool:
+        """Return whether a log file is part of the slice, by its commit and not by its presence."""
+        parts = log_file(name)
+        if parts is None:
+            return False
+        if not self.settings.has_completion_times:
+            return parts.instant == self.slice.instant
+        if not self.timeline.is_completed(parts.instant) or parts.instant > self.instant:
+            return False
+        return self.timeline.completion_of(parts.instant) >= self.slice.instant
+
+    def _in_file(self, log: LogFileName, batch: KeyBatch, numbers: Numbers, rolled: set[str]) -> Numbers:
+        """Return those of the keys ``numbers`` that the file has in blocks that count. Clauses: LOG-25, LOG-43."""
+        found = self._index(log)
+        if found is None:
+            return self._decoded(log, batch, numbers, rolled)
+        index = found.index
+        if index.own is None:
+            return NONE
+        numbers = np.intersect1d(numbers, index.own.among(batch))
+        counting = [self._counts(one) for one in index.instants]
+        if not len(numbers) or not any(counting):
+            return NONE
+        if not all(counting) or rolled & set(index.instants):
+            return self._decoded(log, batch, numbers, rolled)
+        keys = self._keys(log, found)
+        return _in(batch, numbers, keys)
+
+    def _counts(self, instant: str) -> bool:
+        return instant <= self.instant and self.timeline.is_completed(instant)
+
+    def _keys(self, log: LogFileName, found: FoundIndex) -> pa.Array:
+        """Return the keys of a file that has an index, without reading a row."""
+        path = self.slice.path(self.root, log.name)
+        if found.keys_at is None:  # Parquet: its rows are sorted, and its column of keys is read alone
+            (placed,) = self._placed(log)
+            return block_rows(placed, Wanted(SIGNS[:1], None)).keys
+        offset, size = found.keys_at
+
+        def read(file: Any) -> pa.Array:
+            file.seek(offset)
+            return decode_keys(bytes(file.read(size)), found, at=path)[0]
+
+        return self._opened(path, read)
+
+    def _decoded(self, log: LogFileName, batch: KeyBatch, numbers: Numbers, rolled: set[str]) -> Numbers:
+        """Return those of the keys ``numbers`` that the records of a file have. Clauses: LOG-40."""
+        placed = [one for one in self._placed(log) if self._counts(one.instant)]
+        if any(one.instant in rolled for one in placed):  # what counts depends on the files behind this one
+            placed = [one for one in self._counting() if one.at == self.slice.path(self.root, log.name)]
+        rows = [
+            block_rows(one, Wanted(SIGNS[:1], None))
+            for one in placed
+            if one.block.kind is not BlockKind.DELETE
+        ]
+        if not rows:
+            return NONE
+        return _in(batch, numbers, one_array(pa.chunked_array([one.keys for one in rows])))
+
+    def _placed(self, log: LogFileName) -> list[PlacedBlock]:
+        path = self.slice.path(self.root, log.name)
+        return [
+            PlacedBlock(one, one.text(HeaderKey.INSTANT, path), path)
+            for one in blocks(self.store.read(path), at=path)
+            if one.kind is not BlockKind.COMMAND
+        ]
+
+    def _counting(self) -> list[PlacedBlock]:
+        paths = [self.slice.path(self.root, log.name) for log in self.slice.logs]
+        files = ((path, self.store.read(path)) for path in paths)
+        return counting_blocks(files, until=self.instant, is_completed=self.timeline.is_completed)
+
+    def _rolled_back(self, log: LogFileName) -> set[str]:
+        path = self.slice.path(self.root, log.name)
+        return {
+            rolled_back(one, path)
+            for one in blocks(self.store.read(path), at=path)
+            if one.kind is BlockKind.COMMAND
+        }
+
+    def _index(self, log: LogFileName) -> FoundIndex | None:
+        if log.name not in self._indexes:
+            self._indexes[log.name] = index_of_file(self.store, self.slice.path(self.root, log.name))
+        return self._indexes[log.name]
+
+    def _opened(self, path: str, work: Callable[[Any], Result]) -> Result:
+        return opened(self.store, path, work)
+
+
+def _in(batch: KeyBatch, numbers: Numbers, keys: pa.Array) -> Numbers:
+    """Return those of the keys ``numbers`` that are among ``keys``."""
+    asked = pa.array([batch.keys[i] for i in numbers.tolist()], pa.string())
+    found: Numbers = numbers[pc.is_in(asked, value_set=keys).to_numpy(zero_copy_only=False)]
+    return found
+
+
+def opened(store: FileIO, path: str, work: Callable[[Any], Result]) -> Result:
+    """Return what ``work`` makes of the open file ``path``. Raises CorruptFileError if it is missing or unreadable."""
+    try:
+        with store.open(path) as file:
+            return work(file)
+    except FileNotFoundError:
+        raise CorruptFileError("file", at=path, expected="a file", found="none") from None
+    except pa.ArrowException as error:
+        raise CorruptFileError("parquet data", at=path, expected="a readable file", found=error) from None
+
+
+def index_of_file(store: FileIO, path: str) -> FoundIndex | None:
+    """Return the index at the end of a log file, None if it has none. Raises CorruptFileError. Clauses: LOG-40."""
+
+    def read(file: Any) -> FoundIndex | None:
+        size = file.size()
+
+        def tail(count: int) -> bytes:
+            file.seek(size - count)
+            return bytes(file.read(count))
+
+        return index_at_end(tail, size, at=path)
+
+    return opened(store, path, read)

@@ -1,0 +1,264 @@
+"""A read of a Hudi table as a value: planned when it is asked for rows, never before.
+
+Clauses: LOG-21, LOG-33, LOG-36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+
+from pktable.format.hudi.avro_schema import fields_of
+from pktable.format.hudi.key_summary import KeyBatch
+from pktable.format.types import DataType, Field, to_arrow
+from pktable.hudi.lookup import SliceLookup
+from pktable.hudi.settings import HudiSettings, expect_instant
+from pktable.hudi.slice_read import SliceReader
+from pktable.hudi.slices import FileSlice, file_groups, slices_at
+from pktable.hudi.timeline import Timeline, load_timeline
+from pktable.predicate import key_equalities, parse
+from pktable.scan import ArrowRows
+from pktable.store.file_io import FileIO
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OWN_COLUMNS: Final = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+"""Columns that Hudi puts in front of those of the user."""
+
+
+class HudiReadOptions(TypedDict, total=False):
+    """The keywords of `HudiTable.scan`, which `HudiTable.read` and its like take too."""
+
+    instant: str | None
+    read_optimized: bool
+    where: str | None
+    columns: str | Sequence[str] | None
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class HudiSplit:
+    """A piece of a scan: one file slice. It pickles; the process that reads it needs the same paths."""
+
+    reader: SliceReader
+    slice: FileSlice
+
+    @property
+    def partition(self) -> str:
+        """The partition's directory, such as ``region=eu``; empty for a table without partitions."""
+        return self.slice.partition
+
+    @property
+    def paths(self) -> list[str]:
+        """The files to read, the base file first."""
+        names = [*([self.slice.base.name] if self.slice.base else []), *(log.name for log in self.slice.logs)]
+        return [self.slice.path(self.reader.root, name) for name in names]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files."""
+        return self.slice.size_bytes
+
+    @property
+    def merges(self) -> bool:
+        """Whether there are log files to merge."""
+        return bool(self.slice.logs)
+
+    def read(self) -> Iterator[pa.Table]:
+        """Yield the rows, as tables of the scan's columns. Raises CorruptFileError, InvalidRequestError."""
+        yield from self.reader.read(self.slice)
+
+
+@dataclass(frozen=True)
+class HudiScan(ArrowRows):
+    """Which rows to read. Made by `HudiTable.scan`; nothing is read or planned before rows are asked for."""
+
+    store: FileIO
+    root: str
+    settings: HudiSettings
+    session: SparkSession | None = None
+    instant: str | None = None
+    read_optimized: bool = False
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        limit = self.limit
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
+        if self.where is not None and not isinstance(self.where, str):
+            raise InvalidRequestError(f"where: expected text, found {type(self.where).__name__}")
+        if self.instant is not None:
+            expect_instant(self.instant)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The copy reads in its own process, without Spark.
+        fields = (self.store, self.root, self.settings, None, self.instant, self.read_optimized)
+        return HudiScan, (*fields, self.where, self.columns, self.limit)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All columns of the table as of the instant. Raises SnapshotNotFoundError."""
+        return self._fields(self._timeline()[0])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and types of the rows. Raises SnapshotNotFoundError, InvalidRequestError."""
+        return self._plan()[0]
+
+    def read(self) -> Any:
+        """Return the rows: a lazy DataFrame with Spark, a pyarrow.Table without."""
+        return self.to_arrow() if self.session is None else self.to_spark()
+
+    def to_spark(self) -> Any:
+        """Return the rows as a lazy DataFrame, each file slice read by one task.
+
+        Raises InvalidRequestError if the table was opened without Spark. Clauses: LOG-36.
+        """
+        if self.session is None:
+            raise InvalidRequestError(
+                "to_spark: the table was opened without Spark; give spark=session to HudiTable.open"
+            )
+        from pktable.run.spark.pieces import frame_of_pieces
+
+        _, splits, fields = self._plan()
+        pieces = [partial(_tables, split) for split in sorted(splits, key=lambda one: -one.size_bytes)]
+        frame = frame_of_pieces(self.session, pieces, fields)
+        return frame if self.limit is None else frame.limit(self.limit)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as a pyarrow.Table, all in memory, read by Spark if the table was opened with it."""
+        if self.session is not None:
+            from pktable.run.spark.errors import raised_here
+
+            frame, schema = self.to_spark(), self.schema
+            with raised_here():
+                return frame.toArrow().cast(schema)
+        return self.to_batches().read_all()
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Return the rows batch by batch, read in this process as they are asked for.
+
+        Raises CorruptFileError, SnapshotNotFoundError. The reader raises CorruptFileError, too.
+        """
+        schema, splits, _ = self._plan()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            missing = self.limit
+            for split in splits:
+                for table in split.read():
+                    rows = table if missing is None else table.slice(0, missing)
+                    yield from rows.cast(schema).to_batches()
+                    if missing is not None:
+                        missing -= rows.num_rows
+                        if not missing:
+                            return
+
+        return pa.RecordBatchReader.from_batches(schema, batches() if self.limit != 0 else iter(()))
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        if self.session is not None:
+            from pktable.run.spark.errors import raised_here
+
+            frame = self.to_spark()
+            with raised_here():
+                return int(frame.count())
+        narrow = self if self.columns is not None else replace(self, columns=OWN_COLUMNS[2:3])
+        return sum(batch.num_rows for batch in narrow.to_batches())
+
+    def splits(self) -> list[HudiSplit]:
+        """Return the pieces of the read. Raises InvalidRequestError for a scan with a limit."""
+        if self.limit is not None:
+            raise InvalidRequestError("splits: a scan with a limit cannot be divided")
+        return self._plan()[1]
+
+    def lookups(self) -> list[SliceLookup]:
+        """Return the lookup of each file slice of the read, without the condition. Clauses: LOG-41."""
+        return [
+            _lookup(split.reader, split.slice) for split in replace(self, where=None, columns=None).splits()
+        ]
+
+    def explain(self) -> str:
+        """Return in a few lines which instant and files the scan reads, and which of them it merges."""
+        timeline, instant = self._timeline()
+        splits = self._plan()[1]
+        lines = [
+            f"instant {instant or 'none'} of {timeline.last or 'none'}, "
+            f"{'read-optimized' if self.read_optimized else 'snapshot'} read of {self.root}",
+            f"condition: {self.where or 'none'}",
+            f"files: {sum(len(split.paths) for split in splits)} in {len(splits)} file slices",
+        ]
+        for split in splits:
+            base = split.slice.base.name if split.slice.base else "no base file"
+            lines.append(f"  {split.partition or '.'}: {base}, {len(split.slice.logs)} log files to merge")
+        return "\n".join(lines)
+
+    def _timeline(self) -> tuple[Timeline, str]:
+        """Return the timeline and the instant to read, empty if nothing was ever written."""
+        timeline = load_timeline(self.store, self.root, self.settings)
+        instant = self.instant or timeline.latest
+        if self.instant is not None and (not timeline.first or self.instant < timeline.first):
+            retained = f"{timeline.first} to {timeline.last}" if timeline.first else "none"
+            raise SnapshotNotFoundError(f"instant {self.instant}", retained)
+        return timeline, instant
+
+    def _fields(self, timeline: Timeline) -> tuple[Field, ...]:
+        until = timeline if self.instant is None else timeline.at(self.instant)
+        text, at = until.schema_text()
+        if not text:
+            raise InvalidRequestError(f"{self.root}: the table has no schema yet: nothing was written")
+        own = [Field(i, name, DataType("STRING")) for i, name in enumerate(OWN_COLUMNS)]
+        users = [field for field in fields_of(text, at=at) if field.name not in OWN_COLUMNS]
+        return (*own, *(replace(field, id=i) for i, field in enumerate(users, len(own))))
+
+    def _plan(self) -> tuple[pa.Schema, list[HudiSplit], list[Field]]:
+        timeline, instant = self._timeline()
+        fields = self._fields(timeline)
+        by_name = {field.name: field for field in fields}
+        names = tuple(by_name) if self.columns is None else self.columns
+        unknown = [name for name in names if name not in by_name]
+        if unknown or not names or len(set(names)) < len(names):
+            found = ", ".join(map(str, names)) or "none"
+            raise InvalidRequestError(
+                f"columns: expected some of {', '.join(by_name)}, each once, found {found}"
+            )
+        predicate = parse(self.where, fields) if self.where is not None else None
+        reader = SliceReader(
+            self.store, self.root, self.settings, timeline, instant, fields, names, predicate
+        )
+        slices = slices_at(
+            file_groups(self.store, self.root),
+            timeline,
+            self.settings,
+            instant,
+            read_optimized=self.read_optimized or not self.settings.is_merge_on_read,
+        )
+        pinned = key_equalities(predicate, [OWN_COLUMNS[2]]) if predicate is not None else None
+        if pinned and all(key for (key,) in pinned):
+            batch = KeyBatch([str(key) for (key,) in pinned])
+            slices = [one for one in slices if _lookup(reader, one).may_have(batch)]
+        wanted = [by_name[name] for name in names]
+        schema = pa.schema([(field.name, to_arrow(field.type)) for field in wanted])
+        return schema, [HudiSplit(reader, one) for one in slices], wanted
+
+
+def _lookup(reader: SliceReader, slice_: FileSlice) -> SliceLookup:
+    return SliceLookup(reader.store, reader.root, reader.settings, reader.timeline, reader.instant, slice_)
+
+
+def _tables(split: HudiSplit) -> Iterator[pa.Table]:
+    return split.read()
