@@ -172,9 +172,14 @@ def update(
 
 
 def _rows_written(table: Table, snapshot: int | None) -> int:
-    """Return how many rows the write wrote after which ``snapshot`` was the latest; 0 if there was none."""
+    """Return how many rows the write wrote after which ``snapshot`` was the latest; 0 if there was none.
+
+    Of a delete from an append table, which writes none: how many are there no more.
+    """
     if snapshot is None:
         return 0
+    if not table.schema.primary_keys:
+        return table.count(snapshot=snapshot - 1) - table.count(snapshot=snapshot)
     user = table.catalog.snapshots.read(snapshot).commit_user
     for found in reversed(table.snapshots()):
         if found.commit_user == user and found.commit_kind == APPEND:
