@@ -12,8 +12,8 @@ from model_tests.real_data import PAIMON
 
 ROOT = PAIMON / "spark-1.4.2"
 APPEND = (
-    "ap_dv", "ap_dv64", "ap_evolve_tags", "ap_fixed", "ap_nodv", "ap_orc", "ap_part", "ap_ratio", "ap_rowtrack",
-    "ap_rowtrack_nodv",
+    "ap_dataevo", "ap_dv", "ap_dv64", "ap_evolve_tags", "ap_fixed", "ap_nodv", "ap_orc", "ap_part", "ap_ratio",
+    "ap_rowtrack", "ap_rowtrack_nodv",
 )  # fmt: skip
 
 Rows = list[tuple[str, ...]]

@@ -229,14 +229,14 @@ DAMAGE: dict[str, tuple[Callable[[Entries, Indexes], None], str, str]] = {
     "a level": (_edit(level=1), "APP-4", "level"),
     "a key": (_edit(min_key=b"\0\0\0\1" + bytes(16)), "APP-5", "keys"),
     "retractions": (_edit(delete_row_count=2), "APP-5", "retractions"),
-    "numbers": (_edit(min_sequence_number=5), "APP-6", "sequence numbers"),
+    "numbers": (_edit(min_sequence_number=99), "LSM-7", "sequence numbers"),
     "a vector twice": (_twice, "DV-5", "vector of"),
     "a vector of no file": (_dangling, "DV-4", "vector of"),
     "positions beyond the rows": (_too_few_rows, "DV-2", "vector of"),
 }
 
 
-@covers("APP-4", "APP-5", "APP-6", "APP-13", "DV-2", "DV-4", "DV-5")
+@covers("APP-4", "APP-5", "APP-13", "DV-2", "DV-4", "DV-5", "LSM-7")
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_check_names_what_is_wrong(tmp_path: Path, damage: str) -> None:
     table = made(tmp_path, DV)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
@@ -49,7 +51,25 @@ def test_a_check_compares_no_rows_that_wait_for_a_bucket() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["ap_dataevo"])
-def test_columns_of_a_row_in_several_files_are_refused_by_the_name_of_the_option(name: str) -> None:
-    with pytest.raises(InvalidRequestError, match=r"option data-evolution\.enabled='true' is not supported"):
-        Table.open(path_of(name)).to_arrow()
+@covers("APP-22")
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("ap_rowtrack", "row-tracking.enabled"),
+        ("ap_rowtrack_nodv", "row-tracking.enabled"),
+        ("ap_dataevo", "data-evolution.enabled"),
+    ],
+)
+def test_row_tracking_is_refused_for_writing_by_name(name: str, option: str) -> None:
+    table = Table.open(path_of(name))
+    rows = table.to_arrow(limit=1)
+    writes: list[Callable[[], object]] = [
+        lambda: table.append(rows),
+        lambda: table.delete(where="id = 1"),
+        lambda: table.compact(full=True),
+    ]
+    for write in writes:
+        with pytest.raises(
+            InvalidRequestError, match=f"option {option}='true' is not supported".replace(".", r"\.")
+        ):
+            write()

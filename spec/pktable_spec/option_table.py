@@ -258,8 +258,9 @@ OPTIONS: Final = (
     Option("source.split.open-file-cost", IMPLEMENTED, "4 mb",
            "The size that opening a file counts as, when small files of an append table are grouped for compaction.",
            "open_file_cost_bytes", SIZE_BYTES),
-    Option("data-evolution.enabled", READING, "false",
-           "Whether columns of the same rows lie in several files.", values=("false",)),
+    Option("data-evolution.enabled", WRITING, "false",
+           "Whether columns of the same rows may lie in several files.",
+           "data_evolution", BOOLEAN, values=("false",)),
     # Data files.
     Option("target-file-size", IMPLEMENTED, "128 mb",
            "The size at which a data file is closed and the next begun; by default twice that in an append table.",

@@ -65,6 +65,7 @@ class TableOptions:
     write_buffer_bytes: int
     row_group_bytes: int
     min_compacted_files: int
+    data_evolution: bool
     delete_ratio_threshold: float
     index_target_bytes: int
     open_file_cost_bytes: int

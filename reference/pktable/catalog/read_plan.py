@@ -47,10 +47,12 @@ def plan_read(
         if merges:
             context.options.require_mergeable()
         if predicate is not None:
+            # An older file may have other values of a column than the newest one with its rows.
+            by_values = not merges and not context.options.data_evolution
             wanted = [
                 f
                 for f in wanted
-                if may_match(predicate, partition | column_ranges(context, f, values=not merges))
+                if may_match(predicate, partition | column_ranges(context, f, values=by_values))
             ]
         if wanted:
             bucket = states.bucket(state, identity)

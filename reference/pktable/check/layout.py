@@ -1,6 +1,6 @@
 """Check the versions of a bucket by their metadata: levels, key ranges, and the files that vectors name.
 
-Clauses: APP-4, APP-5, APP-6, LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DVF-8.
+Clauses: APP-4, APP-5, LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DVF-8.
 """
 
 from __future__ import annotations
@@ -64,9 +64,6 @@ def _check_entry(
     expect("LSM-7", "sequence numbers", low <= high, "smallest not above greatest", f"{low} to {high}")
     if not context.schema.primary_keys:
         expect("APP-5", "keys", file.min_key == file.max_key == EMPTY_ROW, "empty rows", "others")
-        if context.schema.options.get("row-tracking.enabled", "false").lower() != "true":
-            count = high - low + 1
-            expect("APP-6", "sequence numbers", count == file.row_count, f"{file.row_count} of them", count)
         expect("APP-5", "retractions", not file.delete_row_count, "none", file.delete_row_count)
         return None
     key_range = findings.attempt(
