@@ -12,6 +12,7 @@ from pktable import CommitConflictError, CommitId, InvalidRequestError, Table
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
 from pktable.file_changes import RowChange, StaleChangeError
+from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.predicate import parse
 from pktable.run.runner import FoundRows, Query
 from pktable.run.spark.runner import SparkRunner
@@ -20,6 +21,7 @@ from pktable_spec.covers import covers
 from model_tests.append.paimon_tables import rows_of
 from model_tests.append.test_writing import FIXED, made, some, sound
 from model_tests.backends.spark_session import spark_session
+from model_tests.table.foreign_tables import commit
 
 DV = {"deletion-vectors.enabled": "true"}
 KINDS: dict[str, dict[str, str]] = {
@@ -266,6 +268,46 @@ def test_a_statement_that_always_loses_is_refused_and_leaves_no_file(
     ):
         table.stager.change_rows(work, CommitId.new())
     assert ids(sound(table)) == list(range(28))
+
+
+@covers("APP-1", "STM-7")
+@each_kind
+def test_rows_are_overwritten_and_truncated(tmp_path: Path, options: dict[str, str]) -> None:
+    table = made(tmp_path, options, partition_by="p")
+    table.append(some(0, 20, 1))
+    table.append(some(20, 40, 2))
+    table.delete(where="id % 2 = 0")
+    table.overwrite(some(100, 103, 2), where="p = 2")
+    assert ids(sound(table)) == [*range(1, 20, 2), 100, 101, 102]
+    table.overwrite(some(7, 9, 1))
+    assert ids(sound(table)) == [7, 8]
+    assert not indexes(table)
+    table.truncate()
+    assert sound(table).count() == 0
+    table.append(some(0, 3, 1))
+    assert ids(sound(table)) == [0, 1, 2]
+
+
+@covers("APP-13", "DV-4")
+@with_vectors
+def test_a_vector_of_a_file_that_is_gone_hinders_nothing(tmp_path: Path, options: dict[str, str]) -> None:
+    """Other writers leave such vectors; a check says so, and the next change of the DV index file drops them."""
+    table = made(tmp_path, {**options, **({"bucket": "1"} if "bucket" in options else {})})
+    table.append(some(0, 10))
+    table.append(some(10, 20))
+    table.delete(where="id IN (3, 13)")
+    state = table.catalog.state()
+    ((bucket_id, files),) = state.files.items()
+    kept = [ManifestEntry(ADD, *bucket_id, table.catalog.context.options.bucket, file) for file in files[1:]]
+    commit(Path(table.path), kept, list(state.indexes[bucket_id]))
+    table = Table.open(table.path)
+    left = ids(table)
+    table.delete(where=f"id = {left[0]}")
+    assert ids(table) == left[1:]
+    (named,) = table.inspect.vectors().column("file_name").to_pylist()
+    assert named == files[1].file_name
+    table.compact(full=True)
+    assert ids(table) == left[1:]
 
 
 @covers("APP-12")

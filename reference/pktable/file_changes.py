@@ -32,6 +32,7 @@ from pktable.catalog.commit import AlreadyCommittedError, CommittedError, Commit
 from pktable.catalog.rules import Conflict, FileAttempt, FileRule, first_conflict
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
+from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.append_pick import in_order, pick_files
 from pktable.lsm.bucket import BucketId, FileChange, IndexedChange
@@ -258,15 +259,13 @@ class StagedFileChange:
     def conflicts(self, state: TableState) -> dict[int, Conflict]:
         """Return why changes do not fit ``state``, by the number of the change. Clauses: APP-15, APP-16, APP-17."""
         found = {}
+        known: dict[BucketId, tuple[frozenset[str], Mapping[str, DeletionVector]]] = {}
         for i, change in enumerate(self.changes):
-            bucket = self.changer.states.bucket(state, change.place.id)
-            needs_vectors = change.removed or change.deleted
-            attempt = FileAttempt(
-                change,
-                frozenset(file.file_name for file in bucket.files),
-                self.changer.context.vectors(bucket) if needs_vectors else {},
-            )
-            conflict = first_conflict(self.rules, attempt)
+            if change.place.id not in known:
+                bucket = self.changer.states.bucket(state, change.place.id)
+                names = frozenset(file.file_name for file in bucket.files)
+                known[change.place.id] = names, self.changer.context.vectors(bucket)
+            conflict = first_conflict(self.rules, FileAttempt(change, *known[change.place.id]))
             if conflict:
                 found[i] = conflict
         return found

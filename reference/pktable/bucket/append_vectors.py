@@ -35,7 +35,9 @@ def changed_indexes(
     ``deleted``: positions that become deleted, by data file. ``removed``: names of files that go, none of them in
     ``deleted``. Raises CorruptFileError if the stored vectors cannot be read.
     """
-    before = context.vectors(state)
+    live = {file.file_name for file in state.files}
+    # Other writers may have left a vector of a file that is gone; it is not written again.
+    before = {name: vector for name, vector in context.vectors(state).items() if name in live}
     changed = {
         name: merged(before.get(name), vector, context.vector_bits) for name, vector in deleted.items()
     }
@@ -46,7 +48,8 @@ def changed_indexes(
         kept = {name: vector for name, vector in before.items() if name not in gone}
         return (write_index(context, state.place, {**kept, **changed}, new),)
     touched = [one for one in state.indexes if any(v.data_file in gone for v in one.ranges or ())]
-    names = [v.data_file for one in touched for v in one.ranges or () if v.data_file not in gone]
+    named = (v.data_file for one in touched for v in one.ranges or ())
+    names = [name for name in named if name in before and name not in gone]
     parts = (*_rolled({name: before[name] for name in names}, context), *_rolled(changed, context))
     return (
         *(one for one in state.indexes if one not in touched),

@@ -179,12 +179,13 @@ def indexes_are_those_planned_on(attempt: IndexedAttempt) -> str | None:
 
 
 def files_stay_named(attempt: IndexedAttempt) -> str | None:
-    """The change removes live files, and its vectors name files that are live after it. Clauses: APP-15, DV-4."""
+    """The change removes live files, and new vectors name files that are live after it. Clauses: APP-15, DV-4."""
     change = attempt.change
     live = {file.file_name for file in attempt.state.files.get(change.place.id, ())}
     removed = {file.file_name for file in change.removed}
     after = (live - removed) | {file.file_name for file in change.added}
-    named = {vector.data_file for index in change.indexes for vector in index.ranges or ()}
+    made = [index for index in change.indexes if index not in change.base_indexes]
+    named = {vector.data_file for index in made for vector in index.ranges or ()}
     for name in sorted((removed - live) | (named - after)):
         return f"{name} is no longer live"
     return None
