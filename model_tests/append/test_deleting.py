@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -356,3 +357,42 @@ def test_spark_deletes_and_compacts_the_same_rows(tmp_path: Path, options: dict[
     assert ids(sound(table)) == expected
     table.compact(full=True)
     assert ids(sound(table)) == expected
+
+
+@covers("APP-12", "APP-13", "APP-16", "APP-17", "APP-18", "APP-21")
+@each_kind
+def test_deletes_updates_and_compactions_of_several_at_once_lose_nothing(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    table = made(tmp_path, {**options, "compaction.min.file-num": "2"})
+    table.append(some(0, 60))
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        own = Table.open(table.path)
+        try:
+            for step in range(4):
+                own.delete(where=f"id = {10 * number + step}")
+                own.append(some(1000 * number + 10 * step, 1000 * number + 10 * step + 10))
+        except BaseException as error:  # a thread of its own loses it
+            errors.append(error)
+
+    def compact() -> None:
+        own = Table.open(table.path)
+        try:
+            for step in range(4):
+                own.compact(full=step % 2 == 0)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 3)] + [
+        threading.Thread(target=compact)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    deleted = {10 * n + step for n in (1, 2, 3) for step in range(4)}
+    added = [1000 * n + i for n in (1, 2, 3) for i in range(40)]
+    assert ids(sound(table)) == sorted([*(i for i in range(60) if i not in deleted), *added])
