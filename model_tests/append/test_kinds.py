@@ -52,16 +52,8 @@ def test_a_check_compares_no_rows_that_wait_for_a_bucket() -> None:
 
 
 @covers("APP-22")
-@pytest.mark.parametrize(
-    ("name", "option"),
-    [
-        ("ap_rowtrack", "row-tracking.enabled"),
-        ("ap_rowtrack_nodv", "row-tracking.enabled"),
-        ("ap_dataevo", "data-evolution.enabled"),
-    ],
-)
-def test_row_tracking_is_refused_for_writing_by_name(name: str, option: str) -> None:
-    table = Table.open(path_of(name))
+def test_data_evolution_is_refused_for_writing_by_name() -> None:
+    table = Table.open(path_of("ap_dataevo"))
     rows = table.to_arrow(limit=1)
     writes: list[Callable[[], object]] = [
         lambda: table.append(rows),
@@ -70,6 +62,6 @@ def test_row_tracking_is_refused_for_writing_by_name(name: str, option: str) -> 
     ]
     for write in writes:
         with pytest.raises(
-            InvalidRequestError, match=f"option {option}='true' is not supported".replace(".", r"\.")
+            InvalidRequestError, match=r"option data-evolution\.enabled='true' is not supported"
         ):
             write()

@@ -206,7 +206,11 @@ def test_calls_that_need_a_key_are_refused_by_name(tmp_path: Path) -> None:
         ({"bucket": "2", "bucket-key": "x"}, (), "option bucket-key: x is not one of the columns"),
         ({"bucket": "2", "bucket-key": "p"}, "p", "option bucket-key: p is not one of the columns outside"),
         ({"bucket": "-2"}, (), "option bucket='-2' is not supported: expected a number of buckets, or -1"),
-        ({"row-tracking.enabled": "true"}, (), "option row-tracking.enabled='true' is not supported"),
+        (
+            {**FIXED, "row-tracking.enabled": "true"},
+            (),
+            "option row-tracking.enabled='true' is not supported",
+        ),
         ({"data-evolution.enabled": "true"}, (), "option data-evolution.enabled='true' is not supported"),
         ({}, "q", "partition keys: q is not one of the columns id, v, p"),
     ],

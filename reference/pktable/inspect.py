@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
@@ -142,8 +142,8 @@ class Inspection:
     def records(self, file_name: str, snapshot: int | None = None) -> pa.Table:
         """Return every record of a live data file by position, those deleted by its vector included.
 
-        Columns: ``position``, ``deleted``, the sequence number and the row kind if the table has a primary key, and
-        the table's columns.
+        Columns: ``position``, ``deleted``, with a primary key the sequence number and the row kind, with row tracking
+        the id of the row and its sequence number, and the table's columns.
         Raises InvalidRequestError if the file is not live at that snapshot.
         """
 
@@ -196,10 +196,16 @@ def _file_row(
 
 def _records(context: TableContext, bucket: BucketState, file: DataFileMeta) -> pa.Table:
     from pktable.bucket.reader import DataReader  # late, as everything else here is metadata
+    from pktable.bucket.row_ids import tracked_rows
 
-    system = [SEQUENCE_NUMBER, VALUE_KIND] if context.schema.primary_keys else []
-    names = [*system, *context.schema.value_names]
-    parts = [table for _, table in DataReader(context, bucket.place, file).read(names)]
+    reader = DataReader(context, bucket.place, file)
+    if context.options.row_tracking:
+        names = [ROW_ID, SEQUENCE_NUMBER, *context.schema.value_names]
+        parts = [table.select(names) for _, table in tracked_rows(reader, context.schema.value_names)]
+    else:
+        system = [SEQUENCE_NUMBER, VALUE_KIND] if context.schema.primary_keys else []
+        names = [*system, *context.schema.value_names]
+        parts = [table for _, table in reader.read(names)]
     found = pa.concat_tables(parts) if parts else pa.table({name: [] for name in names})
     vector = context.vectors(bucket).get(file.file_name)
     positions = set(vector.positions().tolist()) if vector else set()

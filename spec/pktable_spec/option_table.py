@@ -169,6 +169,7 @@ def _directory(name: str, value: str) -> str:
 BOOLEAN: Final = Parser("true, false", _boolean)
 INTEGER: Final = Parser("an integer", _integer)
 POSITIVE: Final = Parser("an integer from 1", _positive)
+TRUTH: Final = Parser("true, false", lambda name, value: value.lower() == "true")
 RATIO: Final = Parser("a number from 0 to 1", _ratio)
 SIZE_BYTES: Final = Parser("a size, such as 8 mb", _size)
 NAMES: Final = Parser(
@@ -244,8 +245,9 @@ OPTIONS: Final = (
            "Whether every write compacts level 0 (RADICAL) or only some do.", values=("RADICAL",)),
     Option("lookup-wait", WRITING, "true", "Whether a write waits for its compaction.", values=("true",)),
     # Append tables.
-    Option("row-tracking.enabled", WRITING, "false",
-           "Whether each row of an append table has an id that updates keep.", values=("false",)),
+    Option("row-tracking.enabled", IMPLEMENTED, "false",
+           "Whether each row of an append table without buckets has an id, which it keeps when it is written again.",
+           "row_tracking", BOOLEAN),
     Option("compaction.min.file-num", IMPLEMENTED, "5",
            "The number of small files of an append table that are compacted, however small they are together.",
            "min_compacted_files", POSITIVE),
@@ -260,7 +262,7 @@ OPTIONS: Final = (
            "open_file_cost_bytes", SIZE_BYTES),
     Option("data-evolution.enabled", WRITING, "false",
            "Whether columns of the same rows may lie in several files.",
-           "data_evolution", BOOLEAN, values=("false",)),
+           "data_evolution", TRUTH, values=("false",)),
     # Data files.
     Option("target-file-size", IMPLEMENTED, "128 mb",
            "The size at which a data file is closed and the next begun; by default twice that in an append table.",

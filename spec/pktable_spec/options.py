@@ -66,6 +66,7 @@ class TableOptions:
     row_group_bytes: int
     min_compacted_files: int
     data_evolution: bool
+    row_tracking: bool
     delete_ratio_threshold: float
     index_target_bytes: int
     open_file_cost_bytes: int

@@ -3,7 +3,7 @@
 A compaction does so to bring small files together and to drop deleted rows for good. Without deletion vectors a delete
 does so to the files that have a row to delete.
 
-Clauses: APP-4, APP-6, APP-13, CMP-12.
+Clauses: APP-4, APP-6, APP-13, APP-25, CMP-12.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from pktable.bucket.append_vectors import merged
 from pktable.bucket.append_write import write_files
-from pktable.bucket.reader import DataReader
+from pktable.bucket.reader import DataReader, without_deleted
+from pktable.bucket.row_ids import tracked_rows
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
@@ -40,16 +41,21 @@ def rewrite_files(
     `FROM_COMPACTION`. Reads as it writes; nothing becomes visible. Raises CorruptFileError.
     """
     vectors = context.vectors(state)
-    columns = [field.name for field in context.schema.fields]
+    columns, tracked = list(context.schema.value_names), context.options.row_tracking
 
     def rows() -> Iterator[pa.Table]:
         for file in files:
             vector = vectors.get(file.file_name)
             if file.file_name in dropped:
                 vector = merged(vector, dropped[file.file_name], context.vector_bits)
-            yield from DataReader(context, state.place, file).live(columns, vector)
+            reader = DataReader(context, state.place, file)
+            tables = tracked_rows(reader, columns) if tracked else reader.read(columns)
+            for position, table in tables:
+                yield without_deleted(table, position, vector)
 
-    added = write_files(context, state.place, rows(), new, source=source, now_millis=now_millis)
+    added = write_files(
+        context, state.place, rows(), new, source=source, now_millis=now_millis, tracked=tracked
+    )
     names = {file.file_name for file in files}
     return FileChange(
         state.place,

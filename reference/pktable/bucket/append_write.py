@@ -28,13 +28,15 @@ def write_files(
     *,
     source: int,
     now_millis: int,
+    tracked: bool = False,
 ) -> tuple[DataFileMeta, ...]:
     """Write ``tables`` (the table's columns), in order, to as many files as needed; none if there are no rows.
 
-    ``source``: `FROM_WRITE` or `FROM_COMPACTION`. Every file counts its sequence numbers from 0.
+    ``source``: `FROM_WRITE` or `FROM_COMPACTION`. ``tracked``: whether ``tables`` have `ROW_ID` and
+    `SEQUENCE_NUMBER` besides. Every other file counts its sequence numbers from 0.
     Memory holds a row group, whatever the number of rows. Clauses: APP-5.
     """
-    writer = RunWriter(context, place, new, level=0, source=source, now_millis=now_millis)
+    writer = RunWriter(context, place, new, level=0, source=source, now_millis=now_millis, tracked=tracked)
     try:
         for table in tables:
             writer.write(table)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageError
-from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
 from pktable.datafile.evolution import conformed, require_conversion
@@ -29,6 +29,7 @@ from pktable.lsm.bucket import BucketPath
 SYSTEM_TYPES = {
     SEQUENCE_NUMBER: DataType("BIGINT", nullable=False),
     VALUE_KIND: DataType("TINYINT", nullable=False),
+    ROW_ID: DataType("BIGINT"),
 }
 BATCH_ROWS = 1 << 17
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
-from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, tracked_file_schema
 from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
 from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.binary_row import encode_row
@@ -53,10 +53,12 @@ class RunWriter:
         level: int,
         source: int,
         now_millis: int,
+        tracked: bool = False,
     ) -> None:
+        """``tracked``: whether rows come with `ROW_ID` and `SEQUENCE_NUMBER`, in an append table. Clauses: APP-25."""
         self._context, self._place, self._new = context, place, new
         self._level, self._source, self._now = level, source, now_millis
-        self._schema = context.file_schema
+        self._schema = tracked_file_schema(context.schema) if tracked else context.file_schema
         self._enough = max(1, min(GATHERED_BYTES, context.options.row_group_bytes))
         self._gathered: list[pa.Table] = []
         self._gathered_bytes = 0
@@ -153,13 +155,14 @@ class _OpenFile:
     def write(self, table: pa.Table) -> None:
         stored = _as(table, self._schema)
         self._writer.write_table(stored, row_group_size=table.num_rows)
-        if self._context.schema.primary_keys:
+        if SEQUENCE_NUMBER in self._schema.names:
             sequences = table.column(SEQUENCE_NUMBER).to_numpy()
             self._sequences += [int(sequences.min()), int(sequences.max())]
-            # -U and -D are the odd row kinds.
-            self._deletes += int(np.count_nonzero(table.column(VALUE_KIND).to_numpy() & 1))
         else:
             self._sequences = [0, self._rows + table.num_rows - 1]
+        if VALUE_KIND in self._schema.names:
+            # -U and -D are the odd row kinds.
+            self._deletes += int(np.count_nonzero(table.column(VALUE_KIND).to_numpy() & 1))
         self._first = self._first or self._key(table.slice(0, 1))
         self._last = self._key(table.slice(table.num_rows - 1, 1))
         self._rows += table.num_rows
@@ -172,7 +175,8 @@ class _OpenFile:
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
         size = self._close()
         fields = stats_fields(self._context)
-        every = len(fields) == len(self._context.schema.fields)
+        tracked = ROW_ID in self._schema.names
+        every = len(fields) == len(self._context.schema.fields) and not tracked
         return DataFileMeta(
             file_name=self.path.rpartition("/")[2],
             file_size=size,
@@ -189,6 +193,7 @@ class _OpenFile:
             delete_row_count=self._deletes,
             file_source=source,
             value_stats_cols=None if every else tuple(field.name for field in fields),
+            write_cols=tuple(self._schema.names) if tracked else None,
         )
 
     def _close(self) -> int:

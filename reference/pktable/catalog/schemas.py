@@ -12,7 +12,7 @@ from typing import Any
 
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
-from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.catalog.definitions import column_names, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
@@ -162,10 +162,11 @@ def _check_definition(schema: TableSchema) -> None:
 
 def _check_names(schema: TableSchema) -> None:
     """Raise InvalidRequestError for a column name that data files or running jobs use for themselves."""
+    reserved = (SEQUENCE_NUMBER, VALUE_KIND) if schema.primary_keys else (SEQUENCE_NUMBER, VALUE_KIND, ROW_ID)
     for name in schema.value_names:
-        if name.startswith((KEY_PREFIX, WORKING_PREFIX)) or name in (SEQUENCE_NUMBER, VALUE_KIND):
+        if name.startswith((KEY_PREFIX, WORKING_PREFIX)) or name in reserved:
             raise InvalidRequestError(
-                f"column {name}: the name is reserved, as are {SEQUENCE_NUMBER}, {VALUE_KIND} "
+                f"column {name}: the name is reserved, as are {', '.join(reserved)} "
                 f"and all that begin with {KEY_PREFIX} or {WORKING_PREFIX}"
             )
 

@@ -50,6 +50,8 @@ class AppendTables:
         if options.bucket < 1 and options.bucket != NO_BUCKETS:
             expected = f"a number of buckets, or {NO_BUCKETS} for none"
             raise UnsupportedOptionError("bucket", str(options.bucket), expected)
+        if options.bucket > 0 and options.row_tracking:
+            raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without buckets")
         if options.bucket > 0 and not options.bucket_key:
             raise InvalidRequestError(
                 f"option bucket={options.bucket}: an append table with buckets needs the option bucket-key"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pktable_spec.errors import UnsupportedOptionError
 from pktable_spec.options import TableOptions, parse_options
 
 from pktable.bucket.write import renumber, write_rows
@@ -33,6 +34,8 @@ class PrimaryKeyTables:
     def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
         options.require_fixed_buckets()
         options.require_writable()
+        if options.row_tracking:
+            raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without a primary key")
         engine_of(schema.options)
 
     def files_to_read(
