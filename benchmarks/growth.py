@@ -118,7 +118,7 @@ def planned(path: Path) -> None:
     for identity, live in state.files.items():
         place = table.catalog.context.place(*identity)
         assert kind_of(table.schema, table.path).choose_compaction(
-            table.catalog.context, BucketState(place, live, state.indexes.get(identity)), full=False
+            table.catalog.context, BucketState(place, live, state.indexes.get(identity, ())), full=False
         )
 
 

@@ -195,7 +195,7 @@ class PaimonTable:
         from pktable import CorruptFileError, Table
 
         files = self.table.catalog.context
-        paths = [files.index_path(index) for index in self.table.catalog.state().indexes.values()]
+        paths = [files.index_path(index) for (index,) in self.table.catalog.state().indexes.values()]
         path = paths[number % len(paths)]
         good = self._stored_bytes(path)
         byte, bit = divmod(number % (8 * len(good)), 8)

@@ -121,7 +121,7 @@ def test_a_required_field_that_is_absent_or_of_another_type_is_damage(name: str)
 INT = {"type": "INT NOT NULL"}
 
 
-@covers("META-1", "META-20", "TBL-1", "TBL-16")
+@covers("META-1", "META-20", "TBL-1")
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
@@ -132,7 +132,6 @@ INT = {"type": "INT NOT NULL"}
         ({"highestFieldId": 2}, "highestFieldId"),
         ({"primaryKeys": ["dt", "id", "id"]}, "primaryKeys"),
         ({"primaryKeys": ["dt", "nope"]}, "primaryKeys"),
-        ({"primaryKeys": ["id"]}, "partitionKeys"),
         ({"primaryKeys": ["dt", "v"]}, "fields"),
         ({"version": 4}, "version"),
         ({"options": {"bucket": 1}}, "options.bucket"),

@@ -34,6 +34,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.catalog",
     "pktable.check",
     "pktable.run",
+    "pktable.file_changes",
     "pktable.staging",
     "pktable.inspect",
     "pktable.scan",

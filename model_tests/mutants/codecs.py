@@ -38,7 +38,7 @@ def _positions_unchecked(vectors: Any) -> Any:
     """Without the check that positions are those of rows, which would refuse some of the faults (DV-2)."""
 
     def unchecked(self: TableContext, state: BucketState) -> Vectors:
-        found: Vectors = vectors(self, BucketState(state.place, (), state.index))
+        found: Vectors = vectors(self, BucketState(state.place, (), state.indexes))
         return found
 
     return unchecked

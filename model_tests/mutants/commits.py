@@ -45,9 +45,9 @@ def _index_of_what_follows(delta: Any) -> Any:
         write = getattr(_committing, "write", None)
         if found is None or write is None:
             return found
-        indexes = {change.place.id: change.index for change in write.changes}
+        indexes = {change.place.id: (change.index,) for change in write.changes}
         merged = {**found.indexes, **indexes}
-        return replace(found, indexes={at: index for at, index in merged.items() if index is not None})
+        return replace(found, indexes={at: index for at, index in merged.items() if index != (None,)})
 
     return indexed
 

@@ -59,9 +59,10 @@ def test_a_second_kind_of_table_decides_what_is_compacted_and_read(
 
 def test_a_table_of_no_known_kind_is_refused_by_name(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT", primary_key=["k"])
-    without_key = replace(table.schema, primary_keys=())
-    Path(table.path, "schema", "schema-0").write_bytes(encode_schema(without_key))
-    with pytest.raises(InvalidRequestError, match="append-only"):
+    fields = (*table.schema.fields, replace(table.schema.fields[0], id=1, name="p"))
+    across = replace(table.schema, fields=fields, partition_keys=("p",), highest_field_id=1)
+    Path(table.path, "schema", "schema-0").write_bytes(encode_schema(across))
+    with pytest.raises(InvalidRequestError, match="cross-partition keys"):
         Table.open(tmp_path)
 
 

@@ -196,7 +196,7 @@ def test_directories_elsewhere_say_nothing_of_partitions(tmp_path: Path) -> None
             os.replace(table.catalog.context.data_path(place, file), elsewhere / file.file_name)
         moved = [replace(file, external_path=f"file:{elsewhere / file.file_name}") for file in files[:1]]
         entries += [ManifestEntry(ADD, partition, bucket, 2, file) for file in (*moved, *files[1:])]
-    commit(tmp_path / "t", entries, list(state.indexes.values()))
+    commit(tmp_path / "t", entries, [one for files in state.indexes.values() for one in files])
     moved_away = on_spark(table, external_roots=[elsewhere])
     assert contents(moved_away) == before
     assert contents(moved_away.where("p = 2")) == [row for row in before if row[1] == 2]

@@ -147,8 +147,21 @@ def as_markdown(models: Sequence[Model], *, hold: bool) -> str:
     return "\n".join(lines)
 
 
+def _append_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of append tables."""
+    jobs = {
+        name: len(_model_values(constants[f"{name.title()}s"]))
+        for name in ("deleter", "updater", "compactor")
+    }
+    words = [f"{2 * constants['FileCount']} rows"]
+    words += [f"{count} {name}{'s' if count > 1 else ''}" for name, count in jobs.items() if count]
+    return ", ".join([*words, f"{constants['CommitLimit']} commits"])
+
+
 def _scope(model: Model) -> str:
     constants = model.constants
+    if "FileCount" in constants:
+        return _append_scope(constants)
     keys = {int(change[1:]) for text in constants["Batches"] for change in text.split()}
     words = [f"{len(keys)} keys" if len(keys) > 1 else "1 key", f"{constants['MaxLevel'] + 1} levels"]
     if "CommitLimit" in constants:

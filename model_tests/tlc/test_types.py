@@ -89,6 +89,16 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "Expiry": 1,
         "TagLimit": "0 - 1",
     },
+    "append, two deleters": {
+        "Deleters": 1,
+        "Updaters": 1,
+        "Compactors": 1,
+        "FileCount": 0,
+        "AppendLimit": "0 - 1",
+        "Buckets": 1,
+        "Vectors": 1,
+        "CommitLimit": "0 - 1",
+    },
     "store, reads": {
         "Expirers": 1,
         "Rollers": 1,
@@ -179,6 +189,22 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "lock": ('"nobody"',),
         "log": ("<<wrong>>", '<<<<[key |-> 1, kind |-> "-U", row |-> 1]>>>>'),
     },
+    "AppendTable": {
+        "files": ("<<<<<<0, wrong>>>>>>", '<<<<<<1, "second">>>>>>'),
+        "live": ("{0}",),
+        "indexes": (
+            "{[name |-> <<0, wrong>>, deleted |-> {}]}",
+            "{[name |-> <<0, CHOOSE job \\in Jobs : TRUE>>, deleted |-> {<<0, 1>>}]}",
+        ),
+        "commits": ("0 - 1",),
+        "pending": (
+            "[job \\in {} |-> Idle]",
+            '[job \\in Jobs |-> [phase |-> "computed", change |-> [places |-> {}, removed |-> {}, under |-> {}, '
+            "adds |-> <<>>, old |-> {<<0, wrong>>}, new |-> {}]]]",
+            '[job \\in Jobs |-> [phase |-> "prepared"]]',
+        ),
+        "rows": ("{<<0, wrong>>}",),
+    },
     "StoreOperations": {
         "expired": ("-1",),
         "rollbacks": ("<<-1>>",),
@@ -204,6 +230,7 @@ IN_MODEL: Final = {
     "Refinement": "two writers, refinement",
     "Commit": "commit, two buckets",
     "StoreOperations": "store, reads",
+    "AppendTable": "append, two deleters",
 }
 INHERITED: Final = {"Refinement": "DeletionVectors", "Traces": "DeletionVectors", "StoreOperations": "Commit"}
 INITIALLY: Final = {

@@ -9,9 +9,10 @@ Clauses: META-1, META-9, META-18, META-41, META-49, META-50, DV-2, DVF-5, RD-14,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -136,6 +137,17 @@ class TableContext:
     def vector_bits(self) -> int:
         return 64 if self.options.deletion_vectors_bitmap64 else 32
 
+    @property
+    def has_unaware_buckets(self) -> bool:
+        """Whether the table is an append table without buckets: all rows of a partition are in one. Clauses: APP-3."""
+        return not self.schema.primary_keys and self.options.bucket < 1
+
+    @property
+    def target_file_bytes(self) -> int:
+        """The size at which a data file is closed; by default an append table has larger ones, as in Paimon."""
+        given = self.schema.primary_keys or "target-file-size" in self.schema.options
+        return self.options.target_file_bytes if given else 2 * self.options.target_file_bytes
+
     def place(self, partition: bytes, bucket: int) -> BucketPath:
         """Return the bucket's place. Raises CorruptFileError if ``partition`` is no BinaryRow of the partition keys.
 
@@ -199,21 +211,27 @@ class TableContext:
         """Return the vectors of a bucket by data file, decoded when they are first looked at.
 
         Those of the files of ``state`` are. The last few index files are remembered by path. Raises CorruptFileError,
-        also for a position beyond its file. Clauses: DV-2, DVF-5.
+        also for a position beyond its file. Clauses: DV-2, DV-5, DVF-5.
         """
-        if state.index is None:
-            return {}
-        entry, path = state.index, self.index_path(state.index)
-        found = self._vectors.get(path, lambda: self._open_index(entry))
-        for file in state.files:
-            vector = found.get(file.file_name)
-            if vector is not None and vector.max_position >= file.row_count:
+        found: ChainMap[str, DeletionVector] = ChainMap()
+        for entry in state.indexes:
+            path = self.index_path(entry)
+            vectors = self._vectors.get(path, partial(self._open_index, entry))
+            twice = vectors.keys() & found.keys()
+            if twice:
                 raise CorruptFileError(
-                    f"vector of {file.file_name}",
-                    at=path,
-                    expected=f"positions below {file.row_count}",
-                    found=vector.max_position,
+                    "vectors", at=path, expected="one per data file", found=f"{min(twice)} twice"
                 )
+            for file in state.files:
+                vector = vectors.get(file.file_name)
+                if vector is not None and vector.max_position >= file.row_count:
+                    raise CorruptFileError(
+                        f"vector of {file.file_name}",
+                        at=path,
+                        expected=f"positions below {file.row_count}",
+                        found=vector.max_position,
+                    )
+            found.maps.append(cast(MutableMapping[str, DeletionVector], vectors))  # it is only read
         return found
 
     def deleted_counts(self, state: BucketState) -> dict[str, int]:
@@ -222,7 +240,7 @@ class TableContext:
         The index manifest says so; where it was written without cardinalities, the vectors are read.
         Raises CorruptFileError. Clauses: DV-2, DVF-13.
         """
-        ranges = (state.index.ranges or ()) if state.index else ()
+        ranges = [one for index in state.indexes for one in index.ranges or ()]
         counts = {found.data_file: found.cardinality for found in ranges}
         if None in counts.values():
             counts = {name: vector.cardinality for name, vector in self.vectors(state).items()}

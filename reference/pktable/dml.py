@@ -20,6 +20,7 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
+from pktable.file_changes import RowChange
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, array_of
@@ -58,12 +59,23 @@ class Statements:
     def delete(self, where: str, commit_id: CommitId) -> int | None:
         """Execute a DELETE; return the id of the snapshot after it, None if no row goes."""
         context, predicate = self.catalog.context, self.condition(where)
+        if not context.schema.primary_keys:
+            return self._delete_rows(predicate, commit_id)
 
         def work(state: TableState) -> tuple[Any, ChangeKind]:
             query = self._query(state, context.schema.primary_keys, predicate)
             return self.runner.read(context, query), ChangeKind(RowKind.DELETE, keys_only=True)
 
         return self._committed(work, commit_id)
+
+    def _delete_rows(self, predicate: Predicate | None, commit_id: CommitId) -> int | None:
+        """Delete rows of an append table by their positions. Clauses: APP-12."""
+
+        def work(state: TableState) -> RowChange:
+            return RowChange(self.runner.find(self.catalog.context, self._query(state, (), predicate)))
+
+        after = self.stager.change_rows(work, commit_id)
+        return after.id if after else None
 
     def execute(
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId

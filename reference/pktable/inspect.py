@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
@@ -96,7 +96,7 @@ class Inspection:
         return self._catalog.read_as_of(AsOf(snapshot), work)
 
     def buckets(self, snapshot: int | None = None) -> pa.Table:
-        """Return one row per bucket. ``index_file``: its DV index file, null if it has none."""
+        """Return one row per bucket. ``index_file``: its DV index files, comma-separated, null if it has none."""
 
         def work(state: TableState, context: TableContext) -> pa.Table:
             rows = [
@@ -107,7 +107,7 @@ class Inspection:
                     "level_zero_count": sum(file.level == 0 for file in bucket.files),
                     "file_size": _total(context, [file.file_size for file in bucket.files]),
                     "row_count": _total(context, [file.row_count for file in bucket.files]),
-                    "index_file": bucket.index.file_name if bucket.index else None,
+                    "index_file": ", ".join(index.file_name for index in bucket.indexes) or None,
                 }
                 for bucket in self._buckets(state)
             ]
@@ -122,12 +122,12 @@ class Inspection:
             rows = []
             for bucket in self._buckets(state):
                 vectors = context.vectors(bucket)
-                for place in (bucket.index.ranges or ()) if bucket.index else ():
+                for index, place in ((one, place) for one in bucket.indexes for place in one.ranges or ()):
                     vector = vectors[place.data_file]
                     rows.append(
                         {
                             **_place(context, bucket),
-                            "index_file": bucket.index.file_name if bucket.index else None,
+                            "index_file": index.file_name,
                             "file_name": place.data_file,
                             "offset": place.offset_bytes,
                             "length": place.length_bytes,
@@ -142,7 +142,8 @@ class Inspection:
     def records(self, file_name: str, snapshot: int | None = None) -> pa.Table:
         """Return every record of a live data file by position, those deleted by its vector included.
 
-        Columns: ``position``, ``deleted``, the sequence number, the row kind, and the table's columns.
+        Columns: ``position``, ``deleted``, with a primary key the sequence number and the row kind, with row tracking
+        the id of the row and its sequence number, and the table's columns.
         Raises InvalidRequestError if the file is not live at that snapshot.
         """
 
@@ -195,9 +196,16 @@ def _file_row(
 
 def _records(context: TableContext, bucket: BucketState, file: DataFileMeta) -> pa.Table:
     from pktable.bucket.reader import DataReader  # late, as everything else here is metadata
+    from pktable.bucket.row_ids import tracked_rows
 
-    names = [SEQUENCE_NUMBER, VALUE_KIND, *context.schema.value_names]
-    parts = [table for _, table in DataReader(context, bucket.place, file).read(names)]
+    reader = DataReader(context, bucket.place, file)
+    if context.options.row_tracking:
+        names = [ROW_ID, SEQUENCE_NUMBER, *context.schema.value_names]
+        parts = [table.select(names) for _, table in tracked_rows(reader, context.schema.value_names)]
+    else:
+        system = [SEQUENCE_NUMBER, VALUE_KIND] if context.schema.primary_keys else []
+        names = [*system, *context.schema.value_names]
+        parts = [table for _, table in reader.read(names)]
     found = pa.concat_tables(parts) if parts else pa.table({name: [] for name in names})
     vector = context.vectors(bucket).get(file.file_name)
     positions = set(vector.positions().tolist()) if vector else set()

@@ -273,7 +273,9 @@ class Scan(ArrowRows):
                 *_runners(self.runner, context, query),
             ]
             for part in query.parts:
-                way = "merge" if part.merges else "filter by deletion vectors" if part.state.index else "read"
+                way = (
+                    "merge" if part.merges else "filter by deletion vectors" if part.state.indexes else "read"
+                )
                 place = part.state.place.directory.removeprefix(context.root + "/")
                 lines.append(f"  {place}: {len(part.state.files)} files, {way}")
             return "\n".join(lines)

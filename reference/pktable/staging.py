@@ -25,7 +25,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError
 
-from pktable.bucket.write import BucketAppend, renumber
+from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
 from pktable.catalog.changes import Append, CommitId, Compaction, Conflicts, Replaces, replaced
 from pktable.catalog.commit import AlreadyCommittedError, CommittedError, Committer
@@ -34,8 +34,9 @@ from pktable.catalog.isolation import Isolation
 from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
+from pktable.file_changes import FileChanger, RowChange, RowWork, StagedRewrite
 from pktable.ingest.changes import ChangeKind
-from pktable.kinds import kind_of
+from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
 from pktable.lsm.universal import Pick
 from pktable.retry import RetryPolicy, retry
@@ -128,18 +129,50 @@ class Stager:
         self._expect_same_keys(state)
         new = NewFiles()
         try:
-            appends = self.runner.write(self.context, rows, change, next_sequences(state), new, self.clock())
+            numbers = {} if self.context.has_unaware_buckets else next_sequences(state)
+            appends = self.runner.write(self.context, rows, change, numbers, new, self.clock())
             if not appends and replaces is None:
                 return None
-            staged = StagedWrite(self, appends, new, write_only, state, read=read, replaces=replaces)
+            only = write_only or not self.kind.compacts_writes
+            staged = StagedWrite(self, appends, new, only, state, read=read, replaces=replaces)
+            if self.context.has_unaware_buckets:
+                staged.rules = ()
             staged.plan(state)
             return staged
         except BaseException:
             new.remove(self.context.store)
             raise
 
+    @property
+    def kind(self) -> TableKind:
+        return kind_of(self.context.schema, self.context.root)
+
+    @property
+    def changer(self) -> FileChanger:
+        """The part that changes the files of an append table."""
+        return FileChanger(self.context, self.states, self.committer, self.runner, self.clock, self.policy)
+
+    def change_rows(self, work: RowWork, commit_id: CommitId) -> TableState | None:
+        """Compute a statement on an append table and commit it; return the state after it, None without changes.
+
+        ``work`` gets the latest state, and gives the rows to delete, as `Runner.find` has found them there, and the
+        rows to add. It is called again if others have changed the rows to delete before the commit.
+        Raises CommitConflictError after many such commits. Clauses: APP-12 to APP-18.
+        """
+
+        def checked(state: TableState) -> RowChange:
+            self._expect_same_keys(state)
+            return work(state)
+
+        return self.changer.execute(checked, commit_id)
+
+    def compact_files(self, state: TableState, *, full: bool) -> StagedRewrite:
+        """Stage the compaction of all buckets of ``state``, of an append table. Clauses: APP-19, APP-20."""
+        self._expect_same_keys(state)
+        return self.changer.compact(state, list(state.files), full=full)
+
     def compact(self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool) -> StagedCompaction:
-        """Stage the compaction of some buckets of ``state``."""
+        """Stage the compaction of some buckets of ``state``, of a table with a primary key."""
         return StagedCompaction(self, self.changes(state, bucket_ids, full=full), full, state)
 
     def changes(
@@ -163,7 +196,23 @@ class Stager:
         return [change for change in changes if not change.empty]
 
     def planned(self, state: TableState, *, full: bool) -> list[PlannedCompaction]:
-        """Return what a compaction of ``state`` would compact, per bucket; nothing is done."""
+        """Return what a compaction of ``state`` would compact, per bucket; nothing is done.
+
+        In an append table a bucket may have several groups of files, each of which is compacted by itself.
+        """
+        if not self.context.schema.primary_keys:
+            tasks = self.changer.picks(state, state.files, full=full)
+            return [
+                PlannedCompaction(
+                    self.context.partition_path(task.state.place.partition),
+                    task.state.place.bucket,
+                    len(task.files),
+                    sum(file.row_count for file in task.files),
+                    task.input_bytes,
+                    0,
+                )
+                for task in tasks
+            ]
         return [
             PlannedCompaction(
                 self.context.partition_path(bucket.place.partition),
@@ -181,7 +230,7 @@ class Stager:
     ) -> Iterator[tuple[BucketState, Pick]]:
         """Yield the buckets that need a compaction, each with what to compact in it."""
         self._expect_same_keys(state)
-        kind = kind_of(self.context.schema, self.context.root)
+        kind = self.kind
         for bucket_id in bucket_ids:
             bucket = self.states.bucket(state, bucket_id)
             chosen = kind.choose_compaction(self.context, bucket, full=full)
@@ -310,12 +359,13 @@ class StagedWrite:
         """
         context, again = self.stager.context, next_sequences(state)
         self._discard_changes()
-        old = list(self.new.paths)
-        now = self.stager.clock()
+        now, kind = self.stager.clock(), self.stager.kind
         self.appends = [
-            renumber(context, append, again.get(append.place.id, 0), self.new, now_millis=now)
+            kind.renumber(context, append, again.get(append.place.id, 0), self.new, now_millis=now)
             for append in self.appends
         ]
+        used = {context.data_path(append.place, file) for append in self.appends for file in append.files}
+        old = [path for path in self.new.paths if path not in used]
         remove_quietly(context.store, old)
         self.new.paths = [path for path in self.new.paths if path not in old]
         self.plan(state)

@@ -1,4 +1,4 @@
-"""A primary-key table: create or open it, write, compact, read, look inside.
+"""A table: create or open it, write, compact, read, look inside.
 
 With a Spark session the session does the work and reads are DataFrames. Without one this process does the work and
 reads are Arrow tables. Both use the same kernel and see the same rows.
@@ -30,6 +30,7 @@ from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
 from pktable.dml import MergeBuilder, Statements
+from pktable.file_changes import StagedRewrite
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import TablePaths
@@ -37,7 +38,6 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
-from pktable.merge.engine import engine_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -57,7 +57,9 @@ def now_millis() -> int:
 
 
 class Table:
-    """One primary-key table of Paimon's format. Use `Table.create` or `Table.open`.
+    """One table of Paimon's format, with a primary key or without: an append table.
+
+    Use `Table.create` or `Table.open`.
 
     A table pickles: the copy is opened in the other process, without Spark.
 
@@ -79,7 +81,7 @@ class Table:
         path: str | os.PathLike[str],
         columns: Any,
         *,
-        primary_key: str | Sequence[str],
+        primary_key: str | Sequence[str] | None,
         partition_by: str | Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str = "",
@@ -92,9 +94,10 @@ class Table:
 
         * ``columns``: ``"id BIGINT, city STRING"``, a dict of names and SQL types, an Arrow schema, an object that
           exports one (``__arrow_c_schema__``), or a Spark StructType. Key columns become NOT NULL.
-        * ``primary_key``, ``partition_by``: column names, or one name.
-        * ``options``: Paimon's names and defaults, except that ``bucket`` is 1. Deletion vectors are off unless
-          ``deletion-vectors.enabled`` is true, as in Paimon.
+        * ``primary_key``, ``partition_by``: column names, or one name. Without a primary key, () or None, the table is
+          an append table.
+        * ``options``: Paimon's names and defaults, except that ``bucket`` is 1 with a primary key. Deletion
+          vectors are off unless ``deletion-vectors.enabled`` is true, as in Paimon.
         * ``store``, ``storage_options``, ``spark``, ``runner``: as in `open`.
 
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
@@ -144,7 +147,8 @@ class Table:
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-        return f"<Table {self.path}: {columns}; primary key {', '.join(self.schema.primary_keys)}>"
+        keys = ", ".join(self.schema.primary_keys)
+        return f"<Table {self.path}: {columns}; {f'primary key {keys}' if keys else 'append table'}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         context = self.catalog.context
@@ -185,21 +189,36 @@ class Table:
         ``commit_id``: who writes, and which of its writes this is. To write again under the same ``commit_id``, after a
         crash or a CommitUnknownError, does nothing while a snapshot of the first write is retained.
         Raises InvalidRequestError before anything is written, CommitConflictError.
-        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2.
+        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2, APP-8.
         """
+        self._expect_key("upsert", "append")
+        return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
+
+    def append(self, rows: Any, *, commit_id: CommitId | None = None) -> int | None:
+        """Add ``rows`` to an append table. ``rows``, ``commit_id``: as in `upsert`.
+
+        Returns the id of the snapshot after the write, None if there were no rows.
+        Raises InvalidRequestError before anything is written, CommitConflictError.
+        Clauses: APP-1, APP-8, TBL-8, TBL-11, CMT-2.
+        """
+        if self.schema.primary_keys:
+            keys = ", ".join(self.schema.primary_keys)
+            raise InvalidRequestError(f"append: the table has a primary key ({keys}); use upsert")
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
 
     def delete(
         self, keys: Any = None, *, where: str | None = None, commit_id: CommitId | None = None
     ) -> int | None:
         """Delete by ``keys`` (rows of the primary-key columns, as `upsert` takes them) or by a condition on the rows
-        of a fresh read. ``commit_id``: as in `upsert`.
+        of a fresh read. ``commit_id``: as in `upsert`. An append table takes conditions only.
 
         Returns the id of the snapshot after the delete, None if there was nothing to delete.
-        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3.
+        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3, APP-8, APP-12.
         """
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")
+        if keys is not None:
+            self._expect_key("delete by keys", "delete(where=…)")
         if where is not None:
             self._require_writable()
             return self._statements.delete(where, commit_id or CommitId.new())
@@ -217,6 +236,7 @@ class Table:
         Returns the id of the snapshot after the update, None if no row satisfies ``where``.
         Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-1, STM-4, STM-6.
         """
+        self._expect_key("update", "delete(where=…) and append")
         self._require_writable()
         return self._statements.update(set, where, commit_id or CommitId.new())
 
@@ -239,6 +259,7 @@ class Table:
 
         Raises InvalidRequestError. Clauses: STM-1 to STM-6.
         """
+        self._expect_key("merge", "delete(where=…) and append")
         self._require_writable()
         return MergeBuilder.of(self._statements, source, on, (target_alias, source_alias))
 
@@ -264,17 +285,21 @@ class Table:
 
         ``rows``: as `upsert` takes them, with that column in addition. ``commit_id``: as in `upsert`.
         Returns the id of the snapshot after the write, None if there were no rows.
-        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6.
+        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6, APP-8.
         """
+        self._expect_key("write_changes", "append")
         return self._write(rows, ChangeKind(column=row_kind), commit_id)
 
     def compact(self, *, full: bool = False) -> int | None:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
-        Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
+        Clauses: APP-19, APP-20, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
         """
-        state = self.stage_compaction(full=full).commit(CommitId.new())
+        if self.schema.primary_keys:
+            state = self.stage_compaction(full=full).commit(CommitId.new())
+        else:
+            state = self.stage_rewrite(full=full).commit(CommitId.new())
         return state.id if state else None
 
     def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
@@ -302,20 +327,30 @@ class Table:
         )
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
-        """Do the data work of a compaction without committing it. Clauses: CMT-12, CMT-20."""
+        """Do the data work of a compaction of a table with keys, and do not commit it. Clauses: CMT-12, CMT-20."""
+        self._expect_key("stage_compaction", "stage_rewrite")
         self._require_writable()
         return self.catalog.read_as_of(
             LATEST, lambda state, _: self.stager.compact(state, list(state.files), full=full)
         )
 
+    def stage_rewrite(self, *, full: bool = False) -> StagedRewrite:
+        """Do the data work of a compaction of an append table; commit nothing. Clauses: APP-19, APP-20, CMT-12."""
+        self._require_writable()
+        return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.compact_files(state, full=full))
+
+    def _expect_key(self, method: str, instead: str) -> None:
+        """Raise InvalidRequestError unless the table has a primary key. Clauses: APP-8."""
+        if not self.schema.primary_keys:
+            raise InvalidRequestError(f"{method}: the table has no primary key; use {instead}")
+
     def _require_writable(self) -> None:
         """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.
 
-        Clauses: META-48, TBL-9, TBL-19.
+        Clauses: META-48, TBL-9, TBL-19, TBL-20.
         """
         context = self.catalog.context
-        context.options.require_writable()
-        engine_of(self.schema.options)
+        kind_of(self.schema, self.path).require_writable(self.schema, context.options)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(

@@ -129,6 +129,16 @@ def _positive(name: str, value: str) -> int:
     return number
 
 
+def _ratio(name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise InvalidRequestError(f"option {name}={value!r}: expected a number from 0 to 1")
+    return number
+
+
 def _size(name: str, value: str) -> int:
     """Return bytes."""
     found = SIZE.match(value)
@@ -159,6 +169,8 @@ def _directory(name: str, value: str) -> str:
 BOOLEAN: Final = Parser("true, false", _boolean)
 INTEGER: Final = Parser("an integer", _integer)
 POSITIVE: Final = Parser("an integer from 1", _positive)
+TRUTH: Final = Parser("true, false", lambda name, value: value.lower() == "true")
+RATIO: Final = Parser("a number from 0 to 1", _ratio)
 SIZE_BYTES: Final = Parser("a size, such as 8 mb", _size)
 NAMES: Final = Parser(
     "column names, comma-separated",
@@ -232,9 +244,29 @@ OPTIONS: Final = (
     Option("lookup-compact", WRITING, "RADICAL",
            "Whether every write compacts level 0 (RADICAL) or only some do.", values=("RADICAL",)),
     Option("lookup-wait", WRITING, "true", "Whether a write waits for its compaction.", values=("true",)),
+    # Append tables.
+    Option("row-tracking.enabled", IMPLEMENTED, "false",
+           "Whether each row of an append table without buckets has an id, which it keeps when it is written again.",
+           "row_tracking", BOOLEAN),
+    Option("compaction.min.file-num", IMPLEMENTED, "5",
+           "The number of small files of an append table that are compacted, however small they are together.",
+           "min_compacted_files", POSITIVE),
+    Option("compaction.delete-ratio-threshold", IMPLEMENTED, "0.2",
+           "The share of deleted rows above which a file of an append table is compacted.",
+           "delete_ratio_threshold", RATIO),
+    Option("deletion-vector.index-file.target-size", IMPLEMENTED, "2 mb",
+           "The size at which a DV index file of an append table without buckets is closed and the next one begun.",
+           "index_target_bytes", SIZE_BYTES),
+    Option("source.split.open-file-cost", IMPLEMENTED, "4 mb",
+           "The size that opening a file counts as, when small files of an append table are grouped for compaction.",
+           "open_file_cost_bytes", SIZE_BYTES),
+    Option("data-evolution.enabled", WRITING, "false",
+           "Whether columns of the same rows may lie in several files.",
+           "data_evolution", TRUTH, values=("false",)),
     # Data files.
     Option("target-file-size", IMPLEMENTED, "128 mb",
-           "The size at which a data file is closed and the next one begun.", "target_file_bytes", SIZE_BYTES),
+           "The size at which a data file is closed and the next begun; by default twice that in an append table.",
+           "target_file_bytes", SIZE_BYTES),
     Option("write-buffer-size", IMPLEMENTED, "256 mb",
            "How much a Spark task collects before it sorts and writes it.", "write_buffer_bytes", SIZE_BYTES),
     Option("file.block-size", IMPLEMENTED, "128 mb",

@@ -33,11 +33,18 @@ __all__ = ["MERGE_ENGINES", "OPTIONS", "Effect", "Option", "TableOptions", "pars
 
 UNKNOWN: Final = "one of the implemented options"
 FIXED: Final = "a fixed number of buckets, at least 1"
+DYNAMIC_BUCKETS: Final = -1
+"""The number of buckets that says of a key table that they grow in number, and of an append table that it has none."""
+POSTPONE_BUCKET: Final = -2
+"""The number of buckets that says of a key table that rows wait in a bucket of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`."""
+    """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
+
+    ``delete_ratio_threshold``: a fraction.
+    """
 
     bucket: int
     bucket_key: tuple[str, ...]
@@ -57,6 +64,12 @@ class TableOptions:
     target_file_bytes: int
     write_buffer_bytes: int
     row_group_bytes: int
+    min_compacted_files: int
+    data_evolution: bool
+    row_tracking: bool
+    delete_ratio_threshold: float
+    index_target_bytes: int
+    open_file_cost_bytes: int
     row_group_rows: int | None
     zstd_level: int
     data_directory: str
@@ -97,6 +110,16 @@ class TableOptions:
         for error in (*self.unwritable, *self.unreadable, *self.unmergeable):
             raise error
 
+    def require_fixed_buckets(self) -> None:
+        """Raise UnsupportedOptionError unless the number of buckets is fixed. Other tables are only read.
+
+        Clauses: TBL-20.
+        """
+        if self.bucket < 1:
+            kinds = {DYNAMIC_BUCKETS: "dynamic buckets", POSTPONE_BUCKET: "a postpone bucket"}
+            what = f"; a table with {kinds[self.bucket]} can only be read" if self.bucket in kinds else ""
+            raise UnsupportedOptionError("bucket", str(self.bucket), FIXED + what)
+
     def require_readable(self) -> None:
         """Raise UnsupportedOptionError if an option asks for other rows than those a snapshot holds."""
         for error in self.unreadable:
@@ -133,9 +156,6 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
             parsed[option.field] = option.parse(option.default)
     if parsed["levels"] is None:
         parsed["levels"] = int(str(parsed["compaction_trigger"])) + 1
-    buckets = int(str(parsed["bucket"]))
-    if buckets < 1:  # the number grows with the table, as by default; such a table can be read all the same
-        unwritable.insert(0, UnsupportedOptionError("bucket", str(buckets), FIXED))
     result = TableOptions(
         **parsed,  # type: ignore[arg-type]
         unreadable=tuple(unreadable),

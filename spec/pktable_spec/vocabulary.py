@@ -41,6 +41,7 @@ OVERWRITE: Final = "OVERWRITE"
 # System columns of a data file.
 KEY_PREFIX: Final = "_KEY_"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
+ROW_ID: Final = "_ROW_ID"
 VALUE_KIND: Final = "_VALUE_KIND"
 
 DELETION_VECTORS: Final = "DELETION_VECTORS"

@@ -1,6 +1,6 @@
 """Which bucket a row belongs to.
 
-Clauses: TBL-3, TBL-5.
+Clauses: APP-3, TBL-3, TBL-5.
 """
 
 from __future__ import annotations
@@ -59,13 +59,26 @@ class HashedBuckets:
         return {int(bucket) for bucket in bucket_of(columns, types, self._count)}
 
 
+class NoBuckets:
+    """All rows of a partition are in bucket 0. Clauses: APP-3."""
+
+    columns: Sequence[str] = ()
+
+    def of_rows(self, rows: pa.Table) -> npt.NDArray[Any]:
+        return np.zeros(rows.num_rows, np.int32)
+
+    def of_values(self, names: Sequence[str], tuples: Sequence[tuple[Value, ...]]) -> set[int] | None:
+        return None
+
+
 def hashed(context: TableContext) -> BucketAssigner:
     """Return the assigner of a table with a fixed number of buckets."""
     return HashedBuckets(context.schema.bucket_key_fields, context.options.bucket)
 
 
 ASSIGNERS: list[tuple[Callable[[TableContext], bool], Callable[[TableContext], BucketAssigner]]] = [
-    (lambda context: context.options.bucket > 0, hashed)
+    (lambda context: context.options.bucket > 0, hashed),
+    (lambda context: context.has_unaware_buckets, lambda context: NoBuckets()),
 ]
 """Pairs of a test and a maker; the first test that a table passes decides."""
 

@@ -4,24 +4,33 @@ A filter and a limit may only save work: rows are counted by position before any
 value statistics skip a file or a row group only where no merge follows (RD-8), and a limit counts rows
 that are returned (RD-9).
 
-Clauses: RD-1, RD-3 to RD-9, RD-12, RD-16.
+Clauses: APP-2, APP-23, RD-1, RD-3 to RD-9, RD-12, RD-16.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
-from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.lsm.bucket import BucketState
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
+from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.predicate import Predicate
+
+FILE: Final = "__pktable_file"
+STITCHED_ROWS: Final = 1 << 14
+POSITION: Final = "__pktable_position"
+"""The columns that say where a row lies: the name of its data file, and its position there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,18 @@ def by_file(part: BucketRead) -> list[BucketRead]:
     """Return ``part`` file by file unless it is merged: files are read in different ways, and by several tasks."""
     if part.merges:
         return [part]
-    return [replace(part, state=replace(part.state, files=(file,))) for file in part.state.files]
+    return [replace(part, state=replace(part.state, files=files)) for files in same_rows(part.state.files)]
+
+
+def same_rows(files: Sequence[DataFileMeta]) -> list[tuple[DataFileMeta, ...]]:
+    """Return ``files`` grouped by the rows they hold columns of, each group newest first.
+
+    Files that have the same first row id are columns of the same rows. All others are alone. Clauses: APP-23.
+    """
+    groups: dict[object, list[DataFileMeta]] = {}
+    for file in files:
+        groups.setdefault(file.file_name if file.first_row_id is None else file.first_row_id, []).append(file)
+    return [tuple(sorted(same, key=lambda f: -f.max_sequence_number)) for same in groups.values()]
 
 
 def read_bucket(
@@ -60,12 +80,103 @@ def unmerged_rows(
 ) -> Iterator[pa.Table]:
     """Yield the rows of every file that are live and satisfy ``predicate``. Clauses: RD-1, RD-7, RD-8, RD-16."""
     vectors = context.vectors(state)
+    if context.options.data_evolution:
+        if vectors:
+            raise InvalidRequestError(
+                f"{context.root}: data evolution with deletion vectors is not supported"
+            )
+        for files in same_rows(state.files):
+            for table in stitched_rows(context, state.place, files, columns):
+                yield live_rows(table, 0, None, predicate)
+        return
     for file in state.files:
         reader = DataReader(context, state.place, file)
         groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
         for position, table in reader.read(columns, row_groups=groups):
             yield live_rows(table, position, vector, predicate)
+
+
+def stitched_rows(
+    context: TableContext, place: BucketPath, files: Sequence[DataFileMeta], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Yield the rows of ``files``, which hold columns of the same rows, newest first: the newest file has a column.
+
+    A table has the rows of a batch, one of each file that is read. Raises CorruptFileError if their numbers of rows
+    differ, or no file has a column. Clauses: APP-23.
+    """
+    if len({file.row_count for file in files}) > 1:
+        counts = ", ".join(str(file.row_count) for file in files)
+        raise CorruptFileError(
+            "rows of files with one row id", at=place.directory, expected="as many", found=counts
+        )
+    found: dict[str, list[str]] = {}
+    for column in columns:
+        having = [file for file in files if file.write_cols is None or column in file.write_cols]
+        # Where none has it, it was added to the table since: the oldest file gives nulls.
+        found.setdefault((having or [files[-1]])[0].file_name, []).append(column)
+    readers = [
+        DataReader(context, place, file).read(found[file.file_name], batch_rows=STITCHED_ROWS)
+        for file in files
+        if file.file_name in found
+    ]
+    for parts in _aligned([(table for _, table in reader) for reader in readers]):
+        rows = {name: part.column(name) for part in parts for name in part.column_names}
+        yield pa.table([rows[name] for name in columns], names=list(columns))
+
+
+def _aligned(sources: Sequence[Iterator[pa.Table]]) -> Iterator[list[pa.Table]]:
+    """Yield tables of equally many rows, one of each source; the sources have as many rows in all."""
+    held = [next(source, None) for source in sources]
+    while all(table is not None for table in held):
+        tables = [table for table in held if table is not None]
+        rows = min(table.num_rows for table in tables)
+        yield [table.slice(0, rows) for table in tables]
+        held = [
+            table.slice(rows) if table.num_rows > rows else next(source, None)
+            for table, source in zip(tables, sources, strict=True)
+        ]
+
+
+def located_rows(
+    context: TableContext, part: BucketRead, columns: Sequence[str], predicate: Predicate | None
+) -> Iterator[pa.Table]:
+    """Yield the rows of ``part``, which does not merge, that satisfy ``predicate``, each with where it lies.
+
+    The tables have ``columns``, then `FILE` (the name of the data file) and `POSITION` (int64). A table is of one
+    file, and positions ascend. Raises CorruptFileError. Clauses: APP-2, RD-7.
+    """
+    assert not part.merges, "a row of a merge lies in several files"
+    needed = (
+        [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
+    )
+    vectors = context.vectors(part.state)
+    for file in part.state.files:
+        reader = DataReader(context, part.state.place, file)
+        groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
+        vector = vectors.get(file.file_name)
+        # A table without columns would have no rows.
+        for position, table in reader.read(needed or [context.schema.fields[0].name], row_groups=groups):
+            numbers = pa.array(np.arange(position, position + table.num_rows, dtype=np.int64))
+            found = live_rows(table.append_column(POSITION, numbers), position, vector, predicate)
+            if found.num_rows:
+                names = pa.array([file.file_name] * found.num_rows)
+                yield found.append_column(FILE, names).select([*columns, FILE, POSITION])
+
+
+def positions_by_file(
+    context: TableContext, part: BucketRead, predicate: Predicate | None
+) -> dict[str, DeletionVector]:
+    """Return the positions of the rows of ``part`` that satisfy ``predicate``, by data file, without empty ones.
+
+    They are a deletion vector of the table's kind, so that memory is bounded by bitmaps. Clauses: APP-2, APP-12.
+    """
+    builders: dict[str, VectorBuilder] = {}
+    for table in located_rows(context, part, (), predicate):
+        name = table.column(FILE)[0].as_py()
+        builder = builders.setdefault(name, VectorBuilder(DeletionVector({}, context.vector_bits)))
+        builder.mark(table.column(POSITION).to_numpy())
+    return {name: builder.vector() for name, builder in builders.items()}
 
 
 def live_rows(
@@ -95,4 +206,6 @@ def live_record_count(context: TableContext, state: BucketState) -> int:
     Clauses: RD-1, DV-2.
     """
     deleted = context.deleted_counts(state)
+    if context.options.data_evolution:
+        return sum(files[0].row_count for files in same_rows(state.files))
     return sum(file.row_count - deleted.get(file.file_name, 0) for file in state.files)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageError
-from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
 from pktable.datafile.evolution import conformed, require_conversion
@@ -29,6 +29,7 @@ from pktable.lsm.bucket import BucketPath
 SYSTEM_TYPES = {
     SEQUENCE_NUMBER: DataType("BIGINT", nullable=False),
     VALUE_KIND: DataType("TINYINT", nullable=False),
+    ROW_ID: DataType("BIGINT"),
 }
 BATCH_ROWS = 1 << 17
 
@@ -81,9 +82,7 @@ class DataReader:
         """
         sources = [self._source(column) for column in columns]
         # Some column there must be, for its number of rows.
-        wanted = dict(source for source in sources if source is not None) or {
-            SEQUENCE_NUMBER: SYSTEM_TYPES[SEQUENCE_NUMBER]
-        }
+        wanted = dict(source for source in sources if source is not None) or dict([self._some_column()])
         tables = self.stored.tables(
             {name: wanted[name] for name in sorted(wanted)}, parts=row_groups, batch_rows=batch_rows
         )
@@ -127,6 +126,17 @@ class DataReader:
         if name not in self.stored.names:
             raise CorruptFileError("columns", at=self.path, expected=name, found=sorted(self.stored.names))
         return name, kind
+
+    def _some_column(self) -> tuple[str, DataType]:
+        """Return the name and type of a column that the file has."""
+        if self._context.schema.primary_keys:
+            return SEQUENCE_NUMBER, SYSTEM_TYPES[SEQUENCE_NUMBER]
+        for field in self._context.schema_of(self.meta.schema_id).fields:
+            if field.name in self.stored.names:
+                return field.name, field.type
+        raise CorruptFileError(
+            "columns", at=self.path, expected="one of the table's", found=self.stored.names
+        )
 
     def _field(self, column: str) -> tuple[Field, bool]:
         """Return the field of the table that ``column`` holds, and whether it is a ``_KEY_`` column."""

@@ -1,9 +1,9 @@
-"""Write one sorted run as data files, and return the metadata of each.
+"""Write one sorted run, or rows of an append table, as data files, and return the metadata of each.
 
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
+Clauses: APP-5, LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
-from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, tracked_file_schema
 from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
 from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.binary_row import encode_row
@@ -39,7 +39,10 @@ in one piece.
 
 
 class RunWriter:
-    """Takes tables in key order (columns of `file_schema`) and writes them to as many files as needed."""
+    """Takes tables in key order (columns of `file_schema`) and writes them to as many files as needed.
+
+    Rows of an append table may be in any order.
+    """
 
     def __init__(
         self,
@@ -50,10 +53,12 @@ class RunWriter:
         level: int,
         source: int,
         now_millis: int,
+        tracked: bool = False,
     ) -> None:
+        """``tracked``: whether rows come with `ROW_ID` and `SEQUENCE_NUMBER`, in an append table. Clauses: APP-25."""
         self._context, self._place, self._new = context, place, new
         self._level, self._source, self._now = level, source, now_millis
-        self._schema = context.file_schema
+        self._schema = tracked_file_schema(context.schema) if tracked else context.file_schema
         self._enough = max(1, min(GATHERED_BYTES, context.options.row_group_bytes))
         self._gathered: list[pa.Table] = []
         self._gathered_bytes = 0
@@ -91,7 +96,7 @@ class RunWriter:
             if self._open is None:
                 self._open = _OpenFile(self._context, self._place, self._new, self._schema, table, tiny)
             self._open.write(table.slice(start, step))
-            if self._open.size() >= self._context.options.target_file_bytes:
+            if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
 
     def _roll(self) -> None:
@@ -150,10 +155,14 @@ class _OpenFile:
     def write(self, table: pa.Table) -> None:
         stored = _as(table, self._schema)
         self._writer.write_table(stored, row_group_size=table.num_rows)
-        sequences = table.column(SEQUENCE_NUMBER).to_numpy()
-        self._sequences += [int(sequences.min()), int(sequences.max())]
-        # -U and -D are the odd row kinds.
-        self._deletes += int(np.count_nonzero(table.column(VALUE_KIND).to_numpy() & 1))
+        if SEQUENCE_NUMBER in self._schema.names:
+            sequences = table.column(SEQUENCE_NUMBER).to_numpy()
+            self._sequences += [int(sequences.min()), int(sequences.max())]
+        else:
+            self._sequences = [0, self._rows + table.num_rows - 1]
+        if VALUE_KIND in self._schema.names:
+            # -U and -D are the odd row kinds.
+            self._deletes += int(np.count_nonzero(table.column(VALUE_KIND).to_numpy() & 1))
         self._first = self._first or self._key(table.slice(0, 1))
         self._last = self._key(table.slice(table.num_rows - 1, 1))
         self._rows += table.num_rows
@@ -166,7 +175,8 @@ class _OpenFile:
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
         size = self._close()
         fields = stats_fields(self._context)
-        every = len(fields) == len(self._context.schema.fields)
+        tracked = ROW_ID in self._schema.names
+        every = len(fields) == len(self._context.schema.fields) and not tracked
         return DataFileMeta(
             file_name=self.path.rpartition("/")[2],
             file_size=size,
@@ -183,6 +193,7 @@ class _OpenFile:
             delete_row_count=self._deletes,
             file_source=source,
             value_stats_cols=None if every else tuple(field.name for field in fields),
+            write_cols=tuple(self._schema.names) if tracked else None,
         )
 
     def _close(self) -> int:

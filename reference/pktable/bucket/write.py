@@ -9,7 +9,7 @@ Clauses: TBL-6, LSM-1, LSM-5, MRG-1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from pktable.bucket.run_writer import FROM_WRITE, RunWriter
 from pktable.context import TableContext
 from pktable.format.binary_row import EMPTY_ROW, encode_row
 from pktable.format.metadata.manifest import DataFileMeta
-from pktable.format.types import values_of
+from pktable.format.types import DataType, values_of
 from pktable.lsm.bucket import BucketPath
 from pktable.merge.grouping import grouped
 from pktable.merge.key_encoding import encode_keys
@@ -40,7 +40,8 @@ CACHED_ROWS_BYTES = 1 << 20
 class BucketAppend:
     """New level-0 files of one bucket, oldest first.
 
-    ``first_sequence``: the number of the first row, which is in none of them if a later row replaced it.
+    ``first_sequence``: the number of the first row, which is in none of them if a later row replaced it. In an append
+    table without buckets it is 0.
     ``rows``: what the one file holds, where that is little: its compaction need not read it back.
     """
 
@@ -63,8 +64,8 @@ def split_by_bucket(context: TableContext, rows: pa.Table) -> Iterator[tuple[byt
             for bucket, part in _groups(buckets)
         )
         return
-    columns = [rows.column(f.name) for f in partitions]
-    (encoded,) = encode_keys([columns], [f.type for f in partitions])
+    columns, types = _without_nulls([(rows.column(f.name), f.type) for f in partitions])
+    (encoded,) = encode_keys([columns], types)
     _, numbers = np.unique(encoded, return_inverse=True)
     for _, part in _groups(numbers.astype(np.int64) * (int(buckets.max()) + 1) + buckets):
         chosen = rows if part is None else rows.take(part)
@@ -72,6 +73,23 @@ def split_by_bucket(context: TableContext, rows: pa.Table) -> Iterator[tuple[byt
         values = [values_of(first.column(f.name), f.type)[0] for f in partitions]
         partition = encode_row(values, [f.type for f in partitions])
         yield partition, int(buckets[part[0].as_py() if part is not None else 0]), chosen
+
+
+def _without_nulls(
+    columns: Sequence[tuple[pa.ChunkedArray, DataType]],
+) -> tuple[list[pa.ChunkedArray], list[DataType]]:
+    """Return columns that distinguish the same rows as ``columns`` and hold no null.
+
+    Only partition columns of append tables have any. Such a column becomes two: whether it is null, and its values.
+    """
+    found: list[tuple[pa.ChunkedArray, DataType]] = []
+    for column, kind in columns:
+        if column.null_count:
+            found.append((column.is_null(), DataType("BOOLEAN")))
+        if column.null_count < len(column):
+            filled = column.fill_null(column.drop_null()[0]) if column.null_count else column
+            found.append((filled, kind))
+    return [column for column, _ in found], [kind for _, kind in found]
 
 
 def _groups(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, pa.Array | None]]:

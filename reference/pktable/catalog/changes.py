@@ -17,10 +17,18 @@ from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE
 
 from pktable.catalog import rules
 from pktable.catalog.isolation import Isolation
-from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule, first_conflict
+from pktable.catalog.rules import (
+    AppendRule,
+    Attempt,
+    Conflict,
+    IndexedAttempt,
+    IndexedRule,
+    Rule,
+    first_conflict,
+)
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, ManifestEntry
-from pktable.lsm.bucket import BucketChange, BucketId
+from pktable.lsm.bucket import BucketChange, BucketId, IndexedChange
 from pktable.lsm.runs import KeyOrder
 
 if TYPE_CHECKING:
@@ -144,10 +152,45 @@ class Compaction:
             entries += [entry(ADD, bucket_id, self.total_buckets, file) for file in change.added]
             indexes.pop(bucket_id, None)
             if change.index is not None:
-                indexes[bucket_id] = change.index
+                indexes[bucket_id] = (change.index,)
         if not entries and indexes == state.indexes:
             return None
         return Delta(COMPACT, tuple(entries), indexes)
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """Changes of files and vectors of an append table. They are committed all together or not at all.
+
+    ``kind``: of the snapshot. ``total_buckets``: of the table.
+    """
+
+    kind: str
+    changes: Sequence[IndexedChange]
+    total_buckets: int
+    rules: Sequence[tuple[str, IndexedRule]] = field(default_factory=lambda: rules.INDEXED_RULES)
+
+    def conflicts(self, state: TableState) -> Conflicts:
+        found = {
+            change.place.id: first_conflict(self.rules, IndexedAttempt(change, state))
+            for change in self.changes
+        }
+        return {bucket_id: conflict for bucket_id, conflict in found.items() if conflict}
+
+    def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
+        """Return files and DV index files after the changes. Clauses: APP-13, APP-14, CMT-2."""
+        if refused:
+            return None
+        indexes = dict(state.indexes)
+        entries: list[ManifestEntry] = []
+        for change in self.changes:
+            bucket_id = change.place.id
+            entries += [entry(DELETE, bucket_id, self.total_buckets, file) for file in change.removed]
+            entries += [entry(ADD, bucket_id, self.total_buckets, file) for file in change.added]
+            indexes.pop(bucket_id, None)
+            if change.indexes:
+                indexes[bucket_id] = change.indexes
+        return Delta(self.kind, tuple(entries), indexes)
 
 
 def entry(kind: int, bucket_id: BucketId, total_buckets: int, file: DataFileMeta) -> ManifestEntry:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -27,6 +27,7 @@ from pktable_spec.vocabulary import COMPACT
 from pktable.catalog.changes import BATCH, CatalogChange, CommitId, Conflicts
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
+from pktable.catalog.row_ids import with_row_ids
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext
@@ -205,12 +206,16 @@ class Committer:
     def _next(
         self, state: TableState, delta: Delta, writer: ManifestWriter, commit_id: CommitId, fence: Fence
     ) -> tuple[Snapshot, TableState]:
-        """Write the metadata of the next snapshot. Clauses: CMT-5, CMT-6, CMT-22, CMT-23, META-11."""
+        """Write the metadata of the next snapshot. Clauses: APP-24, CMT-5, CMT-6, CMT-22, CMT-23, META-11."""
+        next_row_id = state.snapshot.next_row_id if state.snapshot else None
+        if self._context.options.row_tracking:
+            entries, next_row_id = with_row_ids(delta.entries, state.id + 1, next_row_id or 0)
+            delta = replace(delta, entries=entries)
         base = writer.merged(state.manifests)
         new = writer.entries(delta.entries) if delta.entries else []
         base_name, base_size = writer.manifest_list(base)
         delta_name, delta_size = writer.manifest_list(new)
-        all_indexes = (*delta.indexes.values(), *state.other_indexes)
+        all_indexes = (*(one for files in delta.indexes.values() for one in files), *state.other_indexes)
         if delta.indexes == state.indexes:
             index_name = state.snapshot.index_manifest if state.snapshot else None
         else:
@@ -232,6 +237,7 @@ class Committer:
             time_millis=max(self.clock(), state.snapshot.time_millis if state.snapshot else 0),
             total_record_count=(state.snapshot.total_record_count if state.snapshot else 0) + change,
             delta_record_count=change,
+            next_row_id=next_row_id,
             fence=fence.number,
         )
         return snapshot, applied(state, snapshot, (*base, *new), delta)

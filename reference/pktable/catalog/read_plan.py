@@ -100,7 +100,7 @@ def _kept(context: TableContext, predicate: Predicate, asked: Sequence[_Asked]) 
         for facts in (key_ranges, value_ranges):
             left = np.flatnonzero(may & ~exact)
             if facts is value_ranges:
-                left = left[[not files[i][1].merges for i in left]]
+                left = left[[_asks_values(context, files[i][1]) for i in left]]
             ranges = facts(context, [files[i][0] for i in left.tolist()], columns)
             answer = many_may_match(predicate, ranges, len(left))
             may[left], exact[left] = answer.may, answer.exact
@@ -109,10 +109,19 @@ def _kept(context: TableContext, predicate: Predicate, asked: Sequence[_Asked]) 
     for i in np.flatnonzero(may).tolist():
         file, one = files[i]
         if exact[i] or may_match(
-            predicate, one.partition | column_ranges(context, file, values=not one.merges, columns=columns)
+            predicate,
+            one.partition | column_ranges(context, file, values=_asks_values(context, one), columns=columns),
         ):
             kept[places[one.identity]].append(file)
     return kept
+
+
+def _asks_values(context: TableContext, asked: _Asked) -> bool:
+    """Whether value statistics of a file say what its rows hold when they are read.
+
+    They do not where files are merged, nor with data evolution, where a newer file may have other values of a column.
+    """
+    return not asked.merges and not context.options.data_evolution
 
 
 def uncompacted_row_count(context: TableContext, state: TableState) -> int:
@@ -137,6 +146,7 @@ def _buckets(context: TableContext, state: TableState, predicate: Predicate | No
     if (
         predicate is None
         or not context.options.hashes_buckets
+        or not context.schema.bucket_key_fields
         or state.bucket_counts != {context.options.bucket}
     ):
         return None

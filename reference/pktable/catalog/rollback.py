@@ -31,9 +31,9 @@ from pktable.catalog.commit import CommittedError, Committer
 from pktable.catalog.fences import FenceTakenError
 from pktable.catalog.retention import FENCES, Expiry
 from pktable.catalog.snapshots import SnapshotLog
-from pktable.catalog.state import Delta, StateLoader, TableState
+from pktable.catalog.state import Delta, IndexFiles, StateLoader, TableState
 from pktable.context import TableContext
-from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry
+from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
@@ -48,7 +48,7 @@ class Replacement:
     """The change that puts new files in the place of all live ones. ``total_buckets``: of the table."""
 
     files: Mapping[BucketId, Sequence[DataFileMeta]]
-    indexes: Mapping[BucketId, IndexManifestEntry]
+    indexes: Mapping[BucketId, IndexFiles]
     total_buckets: int
 
     def conflicts(self, state: TableState) -> Conflicts:
@@ -153,7 +153,7 @@ class Rollback:
                 names[name]: vector for name, vector in self._context.vectors(bucket).items() if name in names
             }
             if vectors:
-                indexes[bucket_id] = write_index(self._context, bucket.place, vectors, new)
+                indexes[bucket_id] = (write_index(self._context, bucket.place, vectors, new),)
         return Replacement(files, indexes, self._context.options.bucket)
 
     def _copy(self, source: str, target: str) -> None:

@@ -3,12 +3,12 @@
 A rule is a clause and a function that returns what stands against the change, or None. The rules of a compaction
 are asked in order, and the first that objects is the reason of the conflict.
 
-Clauses: CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-18.
+Clauses: APP-15 to APP-18, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-18.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import DataFileMeta
-from pktable.lsm.bucket import BucketChange
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.lsm.bucket import BucketChange, FileChange, IndexedChange
 from pktable.lsm.runs import KeyOrder, level_run
 
 if TYPE_CHECKING:  # it brings all that writes data files, which metadata alone does not need
@@ -76,8 +77,8 @@ def inputs_are_live(attempt: Attempt) -> str | None:
 def vectors_are_unchanged(attempt: Attempt) -> str | None:
     """The bucket's DV index file is the one the compaction was planned on. Clauses: CMT-8."""
     place, base = attempt.change.place, attempt.change.base_index
-    latest = attempt.state.indexes.get(place.id)
-    if (latest and latest.file_name) == (base and base.file_name):
+    latest = [index.file_name for index in attempt.state.indexes.get(place.id, ())]
+    if latest == ([base.file_name] if base else []):
         return None
     return f"the deletion vectors of bucket {place.bucket} have changed"
 
@@ -109,6 +110,104 @@ COMPACTION_RULES: Final[tuple[tuple[str, Rule], ...]] = (
     ("CMT-8", vectors_are_unchanged),
     ("CMT-9", vectors_name_live_files),
     ("CMT-11", levels_are_disjoint),
+)
+
+
+@dataclass(frozen=True)
+class FileAttempt:
+    """A change of files of an append table, and the bucket as it is in the state to commit on.
+
+    ``live``: the names of its live files. ``vectors``: its vectors by data file.
+    """
+
+    change: FileChange
+    live: frozenset[str]
+    vectors: Mapping[str, DeletionVector]
+
+
+def removed_files_are_live(attempt: FileAttempt) -> str | None:
+    """Every file that the change removes is live. Clauses: APP-15."""
+    for file in attempt.change.removed:
+        if file.file_name not in attempt.live:
+            return f"{file.file_name} is no longer live"
+    return None
+
+
+def vectors_of_removed_files_are_unchanged(attempt: FileAttempt) -> str | None:
+    """Every file that the change removes has the vector under which it was read. Clauses: APP-16."""
+    for file in attempt.change.removed:
+        name = file.file_name
+        if attempt.vectors.get(name) != attempt.change.read_under.get(name):
+            return f"others deleted rows of {name}"
+    return None
+
+
+def changed_rows_are_live(attempt: FileAttempt) -> str | None:
+    """Every row that the change deletes is still live. Clauses: APP-17."""
+    for name, vector in attempt.change.deleted.items():
+        if name not in attempt.live:
+            return f"{name} is no longer live"
+        before = attempt.vectors.get(name)
+        if before is not None and len(vector.difference(before)) < vector.cardinality:
+            return f"others deleted rows of {name} that the change deletes too"
+    return None
+
+
+FileRule: TypeAlias = Callable[[FileAttempt], str | None]
+
+FILE_RULES: Final[tuple[tuple[str, FileRule], ...]] = (
+    ("APP-15", removed_files_are_live),
+    ("APP-16", vectors_of_removed_files_are_unchanged),
+    ("APP-17", changed_rows_are_live),
+)
+
+
+@dataclass(frozen=True)
+class IndexedAttempt:
+    """The changes of a bucket of an append table with their vectors, and the state they are to be committed on."""
+
+    change: IndexedChange
+    state: TableState
+
+
+def indexes_are_those_planned_on(attempt: IndexedAttempt) -> str | None:
+    """The bucket has the DV index files on which the new ones were made. Clauses: APP-18."""
+    latest = attempt.state.indexes.get(attempt.change.place.id, ())
+    if {one.file_name for one in latest} == {one.file_name for one in attempt.change.base_indexes}:
+        return None
+    return f"the deletion vectors of bucket {attempt.change.place.bucket} have changed"
+
+
+def files_stay_named(attempt: IndexedAttempt) -> str | None:
+    """The change removes live files, and new vectors name files that are live after it. Clauses: APP-15, DV-4."""
+    change = attempt.change
+    live = {file.file_name for file in attempt.state.files.get(change.place.id, ())}
+    removed = {file.file_name for file in change.removed}
+    after = (live - removed) | {file.file_name for file in change.added}
+    made = [index for index in change.indexes if index not in change.base_indexes]
+    named = {vector.data_file for index in made for vector in index.ranges or ()}
+    for name in sorted((removed - live) | (named - after)):
+        return f"{name} is no longer live"
+    return None
+
+
+IndexedRule: TypeAlias = Callable[[IndexedAttempt], str | None]
+
+
+def added_numbers_are_newest(attempt: IndexedAttempt) -> str | None:
+    """The sequence numbers of new rows are above those of all live files. Clauses: CMT-10."""
+    first, place = attempt.change.first_sequence, attempt.change.place
+    live = attempt.state.files.get(place.id, ())
+    highest = max((file.max_sequence_number for file in live), default=-1)
+    if first is None or first > highest:
+        return None
+    return f"sequence number {first} is not above {highest}, which is live in bucket {place.bucket}"
+
+
+INDEXED_RULES: Final[tuple[tuple[str, IndexedRule], ...]] = (
+    ("APP-18", indexes_are_those_planned_on),
+    ("DV-4", files_stay_named),
+    ("CMT-10", added_numbers_are_newest),
 )
 
 

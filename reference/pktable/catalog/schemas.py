@@ -12,13 +12,12 @@ from typing import Any
 
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
-from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.catalog.definitions import column_names, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
-from pktable.merge.engine import engine_of
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import guarded
@@ -80,18 +79,18 @@ def create_schema(
     store: FileIO,
     paths: TablePaths,
     columns: Any,
-    primary_key: str | Sequence[str],
+    primary_key: str | Sequence[str] | None,
     partition_by: str | Sequence[str],
     options: Mapping[str, str],
     comment: str,
     now_millis: int,
 ) -> None:
-    """Write ``schema-0`` of a new table, which has one bucket unless ``options`` give another number.
+    """Write ``schema-0`` of a new table. With a primary key it has one bucket unless ``options`` give another number.
 
     ``columns``: any form that `parse_definition` accepts; the key columns become NOT NULL.
     Raises InvalidRequestError, and then writes nothing. Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
     """
-    keys = column_names("primary_key", primary_key)
+    keys = () if primary_key is None else column_names("primary_key", primary_key)
     fields = tuple(
         replace(field, type=field.type.not_null()) if field.name in keys else field
         for field in parse_definition(columns)
@@ -102,7 +101,9 @@ def create_schema(
         highest_field_id=highest_field_id(fields),
         partition_keys=column_names("partition_by", partition_by),
         primary_keys=keys,
-        options={name: str(value) for name, value in {"bucket": "1", **options}.items()},
+        options={
+            name: str(value) for name, value in {**({"bucket": "1"} if keys else {}), **options}.items()
+        },
         comment=comment,
         time_millis=now_millis,
     )
@@ -118,15 +119,19 @@ def _check_definition(schema: TableSchema) -> None:
     Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.
     """
     options = parse_options(schema.options)
-    options.require_writable()
-    engine_of(schema.options)
-    _check_names(schema)
     keys, partition = schema.primary_keys, schema.partition_keys
-    if not keys:
-        raise InvalidRequestError("primary key: expected at least one column, found none")
+    # Late: they bring what writes data files, which metadata alone does not need.
+    from pktable.kinds.append import AppendTables
+    from pktable.kinds.primary_key import PrimaryKeyTables
+
+    (PrimaryKeyTables() if keys else AppendTables()).require_writable(schema, options)
+    _check_names(schema)
     _expect_among("primary key", keys, "columns", schema.value_names)
-    _expect_among("partition keys", partition, "primary-key columns", keys)
-    if set(partition) == set(keys):
+    if keys:
+        _expect_among("partition keys", partition, "primary-key columns", keys)
+    else:
+        _expect_among("partition keys", partition, "columns", schema.value_names)
+    if keys and set(partition) == set(keys):
         raise InvalidRequestError(
             f"partition keys: all primary-key columns ({', '.join(keys)}) are partition keys; "
             f"at least one must not be"
@@ -142,17 +147,26 @@ def _check_definition(schema: TableSchema) -> None:
                 f"partition keys: column {field.name} is of type {field.type}, "
                 f"which cannot be part of a directory name"
             )
-    _expect_among(
-        "option bucket-key", options.bucket_key, "key columns outside the partition", schema.key_names
-    )
+    if keys:
+        of_what, names = "key columns outside the partition", schema.key_names
+    else:
+        of_what = "columns outside the partition"
+        names = tuple(name for name in schema.value_names if name not in partition)
+    _expect_among("option bucket-key", options.bucket_key, of_what, names)
+    for field in schema.bucket_key_fields:
+        if not is_atomic(field.type):
+            raise InvalidRequestError(
+                f"option bucket-key: column {field.name} is of type {field.type}; expected an atomic type"
+            )
 
 
 def _check_names(schema: TableSchema) -> None:
     """Raise InvalidRequestError for a column name that data files or running jobs use for themselves."""
+    reserved = (SEQUENCE_NUMBER, VALUE_KIND) if schema.primary_keys else (SEQUENCE_NUMBER, VALUE_KIND, ROW_ID)
     for name in schema.value_names:
-        if name.startswith((KEY_PREFIX, WORKING_PREFIX)) or name in (SEQUENCE_NUMBER, VALUE_KIND):
+        if name.startswith((KEY_PREFIX, WORKING_PREFIX)) or name in reserved:
             raise InvalidRequestError(
-                f"column {name}: the name is reserved, as are {SEQUENCE_NUMBER}, {VALUE_KIND} "
+                f"column {name}: the name is reserved, as are {', '.join(reserved)} "
                 f"and all that begin with {KEY_PREFIX} or {WORKING_PREFIX}"
             )
 

@@ -1,12 +1,13 @@
-"""The state of a table at a snapshot: the live files of each bucket, and its DV index file.
+"""The state of a table at a snapshot: the live files of each bucket, and its DV index files.
 
-Clauses: CMT-4, CMT-5, CMT-6, DV-16.
+Clauses: CMT-4, CMT-5, CMT-6, DV-5, DV-16, APP-11.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import DELETION_VECTORS
@@ -24,20 +25,23 @@ from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId, BucketState
 from pktable.store.cache import Cache
 
+IndexFiles: TypeAlias = tuple[IndexManifestEntry, ...]
+"""The DV index files of a bucket, at least one."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableState:
     """A table at one snapshot; ``snapshot`` None is the table before its first.
 
-    ``files``: per (partition, bucket) its live files. ``indexes``: per bucket its DV index file,
-    if it has one. ``other_indexes``: entries of other index types, carried along.
+    ``files``: per (partition, bucket) its live files. ``indexes``: per bucket its DV index files, if it has some: one,
+    but any number in an append table without buckets. ``other_indexes``: entries of other index types, carried along.
     ``bucket_counts``: the numbers of buckets that live files were written under.
     """
 
     snapshot: Snapshot | None = None
     manifests: tuple[ManifestFileMeta, ...] = ()
     files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
-    indexes: Mapping[BucketId, IndexManifestEntry] = field(default_factory=dict)
+    indexes: Mapping[BucketId, IndexFiles] = field(default_factory=dict)
     other_indexes: tuple[IndexManifestEntry, ...] = ()
     bucket_counts: frozenset[int] = frozenset()
 
@@ -52,7 +56,7 @@ class Delta:
 
     kind: str
     entries: tuple[ManifestEntry, ...]
-    indexes: Mapping[BucketId, IndexManifestEntry]
+    indexes: Mapping[BucketId, IndexFiles]
 
 
 def applied(
@@ -116,7 +120,14 @@ class StateLoader:
     def _load(self, snapshot: Snapshot) -> TableState:
         metas, entries = self.live_entries(snapshot)
         indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
-        return make_state(snapshot, metas, entries, indexes, at=self._context.root)
+        return make_state(
+            snapshot,
+            metas,
+            entries,
+            indexes,
+            at=self._context.root,
+            by_name=self._context.has_unaware_buckets,
+        )
 
     def bucket(self, state: TableState, identity: BucketId) -> BucketState:
         """Return one bucket of ``state``. Raises CorruptFileError."""
@@ -126,7 +137,7 @@ class StateLoader:
             raise CorruptFileError(
                 "partition", at=self._context.root, expected="the name of a directory", found=error
             ) from None
-        return BucketState(place, state.files.get(identity, ()), state.indexes.get(identity))
+        return BucketState(place, state.files.get(identity, ()), state.indexes.get(identity, ()))
 
 
 def make_state(
@@ -136,25 +147,34 @@ def make_state(
     indexes: Sequence[IndexManifestEntry],
     *,
     at: str,
+    by_name: bool = False,
 ) -> TableState:
-    """Group live entries by bucket, and DV index files likewise. Clauses: DV-16."""
+    """Group live entries by bucket, and DV index files likewise.
+
+    ``by_name``: whether the table tells DV index files by their names, so that a bucket may have several.
+    Raises CorruptFileError. Clauses: DV-5, DV-16, APP-11.
+    """
     files: dict[BucketId, list[DataFileMeta]] = {}
     counts: set[int] = set()
     for entry in live:
         files.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         counts.add(entry.total_buckets)
-    vectors: dict[BucketId, IndexManifestEntry] = {}
+    vectors: dict[BucketId, IndexFiles] = {}
     others: list[IndexManifestEntry] = []
     for index in indexes:
         if index.index_type != DELETION_VECTORS:
             others.append(index)
-        elif vectors.setdefault((index.partition, index.bucket), index) is not index:
+            continue
+        bucket_id = (index.partition, index.bucket)
+        before = vectors.get(bucket_id, ())
+        if before and not by_name:
             raise CorruptFileError(
                 "index manifest",
                 at=at,
                 expected="one DV index file per bucket",
-                found=f"{vectors[index.partition, index.bucket].file_name} and {index.file_name}",
+                found=f"{before[0].file_name} and {index.file_name}",
             )
+        vectors[bucket_id] = (*before, index)
     return TableState(
         snapshot,
         tuple(manifests),

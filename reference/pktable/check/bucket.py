@@ -3,11 +3,12 @@
 1. `layout` checks the metadata of every version, and gives the key range of each file.
 2. `vectors` reads the deletion vectors of every version and checks them.
 3. `rows` reads each data file once and checks its rows.
-4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable.
+4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable. Rows that wait
+   for a bucket are in no order, and rows of an append table have no key.
 
 A damaged file does not stop the check: only step 4 leaves it out.
 
-Clauses: CMT-15, DV-12, LSM-6, RD-11.
+Clauses: CMT-15, DV-12, LSM-6, RD-11, TBL-20.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
 
-from pktable.check.findings import Finding, Findings
+from pktable.check.findings import NOTE, Finding, Findings
 from pktable.check.history import BucketHistory
 from pktable.check.keys import check_keys
 from pktable.check.layout import check_layouts
@@ -83,7 +84,16 @@ def check_bucket(
                 if check_rows(under, bucket.place, entry, snapshots, findings):
                     reliable.add(name)
         done()
-    if task.reads_rows:
+    if bucket.place.bucket < 0:
+        findings.add(
+            "TBL-20",
+            "not checked",
+            bucket.place.directory,
+            expected="records of one key to be compared",
+            found="rows that wait for a bucket, which are in no order",
+            severity=NOTE,
+        )
+    elif task.reads_rows and context.schema.primary_keys:
         with findings.guard("RD-11", file=bucket.place.directory):
             check_keys(context, bucket, vectors, ranges, reliable, findings)
     rows = sum(entry.file.row_count for entry in entries if entry.file.file_name in reliable)

@@ -7,7 +7,7 @@
 3. If a snapshot is missing or cannot be read, the next one begins with step 1 again.
 4. A bucket gets a new version whenever its files, its DV index file or its deletion vectors option change.
 
-Clauses: CMT-4, CMT-5, CMT-6, CMP-10, DV-16, META-11, TBL-3.
+Clauses: APP-11, CMT-4, CMT-5, CMT-6, CMP-10, DV-16, META-11, TBL-3.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ from pktable.lsm.bucket import BucketId, BucketPath
 class Version:
     """A bucket as it is in consecutive ``snapshots`` (ids, ascending).
 
-    ``entries``: of its live files. ``index``: the entry of its DV index file, None without one. ``vectors_known``:
-    False if the index manifest cannot be read. ``vectors_enabled``: whether the schema of these snapshots enables
-    deletion vectors.
+    ``entries``: of its live files. ``indexes``: the entries of its DV index files. ``vectors_known``: False if the
+    index manifest cannot be read. ``vectors_enabled``: whether the schema of these snapshots enables deletion vectors.
     """
 
     snapshots: tuple[int, ...]
     entries: tuple[ManifestEntry, ...]
-    index: IndexManifestEntry | None
+    indexes: tuple[IndexManifestEntry, ...]
     vectors_known: bool
     vectors_enabled: bool
 
@@ -58,7 +57,7 @@ class _Open:
 
     first: int
     entries: tuple[ManifestEntry, ...]
-    index: IndexManifestEntry | None
+    indexes: tuple[IndexManifestEntry, ...]
     vectors_known: bool
     vectors_enabled: bool
 
@@ -79,7 +78,7 @@ class History:
     _closed: dict[BucketId, list[Version]] = field(default_factory=dict)
     _open: dict[BucketId, _Open] = field(default_factory=dict)
     _live: dict[BucketId, Entries] = field(default_factory=dict)
-    _indexes: dict[BucketId, IndexManifestEntry] | None = field(default_factory=dict)
+    _indexes: dict[BucketId, tuple[IndexManifestEntry, ...]] | None = field(default_factory=dict)
     _index_manifest: str | None = None
     _vectors_enabled: bool | None = None
     _rows: int = 0
@@ -253,14 +252,16 @@ class History:
             if entry.index_type != DELETION_VECTORS:
                 continue
             identity = entry.partition, entry.bucket
-            other = self._indexes.setdefault(identity, entry)
-            if other is not entry:
+            others = self._indexes.get(identity, ())
+            if not others or self.context.has_unaware_buckets:
+                self._indexes[identity] = (*others, entry)
+            else:
                 self.findings.add(
                     "DV-16",
                     f"DV index files of bucket {entry.bucket}",
                     self.manifests.path(str(name)),
                     expected="one",
-                    found=f"{other.file_name} and {entry.file_name}",
+                    found=f"{others[0].file_name} and {entry.file_name}",
                     snapshots=[current.id],
                 )
         if before is None:
@@ -284,20 +285,24 @@ class History:
         known = self._indexes is not None
         for identity in touched:
             entries = tuple(self._live.get(identity, {}).values())
-            index = (self._indexes or {}).get(identity)
-            new = _Open(len(self._ids), entries, index, known, enabled)
+            indexes = (self._indexes or {}).get(identity, ())
+            new = _Open(len(self._ids), entries, indexes, known, enabled)
             old = self._open.get(identity)
             if old is not None and replace(old, first=new.first) == new:
                 continue
             self._close(identity)
-            if entries or index is not None:
+            if entries or indexes:
                 self._open[identity] = new
 
     def _close(self, identity: BucketId) -> None:
         old = self._open.pop(identity, None)
         if old is not None:
             version = Version(
-                tuple(self._ids[old.first :]), old.entries, old.index, old.vectors_known, old.vectors_enabled
+                tuple(self._ids[old.first :]),
+                old.entries,
+                old.indexes,
+                old.vectors_known,
+                old.vectors_enabled,
             )
             self._closed.setdefault(identity, []).append(version)
 

@@ -1,15 +1,18 @@
 """Check the versions of a bucket by their metadata: levels, key ranges, and the files that vectors name.
 
-Clauses: LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DVF-8.
+Clauses: APP-4, APP-5, LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DVF-8.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from pktable.check.findings import Findings, key_text
 from pktable.check.history import BucketHistory, Version
 from pktable.context import TableContext
+from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
 from pktable.lsm.runs import Key
 
@@ -51,11 +54,18 @@ def _check_entry(
         if not holds:
             findings.add(clause, what, path, expected=expected, found=value, snapshots=snapshots)
 
-    expect("LSM-3", "level", 0 <= file.level <= max_level, f"0 to {max_level}", file.level)
+    if context.schema.primary_keys:
+        expect("LSM-3", "level", 0 <= file.level <= max_level, f"0 to {max_level}", file.level)
+    else:
+        expect("APP-4", "level", file.level == 0, 0, file.level)
     total = entry.total_buckets
     expect("TBL-3", "bucket", total < 1 or 0 <= entry.bucket < total, f"below {total}", entry.bucket)
     low, high = file.min_sequence_number, file.max_sequence_number
     expect("LSM-7", "sequence numbers", low <= high, "smallest not above greatest", f"{low} to {high}")
+    if not context.schema.primary_keys:
+        expect("APP-5", "keys", file.min_key == file.max_key == EMPTY_ROW, "empty rows", "others")
+        expect("APP-5", "retractions", not file.delete_row_count, "none", file.delete_row_count)
+        return None
     key_range = findings.attempt(
         "META-5",
         lambda: (context.order.smallest(file), context.order.greatest(file)),
@@ -110,25 +120,25 @@ def _check_levels(
 
 
 def _check_vector_names(context: TableContext, version: Version, findings: Findings) -> None:
-    """Expect every vector to name a live file above level 0, each file once. Clauses: DV-3, DV-4, DV-5, DVF-8."""
-    if version.index is None:
-        return
-    path, ranges = context.index_path(version.index), version.index.ranges or ()
+    """Expect every vector to name a live file, above level 0 in a table with a primary key, and each file once.
 
-    def add(clause: str, what: str, expected: object, value: object) -> None:
-        findings.add(clause, what, path, expected=expected, found=value, snapshots=version.snapshots)
-
-    if version.index.row_count != len(ranges):
-        add("DVF-8", "number of vectors", version.index.row_count, len(ranges))
+    Clauses: DV-3, DV-4, DV-5, DVF-8.
+    """
     levels = {entry.file.file_name: entry.file.level for entry in version.entries}
-    names: Sequence[str] = [one.data_file for one in ranges]
-    for name in sorted(set(names)):
-        if name not in levels:
-            add("DV-4", f"vector of {name}", "a live file of the bucket", "none")
-        elif levels[name] == 0:
-            add("DV-3", f"vector of {name}", "a file above level 0", "level 0")
-        if names.count(name) > 1:
-            add("DV-5", f"vector of {name}", "one", names.count(name))
+    counts = Counter(one.data_file for index in version.indexes for one in index.ranges or ())
+    for index in version.indexes:
+        path, ranges = context.index_path(index), index.ranges or ()
+        add = partial(findings.add, file=path, snapshots=version.snapshots)
+        if index.row_count != len(ranges):
+            add("DVF-8", "number of vectors", expected=index.row_count, found=len(ranges))
+        for name in sorted({one.data_file for one in ranges}):
+            what = f"vector of {name}"
+            if name not in levels:
+                add("DV-4", what, expected="a live file of the bucket", found="none")
+            elif levels[name] == 0 and context.schema.primary_keys:
+                add("DV-3", what, expected="a file above level 0", found="level 0")
+            if counts[name] > 1:
+                add("DV-5", what, expected="one", found=counts[name])
 
 
 def _as_text(key_range: Range) -> str:

@@ -77,25 +77,40 @@ class _FileCheck:
         schema, meta = self.context.schema, self.entry.file
         self._bounds = [_Bounds("key statistics", self.context.stored_key_fields, meta.key_stats)]
         values = meta.value_stats_fields(schema)
-        if values is not None:
+        if values is not None and all(self._is_stored(one.name) for one in values):
             self._bounds.append(_Bounds("value statistics", values, meta.value_stats))
         types = [one.type for one in schema.partition_fields]
         self._partition = decode_row(self.entry.partition, types, at=self.path)
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield the rows of the file, at most `BATCH_ROWS` at a time."""
-        columns = (*self.context.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
+        system = (SEQUENCE_NUMBER, VALUE_KIND) if self.context.schema.primary_keys else ()
+        columns = (*self.context.key_columns, *system)
         reader = DataReader(self.context, self.place, self.entry.file)
         if isinstance(reader.stored, ParquetRows):
             reader.guarded(reader.stored.expect_page_index)
-        values = [one.name for one in self.context.schema.fields]
+        values = [one.name for one in self.context.schema.fields if self._is_stored(one.name)]
         for _, table in reader.read((*columns, *values), batch_rows=BATCH_ROWS):
             if table.num_rows:
                 yield table
 
+    def _is_stored(self, column: str) -> bool:
+        """Return whether the file has a column; with data evolution it may have a few. Clauses: APP-23."""
+        written = self.entry.file.write_cols
+        return written is None or column in written
+
     def take(self, table: pa.Table) -> None:
-        """Check the next rows. Clauses: TBL-4."""
+        """Check the next rows."""
         self._rows += table.num_rows
+        if self.context.schema.primary_keys:
+            self._take_records(table)
+        else:
+            self._check_place(table)
+        for bounds in self._bounds:
+            bounds.take(table)
+
+    def _take_records(self, table: pa.Table) -> None:
+        """Check what rows of a table with a primary key have besides its columns. Clauses: TBL-4."""
         kinds = table.column(VALUE_KIND).to_numpy()
         self._expect_none("TBL-4", "row kinds", (kinds < 0) | (kinds > max(RowKind)), "0 to 3", kinds)
         self._retractions += int(np.count_nonzero(kinds & 1))
@@ -107,8 +122,6 @@ class _FileCheck:
         if self._keys_are_present(table):
             self._check_keys(table)
             self._check_place(table)
-        for bounds in self._bounds:
-            bounds.take(table)
 
     def finish(self) -> None:
         """Compare the totals over all rows with the metadata. Clauses: LSM-7, META-5, META-6."""
@@ -170,12 +183,18 @@ class _FileCheck:
     def _check_place(self, table: pa.Table) -> None:
         """Expect every row to belong to the file's partition and bucket. Clauses: TBL-3, TBL-5."""
         for column, value in zip(self.context.schema.partition_fields, self._partition, strict=True):
+            if not self._is_stored(column.name):
+                continue
             distinct = values_of(table.column(column.name).unique(), column.type)
             strange = [one for one in distinct if one != value]
             found = ", ".join(map(repr, strange[:3]))
             self._expect("TBL-3", f"partition column {column.name}", not strange, repr(value), found)
         total = self.entry.total_buckets
-        if total > 0 and self.context.schema.options.get("bucket-function.type", "default") == "default":
+        if (
+            total > 0
+            and self.context.schema.bucket_key_fields
+            and self.context.schema.options.get("bucket-function.type", "default") == "default"
+        ):
             fields = self.context.schema.bucket_key_fields
             buckets = bucket_of(
                 [table.column(one.name) for one in fields], [one.type for one in fields], total

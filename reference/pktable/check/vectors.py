@@ -8,6 +8,7 @@ Clauses: DV-2, DV-11, DVF-1 to DVF-5, DVF-9.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 
 from pktable.check.findings import Findings
@@ -27,7 +28,7 @@ def check_vectors(context: TableContext, bucket: BucketHistory, findings: Findin
         vectors.append(_read(context, version, known, findings))
         _expect_positions(context, version, vectors[-1] or {}, findings)
     for (old, new), (before, after) in zip(pairwise(vectors), pairwise(bucket.versions), strict=True):
-        if old is not None and new is not None and old is not new:
+        if old is not None and new is not None and before.indexes != after.indexes:
             _expect_growth(context, before, after, old, new, findings)
     return vectors
 
@@ -37,18 +38,21 @@ def _read(
 ) -> Vectors | None:
     if not version.vectors_known:
         return None
-    index = version.index
-    if index is None:
-        return {}
-    name = index.file_name, index.external_path, index.file_size, index.ranges
-    if known.get(name) is None:  # a file that cannot be read is a finding of each version
-        known[name] = findings.attempt(
-            "DVF-5",
-            lambda: context.read_vectors(index),
-            snapshots=version.snapshots,
-            file=context.index_path(index),
-        )
-    return known[name]
+    every: dict[str, DeletionVector] = {}
+    for index in version.indexes:
+        name = index.file_name, index.external_path, index.file_size, index.ranges
+        if known.get(name) is None:  # a file that cannot be read is a finding of each version
+            known[name] = findings.attempt(
+                "DVF-5",
+                partial(context.read_vectors, index),
+                snapshots=version.snapshots,
+                file=context.index_path(index),
+            )
+        found = known[name]
+        if found is None:
+            return None
+        every |= found
+    return every
 
 
 def _expect_positions(context: TableContext, version: Version, vectors: Vectors, findings: Findings) -> None:
@@ -56,15 +60,22 @@ def _expect_positions(context: TableContext, version: Version, vectors: Vectors,
     for entry in version.entries:
         vector = vectors.get(entry.file.file_name)
         if vector is not None and vector.max_position >= entry.file.row_count:
-            assert version.index is not None
             findings.add(
                 "DV-2",
                 f"vector of {entry.file.file_name}",
-                context.index_path(version.index),
+                _path_of(context, version, entry.file.file_name),
                 expected=f"positions below {entry.file.row_count}",
                 found=vector.max_position,
                 snapshots=version.snapshots,
             )
+
+
+def _path_of(context: TableContext, version: Version, data_file: str) -> str:
+    """Return the path of the DV index file that has the vector of a data file, or could have it."""
+    for index in version.indexes:
+        if any(one.data_file == data_file for one in index.ranges or ()):
+            return context.index_path(index)
+    return context.index_path(version.indexes[0]) if version.indexes else context.paths.indexes
 
 
 def _expect_growth(
@@ -76,7 +87,7 @@ def _expect_growth(
         kept = new.get(name)
         lost = old[name].positions() if kept is None else old[name].difference(kept)
         if len(lost):
-            path = context.index_path(after.index) if after.index else context.paths.indexes
+            path = _path_of(context, after, name)
             findings.add(
                 "DV-11",
                 f"vector of {name}",

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import TableOptions, parse_options
 
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
-from pktable.check.findings import ERROR, Finding, Findings, Progress
+from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress
 from pktable.check.history import BucketHistory, History
 from pktable.check.manifests import CheckedManifests
 from pktable.check.readable_snapshots import ReadableSnapshots, read_schemas, read_snapshots
@@ -139,9 +140,12 @@ def read_metadata(
     options = {number: parse_options(one.options) for number, one in schemas.items()}
     context = TableContext(store, root, schemas[latest], options[latest], schemas)
     snapshots = read_snapshots(store, root, findings, only=snapshot)
-    with findings.guard("TBL-12"):
+    try:
         kind_of(schemas[latest], root)
-    if not schemas[latest].primary_keys:
+    except InvalidRequestError as error:
+        findings.add(
+            "TBL-9", "not checked", root, expected="a supported kind of table", found=error, severity=NOTE
+        )
         return None
     manifests = CheckedManifests(context, findings)
     history = History(context, options, manifests, findings)

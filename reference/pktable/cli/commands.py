@@ -42,7 +42,9 @@ __all__ = ["OnSpark", "Output", "TablePath", "app", "spark_session"]  # for the 
 def create(
     path: TablePath,
     columns: Annotated[str, typer.Option(metavar="DDL", help='Columns, such as "id BIGINT, city STRING".')],
-    primary_key: Names,
+    primary_key: Annotated[
+        str, typer.Option(metavar="A,B", help="Key columns, comma-separated; without them an append table.")
+    ] = "",
     partition_by: Names = "",
     option: Annotated[
         list[str] | None,
@@ -102,18 +104,18 @@ def write(
         _expect_writable(table, rows, row_kind)
     else:
         table = open_table(path, spark, storage=storage) if spark else table
-        snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else table.upsert(rows)
+        put = table.upsert if table.schema.primary_keys else table.append
+        snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else put(rows)
     done = counted(rows.num_rows, "row")
     _print_change(f"{done} written", f"would write {done}", snapshot, dry_run, output, rows=rows.num_rows)
 
 
 def _expect_writable(table: Table, rows: pa.Table, row_kind: str | None) -> None:
     """Raise InvalidRequestError where writing ``rows`` would do so before it writes."""
-    from pktable_spec.options import parse_options
-
     from pktable.ingest.changes import ChangeKind, as_changes
+    from pktable.kinds import kind_of
 
-    parse_options(table.schema.options).require_writable()
+    kind_of(table.schema, table.path).require_writable(table.schema, table.catalog.context.options)
     as_changes(rows, table.schema, ChangeKind(column=row_kind))
 
 
@@ -170,9 +172,14 @@ def update(
 
 
 def _rows_written(table: Table, snapshot: int | None) -> int:
-    """Return how many rows the write wrote after which ``snapshot`` was the latest; 0 if there was none."""
+    """Return how many rows the write wrote after which ``snapshot`` was the latest; 0 if there was none.
+
+    Of a delete from an append table, which writes none: how many are there no more.
+    """
     if snapshot is None:
         return 0
+    if not table.schema.primary_keys:
+        return table.count(snapshot=snapshot - 1) - table.count(snapshot=snapshot)
     user = table.catalog.snapshots.read(snapshot).commit_user
     for found in reversed(table.snapshots()):
         if found.commit_user == user and found.commit_kind == APPEND:

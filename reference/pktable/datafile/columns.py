@@ -1,6 +1,6 @@
 """Define the columns of a data file (names, types, Parquet field ids) and the options Parquet is written with.
 
-Clauses: META-7, META-8, META-10.
+Clauses: APP-5, APP-25, META-7, META-8, META-10.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
-from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import DataType, Field, arrow_field
@@ -16,6 +16,7 @@ from pktable.format.types import DataType, Field, arrow_field
 FIRST_KEY_ID: Final = 1073741823
 SEQUENCE_NUMBER_ID: Final = 2147483646
 VALUE_KIND_ID: Final = 2147483645
+ROW_ID_ID: Final = 2147483642
 
 PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
     "write_page_checksum": True,
@@ -35,7 +36,13 @@ def key_column_names(schema: TableSchema) -> list[str]:
 
 
 def file_schema(schema: TableSchema) -> pa.Schema:
-    """Return the columns of a data file as an Arrow schema with Parquet field ids. Clauses: META-7, META-8."""
+    """Return the columns of a data file as an Arrow schema with Parquet field ids.
+
+    A file of an append table has the table's columns only. Clauses: META-7, META-8, APP-5.
+    """
+    values = [_with_id(f.name, f.type, f.id) for f in schema.fields]
+    if not schema.primary_keys:
+        return pa.schema(values)
     keys = [
         _with_id(KEY_PREFIX + field.name, field.type.not_null(), FIRST_KEY_ID + field.id)
         for field in schema.key_fields
@@ -44,7 +51,14 @@ def file_schema(schema: TableSchema) -> pa.Schema:
         _with_id(SEQUENCE_NUMBER, DataType("BIGINT", nullable=False), SEQUENCE_NUMBER_ID),
         _with_id(VALUE_KIND, DataType("TINYINT", nullable=False), VALUE_KIND_ID),
     ]
-    return pa.schema(keys + system + [_with_id(f.name, f.type, f.id) for f in schema.fields])
+    return pa.schema(keys + system + values)
+
+
+def tracked_file_schema(schema: TableSchema) -> pa.Schema:
+    """Return the columns of a file that stores the ids and sequence numbers of its rows. Clauses: APP-25."""
+    stored = DataType("BIGINT", nullable=False)
+    system = [_with_id(ROW_ID, stored, ROW_ID_ID), _with_id(SEQUENCE_NUMBER, stored, SEQUENCE_NUMBER_ID)]
+    return pa.schema([*file_schema(schema), *system])
 
 
 def _with_id(name: str, t: DataType, identifier: int) -> Any:

@@ -1,6 +1,9 @@
 """Kinds of table: how rows of a bucket are written, read and compacted depends on the kind.
 
-`kind_of` returns the kind of a table from its schema. There is one kind today, tables with a primary key.
+`kind_of` returns the kind of a table from its schema: a table with a primary key, or an append table, which has none.
+A table of a kind that is not supported is refused by the name of that kind, by readers and by writers.
+
+Clauses: TBL-12, TBL-16.
 """
 
 from __future__ import annotations
@@ -8,10 +11,11 @@ from __future__ import annotations
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.metadata.schema import TableSchema
+from pktable.kinds.append import AppendTables
 from pktable.kinds.kind import TableKind
 from pktable.kinds.primary_key import PrimaryKeyTables
 
-KINDS: list[TableKind] = [PrimaryKeyTables()]
+KINDS: list[TableKind] = [PrimaryKeyTables(), AppendTables()]
 """The implemented kinds; the first that claims a schema has the table."""
 
 
@@ -23,7 +27,11 @@ def kind_of(schema: TableSchema, at: str) -> TableKind:
     for kind in KINDS:
         if kind.claims(schema):
             return kind
-    raise InvalidRequestError(f"{at}: tables without a primary key (append-only tables) are not supported")
+    outside = ", ".join(name for name in schema.partition_keys if name not in schema.primary_keys)
+    raise InvalidRequestError(
+        f"{at}: tables with cross-partition keys are not supported: partition column {outside} is not in the "
+        f"primary key ({', '.join(schema.primary_keys)})"
+    )
 
 
 __all__ = ["KINDS", "TableKind", "kind_of"]

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pktable_spec.options import TableOptions
 
 from pktable.bucket.write import BucketAppend
 from pktable.context import TableContext
@@ -30,6 +31,10 @@ class TableKind(Protocol):
         """Return whether a table with ``schema`` is of this kind."""
         ...
 
+    def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
+        """Raise InvalidRequestError unless a writer can honour every option of the table. Clauses: TBL-9, TBL-20."""
+        ...
+
     def files_to_read(
         self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool
     ) -> tuple[Sequence[DataFileMeta], bool]:
@@ -41,6 +46,11 @@ class TableKind(Protocol):
 
     def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
         """Return what to compact in a bucket, or None. Reads no data."""
+        ...
+
+    @property
+    def compacts_writes(self) -> bool:
+        """Whether a write compacts the buckets it touches."""
         ...
 
     def write(
@@ -57,5 +67,20 @@ class TableKind(Protocol):
         """Write ``rows`` (n rows of the table's columns, ``kinds`` their n row kinds) as new level-0 files.
 
         Row i has sequence number ``first_sequence + i``. Nothing becomes visible.
+        """
+        ...
+
+    def renumber(
+        self,
+        context: TableContext,
+        append: BucketAppend,
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> BucketAppend:
+        """Return ``append`` with sequence numbers from ``first_sequence`` on; files that must be written again are.
+
+        Clauses: CMT-24, APP-6.
         """
         ...

@@ -1,6 +1,6 @@
 """Tables with a primary key: one LSM tree per bucket, with or without deletion vectors.
 
-Clauses: RD-1, RD-3, RD-4, RD-5, RD-13, CMP-3, CMP-7, DV-12, DV-15, DV-18, LSM-5.
+Clauses: RD-1, RD-3, RD-4, RD-5, RD-13, CMP-3, CMP-7, DV-12, DV-15, DV-18, LSM-5, TBL-20.
 """
 
 from __future__ import annotations
@@ -8,24 +8,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pktable_spec.options import parse_options
+from pktable_spec.errors import UnsupportedOptionError
+from pktable_spec.options import TableOptions, parse_options
 
-from pktable.bucket.write import write_rows
+from pktable.bucket.write import renumber, write_rows
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_full
+from pktable.merge.engine import engine_of
 
 
 class PrimaryKeyTables:
     """The `TableKind` of tables with a primary key."""
 
     name: Final = "primary-key table"
+    compacts_writes: Final = True
 
     def claims(self, schema: TableSchema) -> bool:
-        return bool(schema.primary_keys)
+        """Return whether there is a primary key with all partition columns in it. Clauses: TBL-16."""
+        return bool(schema.primary_keys) and set(schema.primary_keys).issuperset(schema.partition_keys)
+
+    def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
+        options.require_fixed_buckets()
+        options.require_writable()
+        if options.row_tracking:
+            raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without a primary key")
+        engine_of(schema.options)
 
     def files_to_read(
         self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool
@@ -40,11 +51,11 @@ class PrimaryKeyTables:
         full = full or may_shadow_rows_without_vector(context, state.files)
         runs = sorted_runs(state.files, context.order)
         if full:
-            with_vector = {found.data_file for found in (state.index.ranges or ())} if state.index else set()
-            return pick_full(runs, context.options, with_vector)
+            return pick_full(runs, context.options, state.files_with_vector)
         return pick(runs, context.options)
 
     write = staticmethod(write_rows)
+    renumber = staticmethod(renumber)
 
 
 def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:

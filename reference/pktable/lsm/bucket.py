@@ -1,14 +1,16 @@
-"""A bucket as values: where it lies, its state at one snapshot, and what a compaction changes in it.
+"""A bucket as values: where it lies, its state at one snapshot, and what a commit changes in it.
 
-Clauses: DV-16, TBL-14, CMT-12.
+Clauses: APP-11, DV-16, TBL-14, CMT-12.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
+from pktable.format.vectors.deletion_vector import DeletionVector
 
 BucketId: TypeAlias = tuple[bytes, int]
 """The partition as a BinaryRow, and the number of the bucket."""
@@ -29,11 +31,26 @@ class BucketPath:
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """A bucket at one snapshot: its live files, and its DV index file if it has one."""
+    """A bucket at one snapshot: its live files, and its DV index files.
+
+    Without buckets, an append table may have any number of DV index files in a partition. Any other bucket has at
+    most one, which is ``index``. Clauses: DV-16, APP-11.
+    """
 
     place: BucketPath
     files: tuple[DataFileMeta, ...]
-    index: IndexManifestEntry | None
+    indexes: tuple[IndexManifestEntry, ...] = ()
+
+    @property
+    def index(self) -> IndexManifestEntry | None:
+        """The DV index file of a bucket that has at most one."""
+        assert len(self.indexes) <= 1, "the caller knows the kind of the table"
+        return self.indexes[0] if self.indexes else None
+
+    @property
+    def files_with_vector(self) -> frozenset[str]:
+        """The names of the data files that a vector names."""
+        return frozenset(one.data_file for index in self.indexes for one in index.ranges or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +73,40 @@ class BucketChange:
     @property
     def empty(self) -> bool:
         return not self.removed and not self.added and self.index == self.base_index
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """The effect of a commit on some files of a bucket of an append table, before its vectors are written.
+
+    ``removed``: files that go, and whose rows were read under ``read_under``, their vectors by name. ``added``: files
+    that come. ``deleted``: by data file, positions that become deleted and were live when they were read.
+    ``created``: paths of the files that were made for it.
+    """
+
+    place: BucketPath
+    removed: tuple[DataFileMeta, ...] = ()
+    read_under: Mapping[str, DeletionVector] = field(default_factory=dict)
+    added: tuple[DataFileMeta, ...] = ()
+    deleted: Mapping[str, DeletionVector] = field(default_factory=dict)
+    created: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not self.removed and not self.added and not self.deleted
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedChange:
+    """The changes of a bucket of an append table, with its DV index files before and after.
+
+    ``first_sequence``: the least sequence number of ``added`` if they are to be above those of live files.
+    Clauses: APP-11, APP-13, APP-14.
+    """
+
+    place: BucketPath
+    removed: tuple[DataFileMeta, ...]
+    added: tuple[DataFileMeta, ...]
+    base_indexes: tuple[IndexManifestEntry, ...]
+    indexes: tuple[IndexManifestEntry, ...]
+    first_sequence: int | None = None

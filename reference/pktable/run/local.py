@@ -15,17 +15,28 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from pktable.bucket.append_rewrite import rewrite_files
 from pktable.bucket.compact import compact_bucket
-from pktable.bucket.read import BucketRead, by_file, read_bucket
+from pktable.bucket.read import (
+    FILE,
+    POSITION,
+    BucketRead,
+    by_file,
+    located_rows,
+    positions_by_file,
+    read_bucket,
+)
 from pktable.bucket.write import BucketAppend, split_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
 from pktable.context import TableContext
+from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.ingest.changes import ChangeKind, as_changes, expect_arrow
 from pktable.kinds import kind_of
-from pktable.lsm.bucket import BucketChange
-from pktable.run.runner import CompactionTask, Query
+from pktable.lsm.bucket import BucketChange, BucketId, FileChange
+from pktable.predicate import Predicate
+from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask
 from pktable.statements.arrow_rows import ArrowStatement
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles, remove_quietly
@@ -81,6 +92,38 @@ class LocalRunner:
             raise
         return changes
 
+    def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
+        """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""
+        changes: list[FileChange] = []
+        try:
+            for task in tasks:
+                changes.append(run_rewrite(context, task))
+        except BaseException:
+            remove_quietly(context.store, [path for change in changes for path in change.created])
+            raise
+        return changes
+
+    def find(self, context: TableContext, query: Query) -> list[FoundRows]:
+        """Return where rows lie; large inputs are searched by several threads. Clauses: APP-2."""
+        pieces = [piece for part in query.parts for piece in by_file(part)]
+        if query.input_bytes <= ONE_THREAD_BYTES:
+            found = [found_rows(context, piece, query.predicate) for piece in pieces]
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
+                found = list(threads.map(lambda piece: found_rows(context, piece, query.predicate), pieces))
+        return gathered(found)
+
+    def read_located(self, context: TableContext, query: Query) -> pa.Table:
+        """Return rows with where they lie. Clauses: APP-2."""
+        schema = located_schema(context, query.columns)
+        tables = (
+            table
+            for part in query.parts
+            for table in located_rows(context, part, query.columns, query.predicate)
+        )
+        rows = tables if query.limit is None else _first(tables, query.limit)
+        return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in rows)])
+
     def read(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query``. Reading stops when there are as many as its limit. Clauses: RD-9."""
         schema = context.schema.arrow_schema
@@ -123,6 +166,38 @@ def run_task(context: TableContext, task: CompactionTask) -> BucketChange:
     except BaseException:
         new.remove(context.store)
         raise
+
+
+def run_rewrite(context: TableContext, task: RewriteTask) -> FileChange:
+    """Carry out one task, here or on an executor; on failure remove the files it made. Clauses: CMT-12."""
+    new = NewFiles(token=task.token)
+    try:
+        return rewrite_files(
+            context, task.state, task.files, task.dropped, new, source=task.source, now_millis=task.now_millis
+        )
+    except BaseException:
+        new.remove(context.store)
+        raise
+
+
+def found_rows(context: TableContext, part: BucketRead, predicate: Predicate | None) -> FoundRows:
+    """Return where the rows of ``part`` lie that satisfy ``predicate``. Clauses: APP-2."""
+    return FoundRows(part.state.place.id, positions_by_file(context, part, predicate))
+
+
+def gathered(parts: Iterable[FoundRows]) -> list[FoundRows]:
+    """Return one item for each bucket of ``parts`` in which something was found. No file is in two parts."""
+    found: dict[BucketId, dict[str, DeletionVector]] = {}
+    for part in parts:
+        if part.positions:
+            found.setdefault(part.bucket_id, {}).update(part.positions)
+    return [FoundRows(bucket_id, positions) for bucket_id, positions in found.items()]
+
+
+def located_schema(context: TableContext, columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of rows with where they lie."""
+    fields = [context.schema.arrow_schema.field(name) for name in columns]
+    return pa.schema([*fields, pa.field(FILE, pa.string()), pa.field(POSITION, pa.int64())])
 
 
 def _tables(context: TableContext, query: Query) -> Iterator[pa.Table]:

@@ -20,10 +20,12 @@ from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import BINARIES, STRINGS, DataType
+from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.ingest.changes import ChangeKind
-from pktable.lsm.bucket import BucketChange, BucketId, BucketState
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState, FileChange
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
 from pktable.statements.plan import Statement
@@ -46,6 +48,33 @@ class CompactionTask:
     @property
     def input_bytes(self) -> int:
         return sum(file.file_size for file in self.chosen.files)
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """Some ``files`` of a bucket of an append table, to be written again without their deleted rows.
+
+    ``dropped``: positions to leave out besides, by data file. ``source``: of the new files. ``token``: names them.
+    """
+
+    state: BucketState
+    files: Sequence[DataFileMeta]
+    token: str
+    now_millis: int
+    source: int
+    dropped: Mapping[str, DeletionVector] = field(default_factory=dict)
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(file.file_size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Rows of a bucket of an append table: ``positions`` by data file, each as a deletion vector."""
+
+    bucket_id: BucketId
+    positions: Mapping[str, DeletionVector]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +141,24 @@ class Runner(Protocol):
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         """Carry out ``tasks``. If one fails, the files made by all are removed. Clauses: CMP-16, CMT-12."""
+        ...
+
+    def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
+        """Carry out ``tasks``, a change each. If one fails, the files made by all are removed. Clauses: CMT-12."""
+        ...
+
+    def find(self, context: TableContext, query: Query) -> list[FoundRows]:
+        """Return where the rows of ``query`` lie, by bucket, without buckets that have none.
+
+        ``query``: of an append table; its columns and its limit are ignored. Clauses: APP-2.
+        """
+        ...
+
+    def read_located(self, context: TableContext, query: Query) -> Any:
+        """Return the rows of ``query`` as `read` does, with two columns more: `bucket.read.FILE` and ``POSITION``.
+
+        ``query``: of an append table. Clauses: APP-2.
+        """
         ...
 
     def read(self, context: TableContext, query: Query) -> Any:

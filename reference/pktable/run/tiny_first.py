@@ -28,8 +28,8 @@ from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
-from pktable.lsm.bucket import BucketChange, BucketId
-from pktable.run.runner import CompactionTask, Query, Runner
+from pktable.lsm.bucket import BucketChange, BucketId, FileChange
+from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask, Runner
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
 
@@ -90,6 +90,15 @@ class TinyFirst:
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         return self._runner_for(sum(task.input_bytes for task in tasks)).compact(context, tasks)
+
+    def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
+        return self._runner_for(sum(task.input_bytes for task in tasks)).rewrite(context, tasks)
+
+    def find(self, context: TableContext, query: Query) -> list[FoundRows]:
+        return self._runner_for(query.input_bytes).find(context, query)
+
+    def read_located(self, context: TableContext, query: Query) -> Any:
+        return self.cluster.read_located(context, query)
 
     def read(self, context: TableContext, query: Query) -> Any:
         if self.choice(context, query, lazy=True).here:

@@ -5,7 +5,7 @@ partition keys), which is the order of rows in a data file, and the bucket key, 
 an option names another. A file of an older version omits options whose default has changed since; decoding adds the
 former defaults.
 
-Clauses: TBL-1, TBL-15, TBL-16, META-1, META-20.
+Clauses: TBL-1, TBL-15, META-1, META-20.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _former_defaults(version: int) -> dict[str, str]:
 
 
 def _defects(schema: TableSchema) -> list[tuple[str, object, object]]:
-    """Return (what, expected, found) for each rule that a schema breaks. Clauses: TBL-1, TBL-16, META-1, META-20."""
+    """Return (what, expected, found) for each rule that a schema breaks. Clauses: TBL-1, META-1, META-20."""
     names = set(schema.value_names)
     ids = {field.id for field in schema.fields}
     wrong: list[tuple[str, object, object]] = []
@@ -176,8 +176,6 @@ def _defects(schema: TableSchema) -> list[tuple[str, object, object]]:
     for what, keys in (("primaryKeys", schema.primary_keys), ("partitionKeys", schema.partition_keys)):
         if len(set(keys)) < len(keys) or not names.issuperset(keys):
             wrong.append((what, "names of fields, each once", list(keys)))
-    if schema.primary_keys and not set(schema.primary_keys).issuperset(schema.partition_keys):
-        wrong.append(("partitionKeys", "part of the primary key", list(schema.partition_keys)))
     if schema.primary_keys and set(schema.primary_keys) == set(schema.partition_keys):
         wrong.append(("primaryKeys", "a column that is no partition key", list(schema.primary_keys)))
     if not wrong:

@@ -94,11 +94,15 @@ def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -
     Files on object stores are read by the kernel: Spark would need a Hadoop client of the store, and its credentials.
     Clauses: RD-12, META-15, META-39.
     """
-    return not part.merges and all(
-        file.file_name.endswith(".parquet")
-        and _unchanged(context, file.schema_id, columns)
-        and not is_object_uri(context.data_path(part.state.place, file))
-        for file in part.state.files
+    return (
+        not part.merges
+        and not context.options.data_evolution
+        and all(
+            file.file_name.endswith(".parquet")
+            and _unchanged(context, file.schema_id, columns)
+            and not is_object_uri(context.data_path(part.state.place, file))
+            for file in part.state.files
+        )
     )
 
 

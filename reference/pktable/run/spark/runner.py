@@ -21,19 +21,20 @@ from pktable_spec.errors import InvalidRequestError, PkTableError
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType
+from pyspark.sql.types import ByteType, LongType, StringType
 
-from pktable.bucket.read import BucketRead, by_file, read_bucket
+from pktable.bucket.read import FILE, POSITION, BucketRead, by_file, located_rows, read_bucket
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
-from pktable.lsm.bucket import BucketChange, BucketId
+from pktable.lsm.bucket import BucketChange, BucketId, FileChange
+from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
-from pktable.run.local import run_task
-from pktable.run.runner import CompactionTask, Query
+from pktable.run.local import found_rows, gathered, run_rewrite, run_task
+from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
 from pktable.run.spark.statements import changed_rows, source_frame
@@ -101,6 +102,49 @@ class SparkRunner:
             remove_quietly(context.store, [path for change in changes for path in change.created])
             raise failed[0]
         return changes
+
+    def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
+        """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
+        bins = whole_frame(self.session, blob_table(_bins(tasks)))
+        outcomes = collected(map_batches(bins, _rewriter(context), BLOBS))
+        changes = [outcome for outcome in outcomes if isinstance(outcome, FileChange)]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
+        if failed:
+            remove_quietly(context.store, [path for change in changes for path in change.created])
+            raise failed[0]
+        return changes
+
+    def find(self, context: TableContext, query: Query) -> list[FoundRows]:
+        """Look for rows on executors, file by file; vectors of positions come back. Clauses: APP-2."""
+        pieces = [piece for part in query.parts for piece in by_file(part)]
+        if not pieces:
+            return []
+
+        def find(batches: Batches) -> Batches:
+            for piece in unpickled(batches):
+                yield result_batch(_found(context, piece, query.predicate))
+
+        outcomes = collected(map_batches(whole_frame(self.session, blob_table(pieces)), find, BLOBS))
+        failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
+        if failed:
+            raise failed[0]
+        return gathered(outcomes)
+
+    def read_located(self, context: TableContext, query: Query) -> DataFrame:
+        """Return a lazy DataFrame of rows with where they lie, read by the kernel on executors. Clauses: APP-2."""
+        fields = [context.schema.field(name) for name in query.columns]
+        schema = spark_schema(fields).add(FILE, StringType()).add(POSITION, LongType())
+        pieces = [piece for part in query.parts for piece in by_file(part)]
+        if not pieces:
+            return self.session.createDataFrame([], schema)
+
+        def read(batches: Batches) -> Batches:
+            for piece in unpickled(batches):
+                for table in located_rows(context, piece, query.columns, query.predicate):
+                    yield from for_spark(table).to_batches()
+
+        frame = map_batches(whole_frame(self.session, blob_table(pieces)), read, schema)
+        return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
 
     def read(self, context: TableContext, query: Query) -> DataFrame:
         """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
@@ -211,6 +255,25 @@ def _compactor(context: TableContext) -> Callable[[Batches], Batches]:
                 yield result_batch(_outcome(context, task))
 
     return compact
+
+
+def _rewriter(context: TableContext) -> Callable[[Batches], Batches]:
+    def rewrite(batches: Batches) -> Batches:
+        for tasks in unpickled(batches):
+            for task in tasks:
+                try:
+                    yield result_batch(run_rewrite(context, task))
+                except PkTableError as error:
+                    yield result_batch(error)
+
+    return rewrite
+
+
+def _found(context: TableContext, part: BucketRead, predicate: Predicate | None) -> FoundRows | PkTableError:
+    try:
+        return found_rows(context, part, predicate)
+    except PkTableError as error:
+        return error
 
 
 def _checker(context: TableContext) -> Callable[[Batches], Batches]:

@@ -5,7 +5,9 @@ first; after the shuffle the rows of a bucket are sorted by it, so that sequence
 caller's order although the rows travelled. On their way columns have numbers for names: `mapInArrow` fails
 where one has a dot.
 
-Clauses: TBL-5, TBL-6, LSM-5, LSM-10.
+Rows of an append table without buckets do not travel: each task writes those it has.
+
+Clauses: APP-3, TBL-5, TBL-6, LSM-5, LSM-10.
 """
 
 from __future__ import annotations
@@ -64,14 +66,13 @@ def write_frame(
             yield result_batch(result)
 
     group = [*(f"c{names.index(key)}" for key in context.schema.partition_keys), BUCKET]
-    return collected(
-        frame.toDF(*(f"c{i}" for i in range(len(given))))
-        .withColumn(ORDER, F.monotonically_increasing_id())
-        .transform(map_batches, prepare, prepared)
-        .repartition(*group)
-        .sortWithinPartitions(*group, ORDER)
-        .transform(map_batches, write, BLOBS)
+    rows = frame.toDF(*(f"c{i}" for i in range(len(given)))).withColumn(
+        ORDER, F.monotonically_increasing_id()
     )
+    rows = map_batches(rows, prepare, prepared)
+    if not context.has_unaware_buckets:
+        rows = rows.repartition(*group).sortWithinPartitions(*group, ORDER)
+    return collected(map_batches(rows, write, BLOBS))
 
 
 def _prepared(rows: pa.Table, order: pa.ChunkedArray, context: TableContext, change: ChangeKind) -> pa.Table:

@@ -1,0 +1,67 @@
+"""A table is of the kind that its schema says; a kind that is not supported is refused by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from pktable import InvalidRequestError, Table
+from pktable.table import check
+from pktable_spec.covers import covers
+
+from model_tests.append.paimon_tables import expected_of, expected_rows, path_of, rows_of
+from model_tests.real_data import needs_shared
+
+pytestmark = needs_shared
+ROWS = pa.table({"id": [1]})
+
+
+@covers("TBL-12", "TBL-16")
+def test_cross_partition_keys_are_refused_by_name() -> None:
+    with pytest.raises(
+        InvalidRequestError, match="cross-partition keys are not supported: partition column p "
+    ):
+        Table.open(path_of("pk_crosspart"))
+    (finding,) = check(path_of("pk_crosspart")).findings
+    assert finding.severity == "note"
+    assert "cross-partition keys" in finding.found
+
+
+@covers("TBL-20")
+@pytest.mark.parametrize(
+    ("name", "kind"), [("pk_dynamic", "dynamic buckets"), ("pk_postpone", "a postpone bucket")]
+)
+def test_other_buckets_than_a_fixed_number_are_read_and_not_written(name: str, kind: str) -> None:
+    table, truth = Table.open(path_of(name)), expected_of(name)
+    for snapshot, expected in truth["snapshots"].items():
+        rows = expected_rows(expected["rows"])
+        assert rows_of(table.to_arrow(snapshot=int(snapshot)).to_pylist()) == rows
+        assert table.count(snapshot=int(snapshot)) == len(rows)
+    for write in (lambda: table.upsert(ROWS), lambda: table.compact(), lambda: table.rollback(snapshot=1)):
+        with pytest.raises(InvalidRequestError, match=f"a table with {kind} can only be read"):
+            write()
+
+
+@covers("TBL-20")
+def test_a_check_compares_no_rows_that_wait_for_a_bucket() -> None:
+    report = check(path_of("pk_postpone"))
+    assert {(found.severity, found.clause, found.bucket) for found in report.findings} == {
+        ("note", "TBL-20", -2)
+    }
+
+
+@covers("APP-22")
+def test_data_evolution_is_refused_for_writing_by_name() -> None:
+    table = Table.open(path_of("ap_dataevo"))
+    rows = table.to_arrow(limit=1)
+    writes: list[Callable[[], object]] = [
+        lambda: table.append(rows),
+        lambda: table.delete(where="id = 1"),
+        lambda: table.compact(full=True),
+    ]
+    for write in writes:
+        with pytest.raises(
+            InvalidRequestError, match=r"option data-evolution\.enabled='true' is not supported"
+        ):
+            write()

@@ -1,0 +1,99 @@
+"""Append tables: without a primary key. A row is deleted by its position, and files are in no order.
+
+All files are at level 0, and every read takes them all. With deletion vectors a deleted row is a position in a vector,
+without them its file is written again.
+
+Clauses: APP-1 to APP-7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+from pktable_spec.options import TableOptions
+
+from pktable.bucket.append_write import numbered, write_files
+from pktable.bucket.run_writer import FROM_WRITE
+from pktable.bucket.write import BucketAppend
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.metadata.schema import TableSchema
+from pktable.lsm.bucket import BucketPath, BucketState
+from pktable.lsm.universal import Pick
+from pktable.store.new_files import NewFiles
+
+NO_BUCKETS: Final = -1
+"""The value of the option ``bucket`` under which a partition has no buckets."""
+
+
+class AppendTables:
+    """The `TableKind` of tables without a primary key."""
+
+    name: Final = "append table"
+
+    def claims(self, schema: TableSchema) -> bool:
+        return not schema.primary_keys
+
+    compacts_writes: Final = False
+
+    def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
+        """Raise InvalidRequestError for an option that is not implemented, or a number of buckets without their key.
+
+        Clauses: TBL-9, APP-3, APP-7.
+        """
+        options.require_writable()
+        if options.bucket < 1 and options.bucket != NO_BUCKETS:
+            expected = f"a number of buckets, or {NO_BUCKETS} for none"
+            raise UnsupportedOptionError("bucket", str(options.bucket), expected)
+        if options.bucket > 0 and options.row_tracking:
+            raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without buckets")
+        if options.bucket > 0 and not options.bucket_key:
+            raise InvalidRequestError(
+                f"option bucket={options.bucket}: an append table with buckets needs the option bucket-key"
+            )
+        if options.bucket < 1 and options.bucket_key:
+            raise InvalidRequestError(
+                f"option bucket-key={','.join(options.bucket_key)}: expected the option bucket with it"
+            )
+
+    def files_to_read(
+        self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool
+    ) -> tuple[Sequence[DataFileMeta], bool]:
+        """Return all files; a fresh read is a default read. Clauses: APP-4."""
+        return live, False
+
+    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
+        return None
+
+    def write(
+        self,
+        context: TableContext,
+        place: BucketPath,
+        rows: pa.Table,
+        kinds: npt.NDArray[np.int8],
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> BucketAppend:
+        """Write ``rows`` as new files. Raises InvalidRequestError for a retraction. Clauses: APP-5, APP-6."""
+        assert not kinds.any(), "the caller has refused retractions"
+        files = write_files(context, place, [rows], new, source=FROM_WRITE, now_millis=now_millis)
+        return BucketAppend(place, numbered(context, files, first_sequence), first_sequence)
+
+    def renumber(
+        self,
+        context: TableContext,
+        append: BucketAppend,
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> BucketAppend:
+        """Return the same files under other numbers, which only their metadata has. Clauses: APP-6."""
+        return BucketAppend(append.place, numbered(context, append.files, first_sequence), first_sequence)
