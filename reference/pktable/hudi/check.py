@@ -26,7 +26,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTa
 
 from pktable.check.findings import ERROR, NOTE, Findings, Progress
 from pktable.check.walk import Report
-from pktable.format.hudi.avro_content import BLOCK_VERSION, decode_avro_content
+from pktable.format.hudi.avro_content import BLOCK_VERSION, record_bounds
 from pktable.format.hudi.avro_schema import fields_of
 from pktable.format.hudi.key_summary import KeyBatch, KeyOrder, KeySummary, summary_of_footer
 from pktable.format.hudi.log_block import (
@@ -268,7 +268,7 @@ class _Check:
             return keys
         with self._named(_CLAUSES[block.kind], at):
             if block.kind is BlockKind.AVRO:
-                version = decode_avro_content(block.content, at=at).version
+                version, *_ = record_bounds(block.content, at=at)
                 if version != BLOCK_VERSION:
                     self.findings.add("LOG-9", where, at, expected=BLOCK_VERSION, found=f"version {version}")
             rows = block_rows(placed, Wanted(self._fields(block, at), None))

@@ -36,28 +36,39 @@ class AvroContent:
     tail: bytes | memoryview = b""
 
 
+def record_bounds(content: bytes | memoryview, *, at: str) -> tuple[int, list[int], list[int]]:
+    """Return the version of a content, and where each record starts and how long it is.
+
+    Raises CorruptFileError. Clauses: LOG-7.
+    """
+    size = len(content)
+    if size < _HEAD.size:
+        raise CorruptFileError("Avro block", at=at, expected=f"{_HEAD.size} bytes or more", found=size)
+    version, count = _HEAD.unpack_from(content)
+    if not 0 <= count <= (size - _HEAD.size) // _LENGTH.size:
+        raise CorruptFileError("record count", at=at, expected="a number of records that fit", found=count)
+    starts, lengths = [], []
+    start, unpack, width = _HEAD.size, _LENGTH.unpack_from, _LENGTH.size
+    for i in range(count):
+        if size - start < width:
+            raise CorruptFileError("Avro block", at=at, expected=f"{count} records", found=i)
+        (length,) = unpack(content, start)
+        start += width
+        if not 0 <= length <= size - start:
+            raise CorruptFileError("record length", at=at, expected=f"at most {size - start}", found=length)
+        starts.append(start)
+        lengths.append(length)
+        start += length
+    return version, starts, lengths
+
+
 def decode_avro_content(content: bytes | memoryview, *, at: str) -> AvroContent:
     """Return the parts of the content of an Avro block. Raises CorruptFileError. Clauses: LOG-7, LOG-8."""
+    version, starts, lengths = record_bounds(content, at=at)
     view = memoryview(content)
-    if len(view) < _HEAD.size:
-        raise CorruptFileError("Avro block", at=at, expected=f"{_HEAD.size} bytes or more", found=len(view))
-    version, count = _HEAD.unpack_from(view)
-    if not 0 <= count <= (len(view) - _HEAD.size) // _LENGTH.size:
-        raise CorruptFileError("record count", at=at, expected="a number of records that fit", found=count)
-    records: list[memoryview] = []
-    start = _HEAD.size
-    for i in range(count):
-        if len(view) - start < _LENGTH.size:
-            raise CorruptFileError("Avro block", at=at, expected=f"{count} records", found=i)
-        (length,) = _LENGTH.unpack_from(view, start)
-        start += _LENGTH.size
-        if not 0 <= length <= len(view) - start:
-            raise CorruptFileError(
-                "record length", at=at, expected=f"at most {len(view) - start}", found=length
-            )
-        records.append(view[start : start + length])
-        start += length
-    return AvroContent(version, records, view[start:])
+    records = [view[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+    end = starts[-1] + lengths[-1] if starts else _HEAD.size
+    return AvroContent(version, records, view[end:])
 
 
 def encode_avro_content(content: AvroContent) -> bytes:
