@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from pktable.format.hudi.bloom import filter_of
-from pktable.format.hudi.key_summary import KeyOrder, KeySummary, footer_of_summary
+from pktable.format.hudi.key_summary import KeyCollation, KeySummary, footer_of_summary
 from pktable.hudi.index_writer import LIST, POINTER, IndexPolicy
 
 from benchmarks.machine import describe, hardware
@@ -112,7 +112,7 @@ def _table(root: Path, policy: IndexPolicy | None) -> MadeTable:
     keys = [f"{i % WRITES:04}-base-{i:06}" for i in range(BASE_ROWS)]
     path = table.base(1, [row(key, 1, 1) for key in sorted(keys)])
     made = filter_of([key.encode() for key in keys], sized_for=len(keys), false_positives=FALSE_POSITIVES)
-    entries = footer_of_summary(KeySummary(min(keys), max(keys), KeyOrder.JAVA, made))
+    entries = footer_of_summary(KeySummary(min(keys), max(keys), KeyCollation.JAVA, made))
     pq.write_table(pq.read_table(path).replace_schema_metadata(entries), path)
     table.commit(1)
     for number in range(2, WRITES + 2):

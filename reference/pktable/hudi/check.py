@@ -28,7 +28,7 @@ from pktable.check.findings import ERROR, NOTE, Findings, Progress
 from pktable.check.walk import Report
 from pktable.format.hudi.avro_content import BLOCK_VERSION, record_bounds
 from pktable.format.hudi.avro_schema import fields_of
-from pktable.format.hudi.key_summary import KeyBatch, KeyOrder, KeySummary, summary_of_footer
+from pktable.format.hudi.key_summary import KeyBatch, KeyCollation, KeySummary, summary_of_footer
 from pktable.format.hudi.log_block import (
     BlockKind,
     DamagedRange,
@@ -203,7 +203,7 @@ class _Check:
                 return stored
 
             stored = opened(self.store, path, read)
-            if stored != sorted(keys, key=KeyOrder.BYTES.of):
+            if stored != sorted(keys, key=KeyCollation.BYTES.of):
                 expected = f"the {len(keys)} keys of the file in order"
                 self.findings.add(
                     "LOG-47", "keys of the index", path, expected=expected, found=f"{len(stored)} keys"
@@ -290,6 +290,9 @@ class _Check:
 
     def _positions(self, placed: PlacedBlock, rows: BlockRows, bases: dict[str, pa.Array]) -> None:
         """Compare the positions of a block with the keys of the base file that they are for. Clauses: LOG-32."""
+        where = f"positions of the block at {placed.block.offset}"
+        if rows.positions is None and placed.block.entry(HeaderKey.POSITIONS):
+            self.findings.add("LOG-12", where, placed.at, expected=f"{len(rows.keys)}", found="more or fewer")
         keys = bases.get(rows.base_instant)
         if rows.positions is None or keys is None:
             return
@@ -301,7 +304,7 @@ class _Check:
             wrong = rows.positions[~right]
             self.findings.add(
                 "LOG-32",
-                f"positions of the block at {placed.block.offset}",
+                where,
                 placed.at,
                 expected="the positions of its keys in the base file",
                 found=f"{len(wrong)} of other keys, such as {int(wrong[0])}",

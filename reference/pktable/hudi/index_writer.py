@@ -21,7 +21,7 @@ from typing import Final
 import pyarrow as pa
 
 from pktable.format.hudi.bloom import HashedKeys, SimpleFilter, filter_of, filter_of_shape
-from pktable.format.hudi.key_summary import KeyOrder, KeySummary
+from pktable.format.hudi.key_summary import KeyCollation, KeySummary
 from pktable.format.hudi.log_block import BlockKind, HeaderKey, blocks
 from pktable.format.hudi.log_index import LogIndex, Member, decode_keys
 from pktable.format.hudi.names import LogFileName
@@ -139,24 +139,24 @@ class IndexWriter:
         assert isinstance(known.filter, SimpleFilter)
         more = filter_of_shape(_hashed(added), known.filter.bit_count, known.filter.hash_count)
         low, high = (
-            choose((first, second), key=KeyOrder.BYTES.of)
+            choose((first, second), key=KeyCollation.BYTES.of)
             for choose, first, second in (
                 (min, known.low, _least(added)),
                 (max, known.high, _greatest(added)),
             )
         )
-        summary = KeySummary(low, high, KeyOrder.BYTES, known.filter.union(more))
+        summary = KeySummary(low, high, KeyCollation.BYTES, known.filter.union(more))
         return summary, before.all_count + len(added)
 
     def _summary(self, keys: Sequence[str], sized_for: int | None) -> KeySummary | None:
         if not keys:
             return None
         made = filter_of(
-            [KeyOrder.BYTES.of(key) for key in keys],
+            [KeyCollation.BYTES.of(key) for key in keys],
             sized_for=sized_for or len(keys),
             false_positives=self.policy.false_positives,
         )
-        return KeySummary(_least(keys), _greatest(keys), KeyOrder.BYTES, made)
+        return KeySummary(_least(keys), _greatest(keys), KeyCollation.BYTES, made)
 
     def _keys(self, log: LogFileName) -> list[str]:
         """Return the keys of a log file: from its index if it has one, else from its records."""
@@ -185,12 +185,12 @@ class IndexWriter:
 
 
 def _hashed(keys: Sequence[str]) -> HashedKeys:
-    return HashedKeys([KeyOrder.BYTES.of(key) for key in keys])
+    return HashedKeys([KeyCollation.BYTES.of(key) for key in keys])
 
 
 def _least(keys: Sequence[str]) -> str:
-    return min(keys, key=KeyOrder.BYTES.of)
+    return min(keys, key=KeyCollation.BYTES.of)
 
 
 def _greatest(keys: Sequence[str]) -> str:
-    return max(keys, key=KeyOrder.BYTES.of)
+    return max(keys, key=KeyCollation.BYTES.of)

@@ -189,8 +189,8 @@ def _positions(placed: PlacedBlock, count: int) -> tuple[npt.NDArray[np.int64] |
     text = placed.block.entry(HeaderKey.POSITIONS)
     if not text:
         return None, ""
-    positions = decode_positions(text, at=placed.at)
-    if len(positions) != count:
+    positions = decode_positions(text, count, at=placed.at)
+    if positions is None:
         return None, ""
     return positions, placed.block.text(HeaderKey.BASE_INSTANT_OF_POSITIONS, placed.at)
 

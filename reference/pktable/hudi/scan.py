@@ -132,9 +132,12 @@ class HudiScan(ArrowRows):
             raise InvalidRequestError(
                 "to_spark: the table was opened without Spark; give spark=session to HudiTable.open"
             )
+        return self._frame(*self._plan()[1:])
+
+    def _frame(self, splits: Sequence[HudiSplit], fields: Sequence[Field]) -> Any:
         from pktable.run.spark.pieces import frame_of_pieces
 
-        _, splits, fields = self._plan()
+        assert self.session is not None
         pieces = [partial(_tables, split) for split in sorted(splits, key=lambda one: -one.size_bytes)]
         frame = frame_of_pieces(self.session, pieces, fields)
         return frame if self.limit is None else frame.limit(self.limit)
@@ -144,7 +147,8 @@ class HudiScan(ArrowRows):
         if self.session is not None:
             from pktable.run.spark.errors import raised_here
 
-            frame, schema = self.to_spark(), self.schema
+            schema, splits, fields = self._plan()
+            frame = self._frame(splits, fields)
             with raised_here():
                 return frame.toArrow().cast(schema)
         return self.to_batches().read_all()

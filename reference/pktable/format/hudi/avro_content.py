@@ -87,13 +87,19 @@ def decode_records(
     ``schema``: that of the block's header. ``names``: the fields to decode, None for all. Raises CorruptFileError.
     Clauses: LOG-7.
     """
-    written, wanted = parsed_schema(schema, None, at), parsed_schema(schema, names and tuple(names), at)
+    try:
+        items = [parsed_schema(schema, None), parsed_schema(schema, names and tuple(names))]
+    except Exception as error:  # whatever the library raises on a damaged schema
+        raise CorruptFileError(
+            "Avro schema", at=at, expected="that of a record", found=_brief(error)
+        ) from None
     # Behind their count and before a zero they are an encoded array, which one call decodes.
     data = b"".join([encode_long(len(records)), *records, b"\0"]) if records else b"\0"
-    items = [{"type": "array", "items": one} for one in (written, wanted)]
     stream = io.BytesIO(data)
     try:
-        found: list[dict[str, Any]] = fastavro.schemaless_reader(stream, *items)
+        found: list[dict[str, Any]] = fastavro.schemaless_reader(
+            stream, *({"type": "array", "items": one} for one in items)
+        )
     except Exception as error:  # whatever the library raises on damaged records
         raise CorruptFileError(
             "Avro records", at=at, expected=f"{len(records)} records", found=_brief(error)
@@ -104,23 +110,18 @@ def decode_records(
 
 
 @lru_cache(maxsize=256)
-def parsed_schema(schema: str, names: tuple[str, ...] | None, at: str) -> Any:
+def parsed_schema(schema: str, names: tuple[str, ...] | None) -> Any:
     """Return a record's schema for fastavro, without logical types, and with the fields ``names`` only if given.
 
-    Raises CorruptFileError.
+    Raises ValueError, or whatever the library raises, for a damaged schema.
     """
-    try:
-        loaded = json.loads(schema)
-        if names is not None:
-            loaded = {**loaded, "fields": [one for one in loaded["fields"] if one["name"] in names]}
-        found = fastavro.parse_schema(_physical(loaded))
-        require_bounded(found)
-        if found["type"] != "record":
-            raise ValueError(f"a {found['type']}")
-    except Exception as error:  # whatever the library raises on a damaged schema
-        raise CorruptFileError(
-            "Avro schema", at=at, expected="that of a record", found=_brief(error)
-        ) from None
+    loaded = json.loads(schema)
+    if names is not None:
+        loaded = {**loaded, "fields": [one for one in loaded["fields"] if one["name"] in names]}
+    found = fastavro.parse_schema(_physical(loaded))
+    require_bounded(found)
+    if found["type"] != "record":
+        raise ValueError(f"a {found['type']}")
     return found
 
 

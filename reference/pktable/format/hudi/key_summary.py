@@ -28,7 +28,7 @@ BLOOM_KIND: Final = b"hoodie_bloom_filter_type_code"
 LEAST, GREATEST = b"hoodie_min_record_key", b"hoodie_max_record_key"
 
 
-class KeyOrder(Enum):
+class KeyCollation(Enum):
     """An order of keys: that of their bytes in an encoding."""
 
     JAVA = "utf-16-be"
@@ -44,13 +44,13 @@ class KeyBatch:
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = keys
-        self._sorted: dict[KeyOrder, tuple[list[bytes], Numbers]] = {}
+        self._sorted: dict[KeyCollation, tuple[list[bytes], Numbers]] = {}
 
     @cached_property
     def hashed(self) -> HashedKeys:
-        return HashedKeys([KeyOrder.BYTES.of(key) for key in self.keys])
+        return HashedKeys([KeyCollation.BYTES.of(key) for key in self.keys])
 
-    def between(self, low: str, high: str, order: KeyOrder) -> Numbers:
+    def between(self, low: str, high: str, order: KeyCollation) -> Numbers:
         """Return the numbers of the keys that are neither less than ``low`` nor greater than ``high``."""
         if order not in self._sorted:
             encoded = [order.of(key) for key in self.keys]
@@ -66,7 +66,7 @@ class KeySummary:
 
     low: str
     high: str
-    order: KeyOrder
+    order: KeyCollation
     filter: Filter | None
 
     def among(self, batch: KeyBatch) -> Numbers:
@@ -94,12 +94,12 @@ def summary_of_footer(metadata: Mapping[bytes, bytes] | None, *, at: str) -> Key
     except UnicodeDecodeError as error:
         raise CorruptFileError("key range", at=at, expected="UTF-8", found=error) from None
     stored = decode_filter(found[BLOOM], kind, at=at) if BLOOM in found else None
-    return KeySummary(low, high, KeyOrder.JAVA, stored)
+    return KeySummary(low, high, KeyCollation.JAVA, stored)
 
 
 def footer_of_summary(summary: KeySummary) -> dict[bytes, bytes]:
     """Return the entries of key-value metadata, by Hudi's names. Clauses: LOG-13, LOG-16."""
-    assert summary.order is KeyOrder.JAVA
+    assert summary.order is KeyCollation.JAVA
     assert isinstance(summary.filter, SimpleFilter)
     return {
         BLOOM: base64.b64encode(summary.filter.encode()),
