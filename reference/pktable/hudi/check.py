@@ -5,6 +5,7 @@
    readers silently skip it, and otherwise a note: a writer that dies leaves one.
 3. Every base file is read. Its bloom filter and its key range must admit all of its keys.
 4. Record positions are compared with the keys of their base file.
+5. An index at the end of a log file must admit every key of the files that it covers.
 
 Nothing is changed. Whatever is damaged, the rest is checked.
 
@@ -146,7 +147,7 @@ class _Check:
         for log in group.logs:
             with self._named("LOG-38", path := at.path(self.root, log.name)):
                 if found := index_of_file(self.store, path):
-                    self._index(path, found, logs[log.name], {**group.sizes}, logs)
+                    self._index(path, found, logs[log.name], group.sizes, logs)
 
     def _base(self, path: str) -> pa.Array | None:
         """Check a base file; return its keys, None if it cannot be read."""
