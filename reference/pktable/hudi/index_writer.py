@@ -20,7 +20,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from pktable.format.hudi.bloom import HashedKeys, SimpleFilter, filter_of, filter_of_shape
+from pktable.format.hudi.bloom import (
+    HashedKeys,
+    SimpleFilter,
+    capacity,
+    filter_of,
+    filter_of_shape,
+)
 from pktable.format.hudi.key_summary import KeyCollation, KeySummary
 from pktable.format.hudi.log_block import BlockKind, HeaderKey, blocks
 from pktable.format.hudi.log_index import LogIndex, Member, decode_keys
@@ -125,10 +131,16 @@ class IndexWriter:
         return head, [log for log in others if log.name not in covered], rolled
 
     def _has_room(self, index: LogIndex, added: int) -> bool:
-        files = self.policy.clique_files
-        return index.all_count + added <= self.policy.clique_keys and (
-            files is None or len(index.members) + 1 < files
-        )
+        """Return whether a clique takes one more file with so many keys, also as the filter it has is sized.
+
+        Clauses: LOG-48.
+        """
+        policy, files = self.policy, self.policy.clique_files
+        most = policy.clique_keys
+        if index.all is not None:
+            assert isinstance(index.all.filter, SimpleFilter)
+            most = min(most, capacity(index.all.filter, policy.false_positives))
+        return index.all_count + added <= most and (files is None or len(index.members) + 1 < files)
 
     def _extended(self, before: LogIndex | None, added: Sequence[str]) -> tuple[KeySummary | None, int]:
         if before is None or before.all is None:
@@ -152,7 +164,7 @@ class IndexWriter:
         if not keys:
             return None
         made = filter_of(
-            [KeyCollation.BYTES.of(key) for key in keys],
+            KeyCollation.BYTES.of_all(keys),
             sized_for=sized_for or len(keys),
             false_positives=self.policy.false_positives,
         )
@@ -185,7 +197,7 @@ class IndexWriter:
 
 
 def _hashed(keys: Sequence[str]) -> HashedKeys:
-    return HashedKeys([KeyCollation.BYTES.of(key) for key in keys])
+    return HashedKeys(KeyCollation.BYTES.of_all(keys))
 
 
 def _least(keys: Sequence[str]) -> str:

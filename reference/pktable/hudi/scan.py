@@ -37,6 +37,8 @@ OWN_COLUMNS: Final = (
 )
 """Columns that Hudi puts in front of those of the user."""
 
+MOST_ROWS: Final = (1 << 31) - 1  # that a limit of Spark's can say
+
 
 class HudiReadOptions(TypedDict, total=False):
     """The keywords of `HudiTable.scan`, which `HudiTable.read` and its like take too."""
@@ -140,7 +142,7 @@ class HudiScan(ArrowRows):
         assert self.session is not None
         pieces = [partial(_tables, split) for split in sorted(splits, key=lambda one: -one.size_bytes)]
         frame = frame_of_pieces(self.session, pieces, fields)
-        return frame if self.limit is None else frame.limit(self.limit)
+        return frame if self.limit is None else frame.limit(min(self.limit, MOST_ROWS))
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as a pyarrow.Table, all in memory, read by Spark if the table was opened with it."""

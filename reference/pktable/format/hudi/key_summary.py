@@ -38,6 +38,11 @@ class KeyCollation(Enum):
         """Return bytes that compare as keys do in this order."""
         return key.encode(self.value, "surrogatepass")
 
+    def of_all(self, keys: Sequence[str]) -> list[bytes]:
+        """Return such bytes for each of ``keys``."""
+        encoding = self.value
+        return [key.encode(encoding, "surrogatepass") for key in keys]
+
 
 class KeyBatch:
     """Keys to look up in many summaries: sorted and hashed once. ``keys``: none of them empty."""
@@ -48,12 +53,12 @@ class KeyBatch:
 
     @cached_property
     def hashed(self) -> HashedKeys:
-        return HashedKeys([KeyCollation.BYTES.of(key) for key in self.keys])
+        return HashedKeys(KeyCollation.BYTES.of_all(self.keys))
 
     def between(self, low: str, high: str, order: KeyCollation) -> Numbers:
         """Return the numbers of the keys that are neither less than ``low`` nor greater than ``high``."""
         if order not in self._sorted:
-            encoded = [order.of(key) for key in self.keys]
+            encoded = order.of_all(self.keys)
             numbers = sorted(range(len(encoded)), key=encoded.__getitem__)
             self._sorted[order] = [encoded[i] for i in numbers], np.array(numbers, np.int64)
         encoded, found = self._sorted[order]

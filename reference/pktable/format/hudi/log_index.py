@@ -144,7 +144,7 @@ def encode_tail(index: LogIndex, keys: Sequence[str]) -> bytes:
 
 
 def _encoded_keys(keys: Sequence[str]) -> bytes:
-    encoded = [KeyCollation.BYTES.of(key) for key in keys]
+    encoded = KeyCollation.BYTES.of_all(keys)
     order = sorted(range(len(encoded)), key=encoded.__getitem__)
     lengths = np.array([len(encoded[i]) for i in order], ">u4")
     body = b"".join((lengths.tobytes(), np.array(order, ">u4").tobytes(), *(encoded[i] for i in order)))
