@@ -91,6 +91,12 @@ def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
     return _with_directories(pa.table(columns, names=list(schema.value_names)), schema)
 
 
+def conform_key_columns(keys: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return columns of the primary key in the types of the table. Raises InvalidRequestError. Clauses: TBL-8."""
+    columns = [conform_key_column(keys.column(name), schema.field(name)) for name in keys.column_names]
+    return pa.table(columns, names=keys.column_names)
+
+
 def _with_directories(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """Return ``rows``. Raises InvalidRequestError if the directory of a partition would have too long a name.
 
