@@ -23,7 +23,7 @@ import pyarrow as pa
 from pktable_spec.errors import PkTableError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.write import BucketAppend, split_by_bucket
@@ -80,7 +80,8 @@ def _placed(frame: DataFrame, given: list[str], context: TableContext) -> DataFr
             tasks = task(*(batch.column(name) for name in columns))
             yield pa.RecordBatch.from_arrays([*batch.columns, tasks], names=[*batch.schema.names, TASK])
 
-    return map_batches(frame, with_tasks, frame.schema.add(TASK, LongType()))
+    schema = StructType([*frame.schema.fields, StructField(TASK, LongType())])
+    return map_batches(frame, with_tasks, schema)
 
 
 def _tasks(keys: pa.Table, context: TableContext) -> np.ndarray[Any, np.dtype[np.int64]]:
