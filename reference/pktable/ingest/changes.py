@@ -98,7 +98,7 @@ def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
 
 
 def conform_key_columns(keys: pa.Table, schema: TableSchema) -> pa.Table:
-    """Return the columns that decide on a row's bucket as `conform` does. Raises InvalidRequestError. Clauses: TBL-8."""
+    """Return the columns that decide on a bucket as `conform` does. Raises InvalidRequestError. Clauses: TBL-8."""
     columns = [_conformed(keys.column(name), schema.field(name), schema) for name in keys.column_names]
     return pa.table(columns, names=keys.column_names)
 
