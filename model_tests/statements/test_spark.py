@@ -26,6 +26,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return Table.create(path, COLUMNS, primary_key="id", options=DV, runner=SparkRunner(spark_session()))
 
 
+@pytest.fixture(scope="module")
+def append_table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    path, runner = tmp_path_factory.mktemp("merge") / "t", SparkRunner(spark_session())
+    options = {"deletion-vectors.enabled": "true"}
+    return Table.create(path, COLUMNS, primary_key=None, options=options, runner=runner)
+
+
 @covers("STM-1", "STM-2", "STM-3", "STM-8")
 @settings(max_examples=10, phases=[Phase.generate], derandomize=True)  # to shrink takes minutes
 @given(TARGET, SOURCE, st.sampled_from(ON), CLAUSES)
@@ -34,6 +41,16 @@ def test_a_merge_on_spark_does_what_its_clauses_say(
 ) -> None:
     frame = spark_session().createDataFrame(pa.Table.from_pylist(source, SCHEMA))
     expect_merged(table, target, frame, source, on, clauses)
+
+
+@covers("STM-1", "STM-2", "STM-3", "APP-12")
+@settings(max_examples=6, phases=[Phase.generate], derandomize=True)
+@given(TARGET, SOURCE, st.sampled_from(ON), CLAUSES)
+def test_a_merge_on_spark_into_an_append_table_does_what_its_clauses_say(
+    append_table: Table, target: list[Row], source: list[Row], on: Any, clauses: list[Any]
+) -> None:
+    frame = spark_session().createDataFrame(pa.Table.from_pylist(source, SCHEMA))
+    expect_merged(append_table, target, frame, source, on, clauses)
 
 
 @covers("STM-3", "STM-8")
