@@ -133,8 +133,13 @@ def test_every_real_timeline_is_read(archive: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"Obj\x01", b'{"extraMetadata": 1}', b'{"partitionToWriteStats": {"": 1}}']
+    "data", [b"[]", b"Obj\x01", b'{"extraMetadata": 1}', b'{"partitionToWriteStats": {"": 1}}']
 )
 def test_metadata_of_another_form_is_damage(data: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_commit(data, at="file")
+
+
+def test_an_empty_commit_says_nothing() -> None:
+    found = decode_commit(b"", at="file")
+    assert (found.schema, found.written, found.replaced) == ("", (), frozenset())

@@ -293,7 +293,8 @@ class _Check:
         """Compare the positions of a block with the keys of the base file that they are for. Clauses: LOG-32."""
         where = f"positions of the block at {placed.block.offset}"
         if rows.positions is None and placed.block.entry(HeaderKey.POSITIONS):
-            self.findings.add("LOG-12", where, placed.at, expected=f"{len(rows.keys)}", found="more or fewer")
+            expected = f"{len(rows.keys)} positions"
+            self.findings.add("LOG-12", where, placed.at, expected=expected, found="more or fewer")
         keys = bases.get(rows.base_instant)
         if rows.positions is None or keys is None:
             return

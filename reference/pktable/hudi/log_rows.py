@@ -116,11 +116,8 @@ def _of_data(placed: PlacedBlock, wanted: Wanted) -> BlockRows:
     # Hudi takes an ordering value that is missing, or the integer 0, for none.
     unordered = np.zeros(len(deletes), np.bool_)
     if ordering is not None and deletes.any():
-        none = (
-            ordering.is_null()
-            if not pa.types.is_int32(ordering.type)
-            else pc.equal(pc.fill_null(ordering, 0), 0)
-        )
+        is_integer = pa.types.is_int32(ordering.type)
+        none = pc.equal(pc.fill_null(ordering, 0), 0) if is_integer else ordering.is_null()
         unordered = deletes & none.to_numpy(zero_copy_only=False)
     is_partial = block.text(HeaderKey.IS_PARTIAL, at).lower() == "true"
     present = frozenset(field.name for field in wanted.fields if field.name in names or not is_partial)

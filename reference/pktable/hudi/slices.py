@@ -100,9 +100,7 @@ def groups_of(store: FileIO, root: str, partition: str) -> list[FileGroup]:
 
     def group(of: BaseFileName | LogFileName) -> FileGroup:
         found = groups.setdefault(of.group, FileGroup(partition, of.group))
-        found.sizes[of.name] = sizes.get(
-            of.name, 0
-        )  # none is listed for a link; who opens it sees where it leads
+        found.sizes[of.name] = sizes.get(of.name, 0)  # a link has none; the store sees where it leads
         return found
 
     for name in sorted(store.list_names(directory)):

@@ -38,8 +38,11 @@ class CommitMetadata:
 
 
 def decode_commit(data: bytes, *, at: str) -> CommitMetadata:
-    """Return the metadata of a completed commit. Raises CorruptFileError. Clauses: LOG-20."""
-    content = _content(data, at)
+    """Return the metadata of a completed commit; an empty file says nothing. Raises CorruptFileError.
+
+    Clauses: LOG-20.
+    """
+    content = _content(data, at) if data else {}
     try:
         extra = content.get("extraMetadata") or {}
         replaced = content.get("partitionToReplaceFileIds") or {}
