@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 def spark_session() -> SparkSession:
     """Return a session on two cores of this machine, started at the first call; needs Java 17+.
 
-    With SPARK_REMOTE set it is that server's, and needs none.
+    With SPARK_REMOTE set it is that server's, and needs none. Reads that Spark's own scan can do are left to it.
     """
+    from pktable.run import tiny_first
     from pktable.run.spark import session
 
+    tiny_first.SMALL_BYTES = 0  # the tables of tests are small, and what Spark makes of them is to be seen
     return session.spark_session(cores="2")

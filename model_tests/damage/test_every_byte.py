@@ -9,12 +9,21 @@ import shutil
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import CorruptFileError, Table
-from pktable.datafile.parquet_footer import LIKELY_BYTES, NAME, FooterSink, read_footer
+from pktable.datafile.parquet_footer import (
+    EARLIER_FIELD,
+    EARLIER_NAME,
+    LIKELY_BYTES,
+    NAME,
+    FooterSink,
+    expect_page_index,
+    read_footer,
+)
 from pktable_spec.covers import covers
 
 from model_tests.damage import every_byte, flipped_vector
@@ -69,6 +78,45 @@ def test_statistics_of_a_row_group_cannot_be_changed_unseen(tmp_path: Path) -> N
     path.write_bytes(data)
     with pytest.raises(CorruptFileError, match="footer checksum"):
         Table.open(tmp_path).to_arrow(where="n = 1010")
+
+
+@covers("META-10", "META-37", "META-38")
+def test_every_column_has_a_page_index_and_the_checker_finds_each_change_of_it(tmp_path: Path) -> None:
+    options = {"deletion-vectors.enabled": "true", "parquet.block.row.count.limit": "40"}
+    table = Table.create(tmp_path, "k INT, n BIGINT, f DOUBLE", primary_key=["k"], options=options)
+    numbers = pa.array(range(100), pa.int64())
+    table.upsert(pa.table({"k": numbers.cast(pa.int32()), "n": numbers, "f": numbers.cast(pa.float64())}))
+    (path,) = tmp_path.glob("bucket-0/data-*")
+    metadata: Any = pq.ParquetFile(path).metadata
+    columns = [metadata.row_group(0).column(i) for i in range(metadata.num_columns)]
+    assert all(column.has_offset_index for column in columns)
+    # Arrow's bounds of floats leave NaN out, so they have none.
+    assert {column.path_in_schema for column in columns if not column.has_column_index} == {"f"}
+    data = path.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    # The bounds of the page of `n` in the last row group, and the end of the last offset index.
+    for at in (data.rindex(struct.pack("<q", 99), 0, footer), footer - 1):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        (finding,) = table.check().findings
+        assert "page index checksum" in str(finding)
+    path.write_bytes(data)
+    assert not table.check().findings
+
+
+@covers("META-38")
+def test_the_footer_of_a_file_from_before_page_indexes_is_still_checked(tmp_path: Path) -> None:
+    path = tmp_path / "earlier.parquet"
+    pq.write_table(pa.table({"n": [1]}), path)
+    data = path.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    body = data[start:-9]
+    footer = body + EARLIER_FIELD + zlib.crc32(body).to_bytes(4, "big") + EARLIER_NAME + b"\0"
+    whole = bytearray(data[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    assert read_footer(pa.BufferReader(whole), at="x").num_rows == 1
+    expect_page_index(pa.BufferReader(whole), read_footer(pa.BufferReader(whole), at="x"), at="x")
+    whole[start + 8] ^= 1
+    with pytest.raises(CorruptFileError, match="footer checksum"):
+        read_footer(pa.BufferReader(whole), at="x")
 
 
 @covers("META-37")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.format.vectors.index_file import VectorRange, decode_index, encode_index
+from pktable.format.vectors.index_file import VectorRange, decode_index, encode_index, open_index
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
@@ -97,3 +97,17 @@ def test_ranges_that_do_not_fit_the_file_are_found() -> None:
     for damaged, ranges in wrong:
         with pytest.raises(CorruptFileError, match="index"):
             decode_index(damaged, ranges, at="index")
+
+
+@covers("DVF-5")
+def test_a_vector_is_decoded_when_it_is_looked_at_and_damage_of_another_is_found_then() -> None:
+    vectors = {name: DeletionVector.from_positions(range(start, 9)) for name, start in (("a", 1), ("b", 4))}
+    data, ranges = encode_index(vectors)
+    second = ranges[1].offset_bytes + 12
+    damaged = data[:second] + bytes([data[second] ^ 1]) + data[second + 1 :]
+    found = open_index(damaged, ranges, at="index")
+    assert (list(found), len(found), found["a"], found.get("c")) == (["a", "b"], 2, vectors["a"], None)
+    with pytest.raises(CorruptFileError, match="vector of b"):
+        found["b"]
+    with pytest.raises(CorruptFileError, match="vector of b"):
+        decode_index(damaged, ranges, at="index")

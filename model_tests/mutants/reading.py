@@ -65,7 +65,9 @@ def _base_not_added(live_rows: Any) -> Any:
 
 
 def _values_prune_always(column_ranges: Any) -> Any:
-    return lambda context, file, *, values: column_ranges(context, file, values=True)
+    return lambda context, file, *, values, columns: column_ranges(
+        context, file, values=True, columns=columns
+    )
 
 
 def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], Any]:

@@ -8,10 +8,12 @@ and no kill.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import FunctionType, ModuleType
 from typing import Any, Final
 from unittest import mock
 
@@ -95,6 +97,44 @@ def patched(*changes: tuple[Any, str, Callable[[Any], Any]]) -> Callable[[], Abs
             yield
 
     return context
+
+
+def reworded(module: ModuleType, *changes: tuple[str, str]) -> Callable[[], AbstractContextManager[None]]:
+    """Return a context in which the functions of ``module`` do what its source says after some changes of its text.
+
+    Each text that is replaced must be there once.
+    """
+
+    @contextlib.contextmanager
+    def context() -> Iterator[None]:
+        source = inspect.getsource(module)
+        for old, new in changes:
+            assert source.count(old) == 1, (
+                f"{module.__name__}: expected once, found {source.count(old)} times: {old}"
+            )
+            source = source.replace(old, new)
+        changed = dict(vars(module))
+        exec(compile(source, str(module.__file__), "exec"), changed)
+        with contextlib.ExitStack() as stack:
+            for function, other in _pairs(vars(module), changed, module.__name__):
+                stack.callback(setattr, function, "__code__", function.__code__)
+                function.__code__ = other.__code__
+            yield
+
+    return context
+
+
+def _pairs(
+    old: Mapping[str, Any], new: Mapping[str, Any], module: str
+) -> Iterator[tuple[FunctionType, FunctionType]]:
+    """Yield the functions and methods of a module, each with its other form."""
+    for name, value in old.items():
+        if getattr(value, "__module__", None) != module:
+            continue
+        if isinstance(value, FunctionType) and value.__name__ == name:
+            yield value, new[name]
+        elif isinstance(value, type):
+            yield from _pairs(vars(value), vars(new[name]), module)
 
 
 def instead(value: Any) -> Callable[[Any], Any]:

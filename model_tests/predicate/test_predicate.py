@@ -8,13 +8,14 @@ from datetime import date
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable.format.types import parse_columns, values_of
-from pktable.predicate import ColumnRange, key_equalities, may_match, parse
+from pktable.predicate import ColumnRange, ManyRanges, key_equalities, many_may_match, may_match, parse
 from pktable.predicate import to_arrow as expression
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
@@ -93,6 +94,75 @@ def test_pruning_loses_no_row(condition: Text, rows: list[Row], known: set[str])
             ranges[field.name] = ColumnRange(low, high, len(rows) - len(values), len(rows))
     if any(condition.of(row) is True for row in rows):
         assert may_match(parse(condition.sql, FIELDS), ranges)
+
+
+@covers("RD-8")
+@settings(max_examples=400, deadline=None)
+@given(
+    condition=CONDITIONS,
+    files=st.lists(ROWS.filter(bool), min_size=1, max_size=3),
+    known=st.sets(st.sampled_from([f.name for f in FIELDS])),
+)
+def test_many_files_are_pruned_as_each_of_them_is(
+    condition: Text, files: list[list[Row]], known: set[str]
+) -> None:
+    single: list[dict[str, ColumnRange]] = [{} for _ in files]
+    many: dict[str, ManyRanges] = {}
+    for field in FIELDS:
+        if field.name not in known:
+            continue
+        for ranges, rows in zip(single, files, strict=True):
+            values = [v for v in values_of(table_of(rows).column(field.name), field.type) if v is not None]
+            bounds = [v for v in values if v == v]
+            low, high = (min(bounds), max(bounds)) if bounds else (None, None)
+            ranges[field.name] = ColumnRange(low, high, len(rows) - len(values), len(rows))
+        column = [ranges[field.name] for ranges in single]
+        low, high = (np.array([getattr(one, end) for one in column], object) for end in ("min", "max"))
+        many[field.name] = ManyRanges(
+            low,
+            high,
+            np.array([one is not None for one in low]),
+            np.array([one is not None for one in high]),
+            np.array([one.null_count != 0 for one in column]),
+            np.array([(one.null_count or 0) < (one.row_count or 0) for one in column]),
+            np.ones(len(files), bool),
+        )
+    predicate = parse(condition.sql, FIELDS)
+    answer = many_may_match(predicate, many, len(files))
+    for ranges, may, exact in zip(single, answer.may, answer.exact, strict=True):
+        assert may or not may_match(predicate, ranges)
+        assert not exact or may == may_match(predicate, ranges)
+
+
+@covers("RD-8")
+@pytest.mark.parametrize(
+    ("where", "wanted"),
+    [
+        ("n > 5 AND n < 20", [False, True, True]),
+        ("n = 3 OR n >= 30", [True, False, True]),
+        ("n IN (1, 40)", [True, False, True]),
+        ("n IS NULL", [True, False, False]),
+        ("n IS NOT NULL AND 4 >= n", [True, False, False]),
+        ("f < 2.0", [True, False, True]),
+        ("s LIKE 'b%'", [False, True, True]),
+        ("s LIKE 'bx'", [False, False, True]),
+        ("s LIKE '%x'", [True, True, True]),
+        ("f > 100.0", [True, True, True]),  # a NaN is in no bounds
+    ],
+)
+def test_bounds_rule_out_exactly_the_files_that_they_can(where: str, wanted: list[bool]) -> None:
+    every = np.ones(3, bool)
+    n = np.array([0, 10, 12]), np.array([5, 20, 50])
+    f = np.array([0.5, 2.0, 1.0], np.float32), np.array([3.0, 3.0, 3.0], np.float32)
+    s = np.array(["c", "aa", "bb"], object), np.array(["d", "bb", "bz"], object)
+    ranges = {
+        "n": ManyRanges(*n, every, every, np.array([True, False, False]), every, every),
+        "f": ManyRanges(*f, every, every, ~every, every, every),
+        "s": ManyRanges(*s, every, every, ~every, every, every),
+    }
+    answer = many_may_match(parse(where, FIELDS), ranges, 3)
+    assert answer.may.tolist() == wanted
+    assert answer.exact.all()
 
 
 @covers("RD-16")

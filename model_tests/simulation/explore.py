@@ -1,19 +1,21 @@
 """Search for a run that goes wrong, and make it short.
 
-Three searches: runs drawn from seeds; all ways to interleave a few jobs with few preemptions; and for one job each way
-in which one of its operations can end.
+Two searches: runs drawn from seeds; and for one job each way in which one of its operations can end. `preemptions` has
+a third: all ways to interleave a few jobs with few preemptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, groupby
+from itertools import groupby
 from typing import Final
 
-from model_tests.simulation.policies import EndBadly, Preempt, RandomPolicy, Replay
-from model_tests.simulation.scenario import Job, Scenario, drawn
-from model_tests.simulation.scheduler import Decision, Operation, Outcome, Policy, Run
+from model_tests.simulation.policies import EndBadly, RandomPolicy, Replay, Script
+from model_tests.simulation.scenario import Scenario
+from model_tests.simulation.scheduler import Decision, Policy, Run
+from model_tests.simulation.store import Operation, Outcome
+from model_tests.simulation.tables import USUAL, Job, Setting, drawn
 
 SHRINKING_LIMIT: Final = 400
 """Runs; each takes some hundredths of a second."""
@@ -26,7 +28,7 @@ class BadRun:
     """A run that went wrong. ``error``: how; ``schedule``: its steps, as far as they were made."""
 
     jobs: Jobs
-    vectors: bool
+    setting: Setting
     schedule: list[Decision]
     error: str
 
@@ -36,9 +38,9 @@ class BadRun:
         jobs = "\n".join(f'    "{name}": {job!r},' for name, job in self.jobs.items())
         return (
             "from model_tests.simulation.explore import replay\n"
-            "from model_tests.simulation.scenario import Job\n\n"
+            "from model_tests.simulation.tables import Job, Setting\n\n"
             f"jobs = {{\n{jobs}\n}}\nsteps = [\n{steps}\n]\n"
-            f"replay(jobs, steps, vectors={self.vectors})"
+            f"replay(jobs, steps, {self.setting})"
         )
 
 
@@ -65,9 +67,14 @@ def parsed(steps: list[str]) -> list[Decision]:
     return found
 
 
-def replay(jobs: Jobs, steps: list[str], *, vectors: bool = True) -> Run:
+def replay(jobs: Jobs, steps: list[str], setting: Setting = USUAL) -> Run:
     """Run some jobs as texts say. Raises SimulationError if that goes wrong."""
-    return Scenario(jobs, vectors=vectors).run(Replay(parsed(steps)))
+    return Scenario(jobs, setting).run(Replay(parsed(steps)))
+
+
+def played(jobs: Jobs, sentences: Sequence[str], setting: Setting = USUAL) -> Run | BadRun:
+    """Run some jobs as the sentences of a `Script` say."""
+    return attempt(jobs, setting, Script(sentences))
 
 
 class _Recorded:
@@ -82,47 +89,31 @@ class _Recorded:
         return self.schedule[-1]
 
 
-def attempt(jobs: Jobs, vectors: bool, policy: Policy) -> Run | BadRun:
+def attempt(jobs: Jobs, setting: Setting, policy: Policy) -> Run | BadRun:
     """Return the run of some jobs, or how it went wrong."""
     recorded = _Recorded(policy)
     try:
-        return Scenario(jobs, vectors=vectors).run(recorded)
+        return Scenario(jobs, setting).run(recorded)
     except Exception as error:
-        return BadRun(jobs, vectors, recorded.schedule, f"{type(error).__name__}: {error}")
+        return BadRun(jobs, setting, recorded.schedule, f"{type(error).__name__}: {error}")
 
 
 def by_seed(seed: int) -> Run | BadRun:
     """Run the jobs of a seed in the order of that seed."""
-    jobs, vectors = drawn(seed)
-    return attempt(jobs, vectors, RandomPolicy(seed))
+    jobs, setting = drawn(seed)
+    return attempt(jobs, setting, RandomPolicy(seed))
 
 
-def with_preemptions(jobs: Jobs, limit: int, *, vectors: bool = True) -> Iterator[Run | BadRun]:
-    """Yield the runs of some jobs with at most ``limit`` preemptions: all of them.
-
-    An actor is preempted before an operation that others can notice. To preempt it before any other changes nothing.
-    """
-    pending: list[tuple[str, tuple[tuple[int, str], ...]]] = [(first, ()) for first in jobs]
-    while pending:
-        first, switches = pending.pop()
-        policy = Preempt(first, switches)
-        yield attempt(jobs, vectors, policy)
-        if len(switches) < limit:
-            after = switches[-1][0] + 1 if switches else 1
-            for number in range(after, len(policy.seen)):
-                pending += [(first, (*switches, (number, other))) for other in policy.seen[number][1:]]
-
-
-def sweep(kind: str, *, vectors: bool = True) -> Iterator[Run | BadRun]:
-    """Yield the runs of one job in which one operation ends badly: every operation, in every way."""
-    for number in count():
-        policies = [EndBadly(number, outcome) for outcome in Outcome if outcome is not Outcome.DO]
-        for policy in policies:
-            found = attempt({"a": Job((kind, kind))}, vectors, policy)
-            if policy.reached:
-                yield found
-        if not any(policy.reached for policy in policies):
-            return
+def sweep(kind: str, setting: Setting = USUAL) -> Iterator[Run | BadRun]:
+    """Yield the runs of some work, and the same again, in which one operation of the first ends badly, in every way."""
+    jobs = {"a": Job((kind, kind))}
+    undisturbed = attempt({"a": Job((kind,))}, setting, Replay([]))
+    if isinstance(undisturbed, BadRun):
+        yield undisturbed
+        return
+    for number, operation in enumerate(undisturbed.operations):
+        for outcome in operation.outcomes():
+            yield attempt(jobs, setting, EndBadly(number, outcome))
 
 
 def shortest(failure: BadRun, limit: int = SHRINKING_LIMIT) -> BadRun:
@@ -132,7 +123,7 @@ def shortest(failure: BadRun, limit: int = SHRINKING_LIMIT) -> BadRun:
     def better(candidate: BadRun) -> bool:
         nonlocal failure, tried
         tried += 1
-        found = attempt(candidate.jobs, candidate.vectors, Replay(candidate.schedule))
+        found = attempt(candidate.jobs, candidate.setting, Replay(candidate.schedule))
         if not isinstance(found, BadRun) or tried > limit:
             return False
         if _size(found) >= _size(failure):

@@ -1,21 +1,32 @@
-"""The rows that a table must have, derived from the puts that created a file, in their order.
+"""The rows that a table must have, derived from the files that were put and deleted, in their order.
 
 A file under a snapshot id is a snapshot unless its id had ended before. This says the same as the clauses in the
-simplest way, and knows nothing of the code: not even whether a file is there.
+simplest way, and knows nothing of the code: it decodes files, and follows the names in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pktable.format.metadata.fence import decode_fence
+from pktable.format.metadata.fence import Fence, decode_fence
+from pktable.format.metadata.manifest import (
+    ADD,
+    decode_index_manifest,
+    decode_manifest,
+    decode_manifest_list,
+)
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
-from pktable.format.paths import FENCE, SNAPSHOT, numbered
+from pktable.format.paths import FENCE, REMOVED, SNAPSHOT, TAG, numbered
+
+from model_tests.simulation.store import Effect, Work
 
 Rows = dict[int, int]
 Identity = tuple[int, str]
 Writes = tuple[int, ...]
+
+FOREIGN = "expire as others do"
+"""The kind of work that removes snapshots and puts no fence."""
 
 
 def identity_of(snapshot: Snapshot) -> Identity:
@@ -25,9 +36,10 @@ def identity_of(snapshot: Snapshot) -> Identity:
 
 @dataclass
 class LogOracle:
-    """The table after some puts. ``retained``: by id, ``known``: all there ever were; each with its writes in order.
+    """The table after some effects. ``retained``: by id, ``known``: all there ever were; each with its writes in order.
 
-    ``restored``: the writes of the tag that rollbacks to a tag go back to. ``problems``: breaches of CMT-1.
+    ``restored``: the writes of the tag that rollbacks to a tag go back to. ``past``: what was retained after each
+    effect, oldest first. ``problems``: breaches of the clauses by the order of the effects alone.
     """
 
     restored: Writes
@@ -35,50 +47,149 @@ class LogOracle:
     rollbacks: list[tuple[int, int]] = field(default_factory=list)
     retained: dict[int, Snapshot] = field(default_factory=dict)
     known: dict[Identity, Writes] = field(default_factory=dict)
+    past: list[tuple[Snapshot, ...]] = field(default_factory=lambda: [()])
     problems: list[str] = field(default_factory=list)
+    put: list[Snapshot] = field(default_factory=list)  # snapshots and strays
+    _files: set[int] = field(default_factory=set)
+    _ended_by: dict[int, tuple[Work, bool]] = field(default_factory=dict)  # by id; whether by a rollback
 
     @staticmethod
-    def after(puts: Iterable[tuple[str, bytes]], restored: Writes) -> LogOracle:
-        """Return the table after puts of paths and contents."""
+    def after(log: Iterable[Effect], restored: Writes) -> LogOracle:
+        """Return the table after the effects of a log."""
         oracle = LogOracle(restored)
-        for path, data in puts:
+        for path, data, by in log:
             name = path.rpartition("/")[2]
-            if numbered(name, SNAPSHOT) is not None:
-                oracle._commit(decode_snapshot(data, at=path))
-            elif (number := numbered(name, FENCE)) is not None:
-                oracle._end(number, data, path)
+            if (one := numbered(name, SNAPSHOT)) is not None:
+                if data is None:
+                    oracle._remove(one, by)
+                else:
+                    oracle._files.add(one)
+                    oracle._commit(decode_snapshot(data, at=path))
+            elif data is not None and (number := numbered(name, FENCE)) is not None:
+                oracle._end(decode_fence(number, data, at=path), by)
+            oracle.past.append(tuple(oracle.retained.values()))
         return oracle
 
     def _commit(self, snapshot: Snapshot) -> None:
+        self.put.append(snapshot)
         known_fence = snapshot.fence or 0
         if snapshot.id <= self.expired:
             return
         if any(fence > known_fence and target < snapshot.id for fence, target in self.rollbacks):
             return
+        self._ended_by.pop(snapshot.id, None)
         latest = max(self.retained, default=0)
         if snapshot.id != latest + 1:
             self.problems.append(f"snapshot {snapshot.id} was put after snapshot {latest}")
         before = self.known[identity_of(self.retained[latest])] if latest else ()
-        added = (snapshot.commit_identifier,) if snapshot.commit_kind == "APPEND" else ()
+        number = snapshot.commit_identifier
+        # It may be written again once it has expired.
+        if any(one.commit_kind == snapshot.commit_kind == "APPEND" and one.commit_identifier == number
+               for one in self.retained.values()):  # fmt: skip
+            self.problems.append(f"write {number} was committed twice")
+        added = (number,) if snapshot.commit_kind == "APPEND" else ()
         writes = self.restored if snapshot.commit_kind == "OVERWRITE" else before + added
         self.known[identity_of(snapshot)] = writes
         self.retained[snapshot.id] = snapshot
 
-    def _end(self, number: int, data: bytes, path: str) -> None:
-        fence = decode_fence(number, data, at=path)
+    def _end(self, fence: Fence, by: Work) -> None:
         self.expired = max(self.expired, fence.expired)
         self.rollbacks = [(one.fence, one.target) for one in fence.rollbacks]
-        limit = min(
-            (target for added, target in self.rollbacks if added == number),
-            default=max(self.retained, default=0),
-        )
-        self.retained = {one: kept for one, kept in self.retained.items() if self.expired < one <= limit}
+        targets = [target for added, target in self.rollbacks if added == fence.number]
+        limit = min(targets, default=max(self.retained, default=0))
+        ended = {one for one in self.retained if one <= self.expired or one > limit}
+        self._ended_by |= dict.fromkeys(ended, (by, bool(targets)))
+        self.retained = {one: kept for one, kept in self.retained.items() if one not in ended}
+        if ended and (not self.retained or by.kind == "repair"):
+            self.problems.append(
+                f"fence {fence.number}, of a work to {by.kind}, ended snapshots {sorted(ended)}"
+            )
+
+    def _remove(self, one: int, by: Work) -> None:
+        """Remove a snapshot file: after its end, and so that one who stops in the middle leaves no gap."""
+        self._files.discard(one)
+        if one in self.retained:
+            if by.kind == FOREIGN:
+                self.expired = max(self.expired, one)
+            else:
+                self.problems.append(f"snapshot {one} was removed, and no fence had ended it")
+            del self.retained[one]
+        elif one in self._ended_by:
+            ender, rolled_back = self._ended_by.pop(one)
+            later = one + 1 if rolled_back else one - 1
+            if ender is by and later in self._files and self._ended_by.get(later) == (ender, rolled_back):
+                self.problems.append(f"snapshot {one} was removed before snapshot {later}")
 
     def writes(self, snapshot: Snapshot) -> Writes | None:
         """Return the writes of a snapshot, None if it is none."""
         return self.known.get(identity_of(snapshot))
 
+    def latest_rows(self, begin: int, end: int, at_most: int | None = None) -> list[Rows]:
+        """Return the rows of the latest snapshots after so many effects, each number from ``begin`` to ``end``.
+
+        No rows where there is none.
+
+        ``at_most``: the latest of those that are not younger than this time.
+        """
+        seen = self.past[begin : end + 1]
+        old = (
+            [one for one in retained if at_most is None or one.time_millis <= at_most] for retained in seen
+        )
+        return [rows_after(self.known[identity_of(found[-1])] if found else ()) for found in old]
+
 
 def rows_after(writes: Writes) -> Rows:
     """Return the rows after some writes: each sets its own key, and key 0, to its number."""
     return {**({0: writes[-1]} if writes else {}), **{number: number for number in writes}}
+
+
+def left_over(files: Mapping[str, bytes], retained: Iterable[Snapshot], expired: int) -> set[str]:
+    """Return the files of a table without partitions that neither ``retained`` snapshots nor tags need.
+
+    Fences stay, and so does the file that says who removes a snapshot that was rolled back, while that is there.
+    ``expired``: the greatest id that has expired.
+    """
+    tags = [decode_snapshot(data, at=path) for path, data in files.items() if f"/tag/{TAG}" in path]
+    kept, needed = list(retained), set[str]()
+    for snapshot in (*kept, *tags):
+        needed.update(named_by(files, snapshot, live=True))
+    root = next(path.partition("/")[0] for path in files)
+    needed |= {f"{root}/snapshot/{SNAPSHOT}{one.id}" for one in kept}
+    needed |= {f"{root}/snapshot/LATEST", f"{root}/snapshot/EARLIEST"}
+    for path, data in files.items():
+        directory, name = path.split("/")[-2:]
+        if directory == "snapshot" and path not in needed:
+            snapshot = decode_snapshot(data, at=path)
+            if snapshot.id > expired:
+                needed.add(f"{root}/fence/{REMOVED}{snapshot.id}-{snapshot.delta_manifest_list}")
+        if directory in ("schema", "tag") or (directory == "fence" and name.startswith(FENCE)):
+            needed.add(path)
+    return set(files) - needed
+
+
+def named_by(files: Mapping[str, bytes], snapshot: Snapshot, *, live: bool = False) -> Iterator[str]:
+    """Yield the paths of the files that a snapshot names; with ``live`` only those of its metadata and live files.
+
+    Metadata that is gone names nothing.
+    """
+    root = next(path.partition("/")[0] for path in files)
+    found: dict[tuple[str, int], str] = {}
+    gone = set()
+    for list_name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+        path = f"{root}/manifest/{list_name}"
+        yield path
+        for meta in decode_manifest_list(files[path], path) if path in files else ():
+            path = f"{root}/manifest/{meta.file_name}"
+            yield path
+            for entry in decode_manifest(files[path], path) if path in files else ():
+                file = entry.file
+                if entry.kind == ADD or not live:
+                    found[file.file_name, file.level] = f"{root}/bucket-{entry.bucket}/{file.file_name}"
+                else:
+                    gone.add((file.file_name, file.level))
+    yield from (path for identity, path in found.items() if identity not in gone)
+    if snapshot.index_manifest:
+        path = f"{root}/manifest/{snapshot.index_manifest}"
+        yield path
+        for index in decode_index_manifest(files[path], path) if path in files else ():
+            yield f"{root}/index/{index.file_name}"

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from model_tests.simulation.scheduler import NETWORK, Decision, Operation, Outcome, Schedule
+from model_tests.simulation.scheduler import NETWORK, Decision, Schedule
+from model_tests.simulation.store import Operation, Outcome
 
 SWITCHES: Final = (0.0, 0.0, 0.1, 0.5)
 PAUSES: Final = (0.02, 0.05, 0.1, 0.2)
@@ -73,49 +74,46 @@ class Replay:
         return Decision(last if last in waiting else min(waiting))
 
 
-class Preempt:
-    """Runs actors to their ends, but for some preemptions.
+class Script:
+    """Lets actors go on as sentences say; after the last one actors end one by one.
 
-    ``switches``: pairs of a number and an actor, ascending: before the operation of this number, among those that
-    others can notice, that actor goes on instead. When an actor has ended, the one that it preempted goes on.
-    ``seen``: for each such operation the actors that could have gone on, the one that did first.
+    ``"a"``: a goes on to its end. ``"a to put_if_absent snapshot-"``: up to such an operation, of a path with that
+    part; ``past``: over it. ``"a crash before delete snapshot-"``, or another outcome: that operation ends so.
     """
 
-    def __init__(self, first: str, switches: Sequence[tuple[int, str]]) -> None:
-        self._stack, self._switches = [first], dict(switches)
-        self.seen: list[list[str]] = []
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self._left = [self._parsed(one) for one in reversed(sentences)]
+
+    @staticmethod
+    def _parsed(sentence: str) -> tuple[str, str, str, str]:
+        words = sentence.split()
+        if len(words) == 1:
+            return words[0], "", "", ""
+        return words[0], " ".join(words[1:-2]), words[-2], words[-1]
 
     def decide(self, last: str | None, waiting: dict[str, Operation], late: int) -> Decision:
-        """Return the next step."""
-        current = self._current(waiting)
-        if waiting[current].is_shared:
-            other = self._switches.get(len(self.seen))
-            if other in waiting and other != current:
-                self._stack.append(other)
-                current = other
-            self.seen.append([current, *(name for name in waiting if name != current)])
-        return Decision(current)
-
-    def _current(self, waiting: dict[str, Operation]) -> str:
-        while self._stack and self._stack[-1] not in waiting:
-            self._stack.pop()
-        if not self._stack:
-            self._stack.append(min(waiting))
-        return self._stack[-1]
+        """Return the next step. Raises AssertionError if an actor ends before it does what a sentence says."""
+        while self._left:
+            actor, how, name, part = self._left[-1]
+            if not how and actor not in waiting:
+                self._left.pop()
+                continue
+            assert actor in waiting, f"{actor} has ended before {name} {part}"
+            if not how or waiting[actor].name != name or part not in waiting[actor].path:
+                return Decision(actor)
+            self._left.pop()
+            if how != "to":
+                return Decision(actor, Outcome.DO if how == "past" else Outcome(how))
+        return Decision(last if last in waiting else min(waiting))
 
 
 class EndBadly:
     """Runs one actor, and lets its operation of some number end in some way."""
 
     def __init__(self, number: int, outcome: Outcome) -> None:
-        self._number, self._outcome, self._count = number, outcome, 0
-        self.reached = False
+        self._left, self._outcome = number, outcome
 
     def decide(self, last: str | None, waiting: dict[str, Operation], late: int) -> Decision:
         """Return the next step."""
-        name = min(waiting)
-        self._count += 1
-        if self._count - 1 != self._number:
-            return Decision(name)
-        self.reached = self._outcome is Outcome.DO or self._outcome in waiting[name].outcomes()
-        return Decision(name, self._outcome if self.reached else Outcome.DO)
+        self._left -= 1
+        return Decision(min(waiting), Outcome.DO if self._left != -1 else self._outcome)

@@ -6,113 +6,97 @@ seen which writes are in a snapshot, and which of them was the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cache
-from random import Random
-from typing import Any, Final
+from unittest import mock
 
-import pyarrow as pa
 from pktable import Table
-from pktable.catalog.changes import CommitId
-from pktable.format.metadata.snapshot import Snapshot
-from pktable.ingest.changes import ChangeKind
-from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError, StorageError
-
-from model_tests.simulation.log_oracle import LogOracle, Rows, rows_after
-from model_tests.simulation.scheduler import (
-    ActorStore,
-    LostError,
-    Outcome,
-    Policy,
-    Run,
-    SimulationError,
-    World,
-    run,
+from pktable.catalog import fences
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.paths import EARLIEST, SNAPSHOT, numbered
+from pktable_spec.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    CorruptFileError,
+    InvalidRequestError,
+    StorageError,
 )
 
-ROOT: Final = "t"
-COLUMNS: Final = "k BIGINT, v BIGINT"
-FIRST_WRITES: Final = 5
-LAST_WRITE: Final = 1_000_000
-TAGGED: Final = 3
-"""The last of the first writes that the tag of the template has. The snapshot of the tag has expired."""
-KINDS: Final = {
-    "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "tag": 1, "untag": 1,
-    "read": 2, "rollback": 1, "rollback to tag": 1, "clean": 1,
-}  # fmt: skip
-"""What an actor can do, each one operation of the table, and how often it is drawn."""
+from model_tests.simulation.log_oracle import (
+    FOREIGN,
+    LogOracle,
+    Rows,
+    identity_of,
+    left_over,
+    named_by,
+    rows_after,
+)
+from model_tests.simulation.scheduler import Policy, Run, deterministic, run
+from model_tests.simulation.store import YOUNG, ActorStore, LostError, World, is_common
+from model_tests.simulation.tables import (
+    LAST_WRITE,
+    PATHS,
+    ROOT,
+    USUAL,
+    Job,
+    Setting,
+    content,
+    expect,
+    template,
+    write,
+)
 
 
 @dataclass(frozen=True)
-class Job:
-    """What one actor does: some of KINDS, one after the other. ``reopens``: with a new handle each time."""
+class LatestRead:
+    """A read of the latest snapshot, or of that of a time; no rows: there was none so old.
 
-    kinds: Sequence[str]
-    reopens: bool = False
+    ``begin``, ``end``: how many effects there were.
+    """
+
+    begin: int
+    end: int
+    time: int | None
+    rows: Rows
 
 
 @dataclass
 class Seen:
-    """The writes that were acknowledged, and the snapshots that were read."""
+    """What the actors saw. ``acknowledged``, ``refused``: numbers of writes that are, or will never be, there."""
 
-    acknowledged: set[int] = field(default_factory=set)  # numbers of writes
+    acknowledged: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
     snapshots: list[tuple[Snapshot, Rows]] = field(default_factory=list)
+    by_id: list[tuple[int, int, Snapshot]] = field(
+        default_factory=list
+    )  # with the numbers of effects, as below
+    latest: list[LatestRead] = field(default_factory=list)
     reads: int = 0
-
-
-def expect(holds: bool, otherwise: str) -> None:
-    """Raise SimulationError unless something holds."""
-    if not holds:
-        raise SimulationError(otherwise)
-
-
-@cache
-def template(vectors: bool) -> World:
-    """Return a table with a few snapshots, a tag of an expired one, and expired snapshots before them."""
-    world = World({})
-    store = ActorStore(world, lambda _: Outcome.DO)
-    options = {"deletion-vectors.enabled": str(vectors).lower(), "num-sorted-run.compaction-trigger": "2"}
-    options |= {"manifest.merge-min-count": "3"}
-    table = Table.create(ROOT, COLUMNS, primary_key="k", options=options, store=store)
-    for number in range(1, FIRST_WRITES + 1):
-        write(table, number)
-        if number == TAGGED:
-            table.create_tag("first")
-    table.expire_snapshots(retain_last=4)  # one to expire above the target of a rollback
-    return world
-
-
-def write(table: Table, number: int, *, write_only: bool | None = None) -> None:
-    """Do a write."""
-    rows = pa.table({"k": pa.array([0, number], pa.int64()), "v": pa.array([number, number], pa.int64())})
-    staged = table.stage_write(rows, ChangeKind(), write_only=write_only)
-    assert staged is not None
-    staged.commit(CommitId("writer", number))
-
-
-def content(table: Table, **arguments: Any) -> Rows:
-    """Return the rows of a fresh read."""
-    rows = table.to_arrow(fresh=True, **arguments)
-    expect(len(set(rows["k"].to_pylist())) == rows.num_rows, f"a key is there twice: {rows['k'].to_pylist()}")
-    return dict(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True))
 
 
 class Scenario:
     """Some jobs on a table. Run it once."""
 
-    def __init__(self, jobs: dict[str, Job], *, vectors: bool = True) -> None:
-        self.jobs, self.seen = jobs, Seen()
-        first = template(vectors)
-        self.world = World(dict(first.files), puts=list(first.puts), old=frozenset(first.files))
-        self._number = FIRST_WRITES
+    def __init__(self, jobs: dict[str, Job], setting: Setting = USUAL) -> None:
+        self.jobs, self.setting, self.seen = jobs, setting, Seen()
+        first = template(setting)
+        self.world = World(dict(first.files), log=list(first.log), ever=dict(first.ever))
+        self._number = setting.writes
+        kinds = {kind for job in jobs.values() for kind in job.kinds}
+        self._has_others = FOREIGN in kinds
+        self._leaves_files = self._has_others or any("rollback" in kind for kind in kinds)
 
     def run(self, policy: Policy) -> Run:
         """Run the jobs and check what is left. Raises SimulationError."""
-        done = run(self.world, {name: self._actor(name, job) for name, job in self.jobs.items()}, policy)
-        while self.world.late:
-            self.world.deliver()
-        self._check(done)
+        few = self.setting.kept != fences.KEPT
+        with mock.patch.object(fences, "KEPT", self.setting.kept) if few else nullcontext():
+            actors = {name: self._actor(name, job) for name, job in self.jobs.items()}
+            done = run(self.world, actors, policy)
+            while self.world.late:
+                self.world.deliver()
+            with deterministic(self.world, "check"):
+                self._check(done)
         done.snapshots, done.reads = len(self.seen.snapshots) + 1, self.seen.reads
         return done
 
@@ -120,12 +104,19 @@ class Scenario:
         def work(store: ActorStore) -> None:
             table = None
             for count, kind in enumerate(job.kinds):
+                method, *number = kind.rsplit(" ", 1) if kind[-1].isdigit() else [kind]
                 try:
-                    if table is None or job.reopens:
-                        table = Table.open(ROOT, store=store)
-                    getattr(self, "_" + kind.replace(" ", "_"))(table, f"{name}-{count}")
-                except (LostError, StorageError):
-                    continue  # the store did not answer, and the operation said so
+                    with store.working(kind):
+                        if table is None or job.reopens:
+                            table = Table.open(ROOT, store=store)
+                        done = getattr(self, "_" + method.replace(" ", "_"))
+                        done(table, f"{name}-{count}", *map(int, number))
+                except (LostError, StorageError, KeyboardInterrupt):
+                    continue  # the store did not answer, and the operation said so; or it was interrupted
+                except CorruptFileError:
+                    # What others put, who know no fences, is a gap until it is taken back.
+                    if not self._has_others:
+                        raise
 
         return work
 
@@ -133,14 +124,27 @@ class Scenario:
         self._number += 1
         number = self._number
         try:
-            write(table, number, write_only=write_only)
+            try:
+                write(table, number, write_only=write_only)
+            except CommitUnknownError:
+                write(table, number, write_only=write_only)  # under the same identifier
         except CommitUnknownError:
             return
         except CommitConflictError as error:
             if "was rolled back" in str(error):  # by a process that died then
                 return
             expect("its compaction is not" in str(error), f"write {number} failed: {error}")
+        except BaseException:
+            if number not in self._puts():
+                self.seen.refused.add(number)
+            raise
         self.seen.acknowledged.add(number)
+
+    def _puts(self) -> set[int]:
+        """Return the numbers of the writes whose snapshot files were ever there, or may still come."""
+        effects = (*self.world.log, *self.world.late)
+        files = (one for one in effects if f"/{SNAPSHOT}" in one.path and one.data is not None)
+        return {decode_snapshot(one.data or b"", at=one.path).commit_identifier for one in files}
 
     def _write_only(self, table: Table, name: str) -> None:
         self._write(table, name, write_only=True)
@@ -160,10 +164,29 @@ class Scenario:
     def _expire_most(self, table: Table, name: str) -> None:
         table.expire_snapshots(retain_last=1)
 
+    def _expire_as_others_do(self, table: Table, name: str) -> None:
+        """Remove snapshot files, the oldest first, by no fence. The files that they name stay."""
+        store = table.catalog.context.store
+        names = store.list_names(PATHS.snapshots)
+        ids = sorted(one for name in names if (one := numbered(name, SNAPSHOT)) is not None)
+        for one in ids[:-1]:
+            store.delete(PATHS.snapshot(one))
+        store.write(PATHS.hint(EARLIEST), str(ids[-1]).encode())
+
+    def _repair(self, table: Table, name: str) -> None:
+        table.repair()
+
     def _tag(self, table: Table, name: str) -> None:
         try:
             table.create_tag(name)
         except InvalidRequestError:  # the snapshot has expired, or the tag is there
+            return
+
+    def _tag_middle(self, table: Table, name: str) -> None:
+        snapshots = table.snapshots()
+        try:
+            table.create_tag(name, snapshot=snapshots[len(snapshots) // 2].id)
+        except InvalidRequestError:
             return
 
     def _untag(self, table: Table, name: str) -> None:
@@ -172,10 +195,17 @@ class Scenario:
         except InvalidRequestError:
             return
 
-    def _rollback(self, table: Table, name: str) -> None:
+    def _tag_for_a_while(self, table: Table, name: str) -> None:
         try:
-            table.rollback(snapshot=max(table.snapshots()[-1].id - 2, 1))
-        except InvalidRequestError:  # it has expired, or a tag keeps a later one
+            table.create_tag(name)
+            table.delete_tag(name)
+        except InvalidRequestError:
+            return
+
+    def _rollback(self, table: Table, name: str, depth: int) -> None:
+        try:
+            table.rollback(snapshot=max(table.snapshots()[-1].id - depth, 1))
+        except (InvalidRequestError, CommitUnknownError):  # it has expired, or a tag keeps a later one
             return
 
     def _rollback_to_tag(self, table: Table, name: str) -> None:
@@ -185,16 +215,19 @@ class Scenario:
             return
 
     def _clean(self, table: Table, name: str) -> None:
-        # Files of the run have the time 0, those of the template are older.
-        table.remove_orphans(older_than=0)
+        table.remove_orphans(older_than=YOUNG)
 
     def _read(self, table: Table, name: str) -> None:
-        content(table)
-        for snapshot in table.snapshots():
+        self._read_latest(table)
+        ids = [one.id for one in table.snapshots()]
+        for one in range(ids[0] - 1, ids[-1] + 2):  # and such as have ended, or are not there yet
             try:
-                rows = content(table, snapshot=snapshot.id)
+                begin = len(self.world.log)
+                snapshot = table.catalog.snapshots.read(one)
+                self.seen.by_id.append((begin, len(self.world.log), snapshot))
+                rows = content(table, snapshot=one)
                 # The same id may be another snapshot since, after a rollback.
-                if table.catalog.snapshots.read(snapshot.id) == snapshot:
+                if table.catalog.snapshots.read(one) == snapshot:
                     self.seen.snapshots.append((snapshot, rows))
             except InvalidRequestError:  # it has expired
                 continue
@@ -204,17 +237,41 @@ class Scenario:
             except InvalidRequestError:  # it was deleted
                 continue
 
+    def _read_by_time(self, table: Table, name: str) -> None:
+        for snapshot in table.snapshots():
+            begin, time = len(self.world.log), snapshot.time_millis + 1
+            try:
+                self._read_latest(table, time)
+            except InvalidRequestError:
+                self.seen.latest.append(LatestRead(begin, len(self.world.log), time, {}))
+
+    def _read_latest(self, table: Table, time: int | None = None) -> None:
+        begin = len(self.world.log)
+        rows = content(table, **({} if time is None else {"timestamp": time}))
+        self.seen.latest.append(LatestRead(begin, len(self.world.log), time, rows))
+
+    # After the run
+
     def _check(self, done: Run) -> None:
-        oracle = LogOracle.after(self.world.puts, restored=tuple(range(1, TAGGED + 1)))
+        oracle = LogOracle.after(self.world.log, restored=tuple(range(1, self.setting.tagged + 1)))
         expect(not oracle.problems, "; ".join(oracle.problems))
         everything = {number for writes in oracle.known.values() for number in writes}
-        expect(
-            everything >= self.seen.acknowledged,
-            f"acknowledged, but never there: {self.seen.acknowledged - everything}",
-        )
+        missing, unwanted = self.seen.acknowledged - everything, self.seen.refused & everything
+        expect(not missing, f"acknowledged, but never there: {missing}")
+        expect(not unwanted, f"refused, but there: {unwanted}")
         for snapshot, rows in self.seen.snapshots:
             self._expect(oracle, snapshot, rows)
-        table = Table.open(ROOT, store=ActorStore(self.world, lambda _: Outcome.DO))
+        for begin, end, snapshot in self.seen.by_id:
+            there = any(snapshot in retained for retained in oracle.past[begin : end + 1])
+            expect(there, f"snapshot {snapshot.id} was read, and was not there at any time then")
+        for read in self.seen.latest:
+            expected = oracle.latest_rows(read.begin, read.end, read.time)
+            when = "the latest" if read.time is None else f"the time {read.time}"
+            expect(read.rows in expected, f"a read of {when}: expected one of {expected}, found {read.rows}")
+        table = Table.open(ROOT, store=ActorStore(self.world))
+        if self._has_others:  # their next expiry mends the hint, without which a stray looks like a loss
+            table.catalog.snapshots.hint_earliest(min(oracle.retained))
+            table.repair()
         snapshots = table.snapshots()
         ids = [one.id for one in snapshots]
         expect(ids == sorted(oracle.retained), f"there are {sorted(oracle.retained)}, found {ids}")
@@ -223,7 +280,7 @@ class Scenario:
         for tag, snapshot in table.tags().items():
             self._expect(oracle, snapshot, content(table, tag=tag))
         self._expect(oracle, snapshots[-1], content(table))
-        self._check_files(table, done)
+        self._check_files(table, oracle, done)
 
     def _expect(self, oracle: LogOracle, snapshot: Snapshot, rows: Rows) -> None:
         self.seen.reads += 1
@@ -234,28 +291,44 @@ class Scenario:
             rows == rows_after(writes), f"snapshot {snapshot.id}: expected the writes {writes}, found {rows}"
         )
 
-    def _check_files(self, table: Table, done: Run) -> None:
-        """Only what a fault or a rollback left behind is left, and a clean-up removes just that."""
-        untidy = done.faults or any("rollback" in kind for job in self.jobs.values() for kind in job.kinds)
+    def _check_files(self, table: Table, oracle: LogOracle, done: Run) -> None:
+        """Only what a fault, a rollback or another writer left behind is left, and a clean-up removes just that."""
+        untidy = done.faults or self._leaves_files
+        left = left_over(self.world.files, oracle.retained.values(), oracle.expired)
+        orphans = {one.path for one in table.remove_orphans(older_than=YOUNG + 1, dry_run=True)}
+        expect(orphans == left, f"expected the orphans {sorted(left)}, found {sorted(orphans)}")
+        leaked = left - self._excused(oracle) if untidy else left
+        expect(not leaked, f"left by work that went well: {sorted(leaked)}")
         bad = [str(one) for one in table.check().findings if one.severity == "error" or not untidy]
         expect(not bad, "; ".join(bad))
+        self._check_leftovers(table, oracle)
         if untidy:
             table.repair()
         write(table, LAST_WRITE)
         table.expire_snapshots(retain_last=1)
-        table.remove_orphans(older_than=1)
+        table.remove_orphans(older_than=YOUNG + 1)
         bad = [str(one) for one in table.check().findings]
         expect(not bad, f"after an expiry and a clean-up: {'; '.join(bad)}")
         expect(LAST_WRITE in content(table), "the next write is not there")
 
+    def _excused(self, oracle: LogOracle) -> set[str]:
+        """Return the files that may be left: of failed work, named by a snapshot file, or made by many."""
+        files, maker = self.world.files, self.world.maker
+        found = {path for path in files if is_common(path) or maker(path).has_failed}
+        return found.union(*(named_by(self.world.ever, snapshot) for snapshot in oracle.put))
 
-def drawn(seed: int) -> tuple[dict[str, Job], bool]:
-    """Return the jobs of a seed, and whether the table has deletion vectors."""
-    random = Random(seed)
-    jobs = {}
-    for number in range(random.randint(2, 4)):
-        kinds = random.choices(list(KINDS), list(KINDS.values()), k=random.randint(1, 3))
-        if number == 0:
-            kinds[0] = random.choice(("write", "write only"))
-        jobs[f"{'abcd'[number]}"] = Job(tuple(kinds), reopens=random.random() < 0.3)
-    return jobs, random.random() < 0.8
+    def _check_leftovers(self, table: Table, oracle: LogOracle) -> None:
+        """The next expiry removes what an interrupted one left, snapshot files and others."""
+        files = self.world.files
+        expired = [one for one in range(1, oracle.expired + 1) if PATHS.snapshot(one) in files]
+        if not expired:
+            return
+        found = [decode_snapshot(files[path], at=path) for path in map(PATHS.snapshot, expired)]
+        ended = [one for one in found if identity_of(one) in oracle.known]
+        named = {path for one in ended for path in named_by(files, one)}
+        table.expire_snapshots(retain_last=len(oracle.retained))
+        left = [one for one in expired if PATHS.snapshot(one) in files]
+        expect(not left, f"snapshot files that an expiry left, and the next one, too: {left}")
+        if self.setting.kept == fences.KEPT and not self._has_others:
+            here = named & left_over(files, oracle.retained.values(), oracle.expired)
+            expect(not here, f"files that an expiry left, and the next one, too: {sorted(here)}")

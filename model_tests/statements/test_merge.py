@@ -112,12 +112,18 @@ SOURCE = st.lists(ROW, max_size=5, unique_by=lambda row: (row["id"], row["g"]))
 def with_clauses(builder: MergeBuilder, clauses: list[Clause]) -> MergeBuilder:
     for clause in clauses:
         condition = clause.condition.text if clause.condition else None
-        if clause.values is None:
-            builder = getattr(builder, f"when_{clause.when}_delete")(condition)
-        else:
-            texts = {name: value.text for name, value in clause.values.items()}
-            action = "insert" if clause.when == "not_matched" else "update"
-            builder = getattr(builder, f"when_{clause.when}_{action}")(texts, condition)
+        values = {name: value.text for name, value in (clause.values or {}).items()}
+        match clause.when, clause.values is None:
+            case "matched", True:
+                builder = builder.when_matched_delete(condition)
+            case "matched", False:
+                builder = builder.when_matched_update(values, condition)
+            case "not_matched", _:
+                builder = builder.when_not_matched_insert(values, condition)
+            case _, True:
+                builder = builder.when_not_matched_by_source_delete(condition)
+            case _:
+                builder = builder.when_not_matched_by_source_update(values, condition)
     return builder
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import CorruptFileError, Table
+from pktable import CorruptFileError, PkTableError, Table
 from pktable.run.spark import native_scan as native
+from pktable.run.spark.listing import THRESHOLD
 from pktable_spec.covers import covers
+from pyspark.errors import PySparkException
 
 from model_tests.backends.spark_session import spark_session
 
@@ -115,3 +117,27 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("filtered_by_positions", "filtered_by_lookup", "filtered_by_join"):
         monkeypatch.setattr(native, name, named(name))
     return taken
+
+
+@covers("RD-9")
+def test_the_driver_looks_for_many_files_without_a_job_and_puts_the_setting_back(tmp_path: Path) -> None:
+    options = {**OPTIONS, "parquet.block.row.count.limit": "10", "target-file-size": "1 b"}
+    table = Table.create(tmp_path / "t", "k INT, v STRING", primary_key=["k"], options=options)
+    table.upsert(pa.table({"k": pa.array(range(600), pa.int32()), "v": [f"old {key}" for key in range(600)]}))
+    table.delete(pa.table({"k": pa.array([5, 400], pa.int32())}))
+    assert table.files().num_rows > 40
+    spark = spark_session()
+    before = spark.conf.get(THRESHOLD)
+    opened = Table.open(tmp_path / "t", spark=spark)
+    if hasattr(spark, "sparkContext"):
+        spark.sparkContext.setJobGroup("listing", "a read is planned")
+        frame = opened.read()
+        assert not spark.sparkContext.statusTracker().getJobIdsForGroup("listing")
+    else:
+        frame = opened.read()
+    assert spark.conf.get(THRESHOLD) == before
+    assert rows(row.asDict() for row in frame.collect()) == rows(table.to_arrow().to_pylist())
+    next(tmp_path.glob("t/bucket-0/data-*")).unlink()
+    with pytest.raises((PkTableError, PySparkException)):
+        opened.read().collect()
+    assert spark.conf.get(THRESHOLD) == before

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
+from pktable.catalog import read_plan
 from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
 from pktable.format.metadata.schema import encode_schema
@@ -282,7 +283,7 @@ def test_the_window_of_a_merge_changes_nothing(tmp_path: Path, monkeypatch: pyte
     from pktable.bucket import windows as merge
 
     def history(path: Path) -> list[dict[str, Any]]:
-        options = {**DV, "target-file-size": "2 kb", "parquet.block.row.count.limit": "7", "num-levels": "3"}
+        options = {**DV, "target-file-size": "1 kb", "parquet.block.row.count.limit": "7", "num-levels": "3"}
         table = Table.create(path, "k INT, v STRING", primary_key=["k"], options=options)
         for step in range(8):
             keys = [(i * (step + 3)) % 101 for i in range(60)]
@@ -377,3 +378,54 @@ def test_a_condition_that_can_fail_is_asked_of_the_rows_left_by_those_before(
         table.to_arrow(where=where)
     table.delete(where="k = 0")
     assert table.to_arrow(where=where)["k"].to_pylist() == [1, 2]
+
+
+@covers("RD-8", "RD-16")
+@pytest.mark.parametrize("fresh", [False, True])
+def test_many_files_are_planned_as_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool
+) -> None:
+    options = {**DV, "target-file-size": "1 b", "parquet.block.row.count.limit": "4", "bucket": "2"}
+    table = Table.create(
+        tmp_path,
+        "p STRING, k INT, v BIGINT, s STRING",
+        primary_key=["p", "k"],
+        partition_by=["p"],
+        options=options,
+    )
+    keys = list(range(240))
+    rows = pa.table(
+        {
+            "p": [f"p{k % 2}" for k in keys],
+            "k": pa.array(keys, pa.int32()),
+            "v": [None if k // 40 == 3 else 10 * k for k in keys],
+            "s": [f"s{k:03}" for k in keys],
+        }
+    )
+    table.upsert(rows)
+    table.upsert(rows.slice(17, 3))
+    late = table.stage_write(rows.slice(100, 2), ChangeKind(RowKind.INSERT), write_only=True)
+    assert late is not None
+    late.commit(CommitId("test"))
+    assert table.files().num_rows > 50
+    state, context = table.catalog.state(), table.catalog.context
+
+    def planned(where: str, many: int) -> list[tuple[object, ...]]:
+        monkeypatch.setattr(read_plan, "MANY_FILES", many)
+        predicate = parse(where, table.schema.fields)
+        parts = plan_read(context, table.catalog.states, state, fresh=fresh, predicate=predicate)
+        return [(part.state.place, part.merges, part.state.files) for part in parts]
+
+    for where in (
+        "k = 77",
+        "k BETWEEN 20 AND 60 AND v > 300",
+        "v IS NULL",
+        "v IN (100, 2000) AND p = 'p0'",
+        "s LIKE 's10%' OR v < 50",
+        "p = 'p1' AND NOT v < 2000",
+        "v = 5",
+    ):
+        assert planned(where, 1) == planned(where, 1 << 30), where
+        wanted = table.to_arrow(fresh=fresh).sort_by("k")
+        expected = parse(where, table.schema.fields).filter(wanted)
+        assert table.to_arrow(where=where, fresh=fresh).sort_by("k") == expected

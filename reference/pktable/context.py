@@ -9,7 +9,7 @@ Clauses: META-1, META-9, META-18, META-41, META-49, META-50, DV-2, DVF-5, RD-14,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from pktable.format.partition_path import partition_path
 from pktable.format.paths import TablePaths
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.format.vectors.index_file import decode_index
+from pktable.format.vectors.index_file import open_index
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
 from pktable.store.cache import Cache
@@ -207,29 +207,34 @@ class TableContext:
         return store.open(path)
 
     def vectors(self, state: BucketState) -> Mapping[str, DeletionVector]:
-        """Return the vectors of a bucket by data file. The last few index files are cached by path.
+        """Return the vectors of a bucket by data file, decoded when they are first looked at.
 
-        Raises CorruptFileError, also for a position beyond its file. Clauses: DV-2, DV-5, DVF-5.
+        Those of the files of ``state`` are. The last few index files are cached by path. Raises CorruptFileError, also
+        for a position beyond its file. Clauses: DV-2, DV-5, DVF-5.
         """
-        rows = {file.file_name: file.row_count for file in state.files}
-        every: dict[str, DeletionVector] = {}
+        found: list[Mapping[str, DeletionVector]] = []
         for entry in state.indexes:
             path = self.index_path(entry)
-            found = self._vectors.get(path, partial(self.read_vectors, entry))
-            for name, vector in found.items():
-                if name in every:
-                    raise CorruptFileError(
-                        "vectors", at=path, expected="one per data file", found=f"{name} twice"
-                    )
-                if vector.max_position >= rows.get(name, vector.max_position + 1):
-                    raise CorruptFileError(
-                        f"vector of {name}",
-                        at=path,
-                        expected=f"positions below {rows[name]}",
-                        found=vector.max_position,
-                    )
-            every |= found
-        return every
+            vectors = self._vectors.get(path, partial(self._open_index, entry))
+            for name in vectors.keys() & {name for other in found for name in other}:
+                raise CorruptFileError(
+                    "vectors", at=path, expected="one per data file", found=f"{name} twice"
+                )
+            self._expect_inside(state, vectors, path)
+            found.append(vectors)
+        return found[0] if len(found) == 1 else _Joined(found)
+
+    def _expect_inside(self, state: BucketState, vectors: Mapping[str, DeletionVector], path: str) -> None:
+        """Raise CorruptFileError if a vector has a position beyond its file. Clauses: DV-2."""
+        for file in state.files:
+            vector = vectors.get(file.file_name)
+            if vector is not None and vector.max_position >= file.row_count:
+                raise CorruptFileError(
+                    f"vector of {file.file_name}",
+                    at=path,
+                    expected=f"positions below {file.row_count}",
+                    found=vector.max_position,
+                )
 
     def deleted_counts(self, state: BucketState) -> dict[str, int]:
         """Return how many positions of each live data file its vector deletes, without the files that have none.
@@ -244,7 +249,10 @@ class TableContext:
         return {file.file_name: count for file in state.files if (count := counts.get(file.file_name))}
 
     def read_vectors(self, entry: IndexManifestEntry) -> dict[str, DeletionVector]:
-        """Return the vectors of an index file by data file, not cached. Raises CorruptFileError. Clauses: DVF-5."""
+        """Return all vectors of an index file by data file, not cached. Raises CorruptFileError. Clauses: DVF-5."""
+        return dict(self._open_index(entry))
+
+    def _open_index(self, entry: IndexManifestEntry) -> Mapping[str, DeletionVector]:
         path = self.index_path(entry)
         try:
             store, place = self.located(path)
@@ -255,4 +263,20 @@ class TableContext:
             raise CorruptFileError(
                 "size of the DV index file", at=path, expected=entry.file_size, found=len(data)
             )
-        return decode_index(data, entry.ranges or (), at=path)
+        return open_index(data, entry.ranges or (), at=path)
+
+
+class _Joined(Mapping[str, DeletionVector]):
+    """The vectors of several DV index files, none of which has a data file of another."""
+
+    def __init__(self, parts: Sequence[Mapping[str, DeletionVector]]) -> None:
+        self._of = {name: part for part in parts for name in part}
+
+    def __getitem__(self, data_file: str) -> DeletionVector:
+        return self._of[data_file][data_file]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)

@@ -10,10 +10,11 @@ Clauses: RD-1 to RD-23.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -30,8 +31,11 @@ from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import Predicate, parse
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner
+from pktable.run.tiny_first import TinyFirst
 
 Result = TypeVar("Result")
+
+RUNNERS: Final = ("local", "spark")
 
 
 class ReadOptions(TypedDict, total=False):
@@ -44,6 +48,7 @@ class ReadOptions(TypedDict, total=False):
     where: str | None
     columns: str | Sequence[str] | None
     limit: int | None
+    runner: str | None
 
 
 @dataclass(frozen=True)
@@ -154,8 +159,15 @@ class Scan(ArrowRows):
     where: str | None = None
     columns: tuple[str, ...] | None = None
     limit: int | None = None
+    forced: str | None = None
 
     def __post_init__(self) -> None:
+        if self.forced not in (None, *RUNNERS):
+            raise InvalidRequestError(f"runner: expected {' or '.join(RUNNERS)}, found {self.forced!r}")
+        if self.forced == "spark" and isinstance(self.runner, LocalRunner):
+            raise InvalidRequestError(
+                "runner: the table was opened without Spark; give spark=session to Table.open"
+            )
         limit = self.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
@@ -241,10 +253,14 @@ class Scan(ArrowRows):
         )
 
     def explain(self) -> str:
-        """Return in a few lines which snapshot, buckets and files the scan reads, and which of them it merges."""
+        """Return in a few lines what the scan reads: snapshot, files and what rules others out, vectors, and who reads.
+
+        The last line is about Arrow tables and counts; where a DataFrame is read by another, one more says so.
+        """
 
         def work(state: TableState, context: TableContext) -> str:
-            query = self._query(state, context)
+            ruled_out: Counter[str] = Counter()
+            query = self._query(state, context, ruled_out)
             live = sum(len(files) for files in state.files.values())
             lines = [
                 f"snapshot {state.id}, {'fresh' if self.fresh else 'default'} read of {context.root}",
@@ -252,6 +268,9 @@ class Scan(ArrowRows):
                 f"condition: {query.predicate.text if query.predicate else 'none'}",
                 f"files: {sum(len(part.state.files) for part in query.parts)} of {live}, "
                 f"{query.input_bytes} bytes, in {len(query.parts)} of {len(state.files)} buckets",
+                f"ruled out: {', '.join(f'{count} by {why}' for why, count in ruled_out.items() if count) or 'none'}",
+                f"vectors: {_vectors(context, query)}",
+                *_runners(self.runner, context, query),
             ]
             for part in query.parts:
                 way = (
@@ -292,17 +311,38 @@ class Scan(ArrowRows):
             self.as_of, lambda state, context: work(context, self._query(state, context))
         )
 
-    def _query(self, state: TableState, context: TableContext) -> Query:
+    def _query(
+        self, state: TableState, context: TableContext, ruled_out: Counter[str] | None = None
+    ) -> Query:
         names = _columns(self.columns, context.schema)
         predicate = parse(self.where, context.schema.fields) if self.where is not None else None
         fresh = self.fresh or context.options.read_merges_level_zero
-        parts = plan_read(context, self.catalog.states, state, fresh=fresh, predicate=predicate)
-        return Query(parts, names, predicate, self.limit)
+        parts = plan_read(
+            context, self.catalog.states, state, fresh=fresh, predicate=predicate, ruled_out=ruled_out
+        )
+        return Query(parts, names, predicate, self.limit, self.forced)
 
 
 def _arrow_schema(context: TableContext, query: Query) -> pa.Schema:
     schema = context.schema.arrow_schema
     return pa.schema([schema.field(name) for name in query.columns])
+
+
+def _vectors(context: TableContext, query: Query) -> str:
+    """Tell of the deletion vectors of the files to read, which metadata shows without reading one."""
+    counts = [context.deleted_counts(part.state) for part in query.parts]
+    return f"{sum(map(len, counts))} of files to read, {sum(sum(one.values()) for one in counts)} positions"
+
+
+def _runners(runner: Runner, context: TableContext, query: Query) -> Iterator[str]:
+    """Tell who answers, and why."""
+    if not isinstance(runner, TinyFirst):
+        yield f"runner: {type(runner).__name__}, the only one"
+        return
+    eager, lazy = (runner.choice(context, query, lazy=lazy) for lazy in (False, True))
+    yield f"runner: {'local' if eager.here else 'spark'} ({eager.why})"
+    if lazy != eager:
+        yield f"runner of a DataFrame: {'local' if lazy.here else 'spark'} ({lazy.why})"
 
 
 def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:

@@ -461,6 +461,7 @@ class Table:
         where: str | None = None,
         columns: str | Sequence[str] | None = None,
         limit: int | None = None,
+        runner: str | None = None,
     ) -> Scan:
         """Return a lazy read, with `Scan.to_arrow`, ``to_batches``, ``to_pandas``, ``to_spark``, ``count``, ``splits``.
 
@@ -471,18 +472,21 @@ class Table:
           the files of level 0 in. They differ where a table is ``write-only`` and compacted elsewhere.
         * ``where``: a condition in SQL as Spark reads it.
         * ``columns``: names, in the order wanted. ``limit``: at most so many rows, any of them.
+        * ``runner``: with a session, who reads: ``"local"``, this process, or ``"spark"``. By default this process does
+          what metadata shows to be small, and `Scan.explain` says so.
 
         Raises InvalidRequestError here or when rows are asked for; SnapshotNotFoundError and CorruptFileError then.
         Clauses: RD-1 to RD-22.
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
         names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
-        return Scan(self.catalog, self.runner, as_of, fresh, where, names, limit)
+        return Scan(self.catalog, self.runner, as_of, fresh, where, names, limit, runner)
 
     def read(self, **options: Unpack[ReadOptions]) -> Any:
         """Return rows: a lazy DataFrame with Spark, a pyarrow.Table without. ``options``: those of `scan`.
 
-        With Spark it starts no job, except that Spark itself lists more than 32 files by a job.
+        With Spark it starts no job. The driver looks for the files, which takes a tenth of a millisecond for each; what
+        is small is read now, by this process (``runner``).
         """
         return self.scan(**options).read()
 

@@ -63,10 +63,10 @@ class DataReader:
         size = source.size()
         if size != self.meta.file_size:
             raise CorruptFileError("file size", at=self.path, expected=self.meta.file_size, found=size)
-        stored: StoredRows = self._guarded(lambda: FORMATS[self._format](source, self.path))
+        stored: StoredRows = self.guarded(lambda: FORMATS[self._format](source, self.path))
         if stored.row_count is not None:
             self._expect_rows(stored.row_count)
-        self._guarded(lambda: require_bounded_rows(self.meta.row_count, size))
+        self.guarded(lambda: require_bounded_rows(self.meta.row_count, size))
         return stored
 
     def read(
@@ -87,7 +87,7 @@ class DataReader:
             {name: wanted[name] for name in sorted(wanted)}, parts=row_groups, batch_rows=batch_rows
         )
         end = 0
-        while (found := self._guarded(lambda: next(tables, None))) is not None:
+        while (found := self.guarded(lambda: next(tables, None))) is not None:
             position, table = found
             end = position + table.num_rows
             converted = [
@@ -148,11 +148,12 @@ class DataReader:
         if source is None:
             return pa.chunked_array([pa.nulls(table.num_rows, to_arrow(after))])
         name, before = source
-        return self._guarded(
+        return self.guarded(
             lambda: conformed(table.column(name), before, after, f"{self.path}: column {column}")
         )
 
-    def _guarded(self, work: Callable[[], Result]) -> Result:
+    def guarded(self, work: Callable[[], Result]) -> Result:
+        """Return what ``work`` on the stored file returns. Raises CorruptFileError for errors of its library."""
         try:
             return work()
         except FileNotFoundError:

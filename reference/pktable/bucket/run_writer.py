@@ -199,8 +199,9 @@ class _OpenFile:
     def _close(self) -> int:
         """Write what is not written, with the footer sealed, and return the size of the file."""
         if self._file is None:
+            pages_end = int(self._sink.tell())
             self._writer.close()
-            data = with_sealed_footer(self._sink.getvalue().to_pybytes(), self._change)
+            data = with_sealed_footer(self._sink.getvalue().to_pybytes(), pages_end, self._change)
             self._context.store.write(self.path, data)
             return len(data)
         self._sink.finish(self._writer)

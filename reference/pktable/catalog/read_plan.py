@@ -1,31 +1,46 @@
 """Plan a read: which buckets and files it must look at, after everything that metadata rules out.
 
+A file is asked in the order of what asking costs: its bucket, its partition, its keys, and the value statistics of the
+columns of the condition. The ranges of these are in `file_ranges`.
+
 Clauses: RD-1 to RD-5, RD-8, RD-13, RD-16, RD-20, RD-21, DV-15.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
 
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.read import BucketRead
+from pktable.catalog.file_ranges import Ranges, column_ranges, key_ranges, value_ranges
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
-from pktable.datafile.evolution import converted_bounds, keeps_order, same_values
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta
-from pktable.format.metadata.stats import decode_stats
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketId
-from pktable.predicate import ColumnRange, Predicate, key_equalities, may_match
+from pktable.predicate import ColumnRange, Predicate, key_equalities, many_may_match, may_match
 
-Ranges = dict[str, ColumnRange]
+MANY_FILES: Final = 32  # that are asked at once faster than one by one
 
 
 def plan_read(
-    context: TableContext, states: StateLoader, state: TableState, *, fresh: bool, predicate: Predicate | None
+    context: TableContext,
+    states: StateLoader,
+    state: TableState,
+    *,
+    fresh: bool,
+    predicate: Predicate | None,
+    ruled_out: Counter[str] | None = None,
 ) -> list[BucketRead]:
     """Return the parts of a read of ``state``; together they hold every row it must return, and may hold more.
+
+    ``ruled_out``: gets the number of live files that need not be read, by what rules them out.
 
     Raises UnsupportedOptionError if a part needs a merge that is not implemented, or an option asks for other
     rows, InvalidRequestError if key types have changed, CorruptFileError.
@@ -36,28 +51,74 @@ def plan_read(
     parts = []
     kind = kind_of(context.schema, context.root)
     buckets = _buckets(context, state, predicate)
-    for identity in state.files:
+    partitions = _partitions(context, state, predicate)
+    asked: list[_Asked] = []
+    counts = Counter[str]() if ruled_out is None else ruled_out
+    for identity, live in state.files.items():
         # Rows in bucket -2 wait for a bucket of their own; they are not rows of the table yet.
         if identity[1] < 0 or (buckets is not None and identity[1] not in buckets):
+            counts["bucket"] += len(live)
             continue
-        partition = _partition_ranges(context, identity)
-        if predicate is not None and not may_match(predicate, partition):
+        partition = partitions[identity[0]]
+        if partition is None:
+            counts["partition"] += len(live)
             continue
-        wanted, merges = kind.files_to_read(context, state.files[identity], fresh=fresh)
+        wanted, merges = kind.files_to_read(context, live, fresh=fresh)
+        counts["level 0"] += len(live) - len(wanted)
         if merges:
             context.options.require_mergeable()
-        if predicate is not None:
-            # An older file may have other values of a column than the newest one with its rows.
-            by_values = not merges and not context.options.data_evolution
-            wanted = [
-                f
-                for f in wanted
-                if may_match(predicate, partition | column_ranges(context, f, values=by_values))
-            ]
+        # With data evolution an older file may have other values of a column than the newest one with its rows.
+        by_values = not merges and not context.options.data_evolution
+        asked.append(_Asked(identity, partition, wanted, merges, by_values))
+    kept = [one.files for one in asked] if predicate is None else _kept(context, predicate, asked)
+    for one, wanted in zip(asked, kept, strict=True):
+        counts["keys and statistics"] += len(one.files) - len(wanted)
         if wanted:
-            bucket = states.bucket(state, identity)
-            parts.append(BucketRead(replace(bucket, files=tuple(wanted)), merges))
+            bucket = states.bucket(state, one.identity)
+            parts.append(BucketRead(replace(bucket, files=tuple(wanted)), one.merges))
     return parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A bucket that may have rows of a read: the ranges of its partition, its files, and whether they are merged.
+
+    ``by_values``: whether value statistics may exclude a file.
+    """
+
+    identity: BucketId
+    partition: Ranges
+    files: Sequence[DataFileMeta]
+    merges: bool
+    by_values: bool
+
+
+def _kept(context: TableContext, predicate: Predicate, asked: Sequence[_Asked]) -> list[list[DataFileMeta]]:
+    """Return of each bucket the files that may have a row of ``predicate``. Clauses: RD-8, RD-16.
+
+    The keys of all files are asked at once, then the value statistics of those that are left, where nothing is
+    merged. Files that this does not settle are asked one by one.
+    """
+    columns = predicate.columns()
+    files = [(file, one) for one in asked for file in one.files]
+    may, exact = np.ones(len(files), bool), np.zeros(len(files), bool)
+    if len(files) >= MANY_FILES:
+        for facts in (key_ranges, value_ranges):
+            left = np.flatnonzero(may & ~exact)
+            if facts is value_ranges:
+                left = left[[files[i][1].by_values for i in left]]
+            ranges = facts(context, [files[i][0] for i in left.tolist()], columns)
+            answer = many_may_match(predicate, ranges, len(left))
+            may[left], exact[left] = answer.may, answer.exact
+    kept: list[list[DataFileMeta]] = [[] for _ in asked]
+    places = {one.identity: place for place, one in enumerate(asked)}
+    for i in np.flatnonzero(may).tolist():
+        file, one = files[i]
+        if exact[i] or may_match(
+            predicate, one.partition | column_ranges(context, file, values=one.by_values, columns=columns)
+        ):
+            kept[places[one.identity]].append(file)
+    return kept
 
 
 def uncompacted_row_count(context: TableContext, state: TableState) -> int:
@@ -91,6 +152,18 @@ def _buckets(context: TableContext, state: TableState, predicate: Predicate | No
     return None if tuples is None else assigner.of_values(assigner.columns, tuples)
 
 
+def _partitions(
+    context: TableContext, state: TableState, predicate: Predicate | None
+) -> dict[bytes, Ranges | None]:
+    """Return the ranges of each partition, None where it cannot have rows of ``predicate``."""
+    found: dict[bytes, Ranges | None] = {}
+    for identity in state.files:
+        if identity[0] not in found:
+            ranges = _partition_ranges(context, identity)
+            found[identity[0]] = ranges if predicate is None or may_match(predicate, ranges) else None
+    return found
+
+
 def _partition_ranges(context: TableContext, identity: BucketId) -> Ranges:
     fields = context.schema.partition_fields
     values = decode_row(identity[0], [field.type for field in fields], at=context.root)
@@ -98,48 +171,3 @@ def _partition_ranges(context: TableContext, identity: BucketId) -> Ranges:
         field.name: ColumnRange(value, value, 0 if value is not None else 1, 1)
         for field, value in zip(fields, values, strict=True)
     }
-
-
-def column_ranges(context: TableContext, file: DataFileMeta, *, values: bool) -> Ranges:
-    """Return what metadata says of the columns of ``file``; of its value columns only if ``values``.
-
-    Clauses: RD-8, RD-16.
-    """
-    ranges = _value_ranges(context, file) if values else {}
-    first, last = context.order.smallest(file), context.order.greatest(file)
-    smallest = decode_row(file.min_key, context.key_types, at=file.file_name)
-    greatest = decode_row(file.max_key, context.key_types, at=file.file_name)
-    # Only the first key column is ordered over the whole file; the others are while those before are equal. Equal
-    # as keys are: the two zeros are not.
-    for i, field in enumerate(context.schema.key_fields):
-        ranges[field.name] = ColumnRange(smallest[i], greatest[i], 0, file.row_count)
-        if first[i] != last[i]:
-            break
-    return ranges
-
-
-def _value_ranges(context: TableContext, file: DataFileMeta) -> Ranges:
-    """Return the value statistics of ``file`` for the columns as they are today, where they are known.
-
-    A column that was not there is null in every row; one of another type has bounds if its conversion keeps
-    the order. Clauses: RD-8, META-15.
-    """
-    before = context.schema_of(file.schema_id)
-    known = {}
-    fields = file.value_stats_fields(before)
-    if fields is not None:
-        stats = decode_stats(file.value_stats, [field.type for field in fields], at=file.file_name)
-        known = dict(zip((field.id for field in fields), stats, strict=True))
-    ranges: Ranges = {}
-    for field in context.schema.fields:
-        old = before.by_id.get(field.id)
-        if old is None:
-            ranges[field.name] = ColumnRange(None, None, file.row_count, file.row_count)
-        elif field.id in known:
-            low, high, nulls = known[field.id]
-            if same_values(old.type, field.type):
-                ranges[field.name] = ColumnRange(low, high, nulls, file.row_count)
-            elif keeps_order(old.type, field.type):
-                low, high = converted_bounds(low, high, old.type, field.type)
-                ranges[field.name] = ColumnRange(low, high, nulls, file.row_count)
-    return ranges

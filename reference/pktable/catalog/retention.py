@@ -161,7 +161,7 @@ class Expiry:
         # Looked at last: a snapshot that is rolled back after this was needed before.
         if tagged is not None and fences.is_rolled_back(fences.newest(), tagged):
             return
-        for path in candidates - needed:
+        for path in sorted(candidates - needed):  # in an order that can be repeated
             store, place = self._context.located(path)
             remove_quietly(store, [place])
 

@@ -22,6 +22,7 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, Row
 from pktable.bucket.reader import DataReader
 from pktable.check.findings import Findings, key_text
 from pktable.context import TableContext
+from pktable.datafile.readers import ParquetRows
 from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.bucket_hash import bucket_of
 from pktable.format.metadata.manifest import ManifestEntry
@@ -86,6 +87,8 @@ class _FileCheck:
         system = (SEQUENCE_NUMBER, VALUE_KIND) if self.context.schema.primary_keys else ()
         columns = (*self.context.key_columns, *system)
         reader = DataReader(self.context, self.place, self.entry.file)
+        if isinstance(reader.stored, ParquetRows):
+            reader.guarded(reader.stored.expect_page_index)
         values = [one.name for one in self.context.schema.fields if self._is_stored(one.name)]
         for _, table in reader.read((*columns, *values), batch_rows=BATCH_ROWS):
             if table.num_rows:

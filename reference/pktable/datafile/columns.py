@@ -20,6 +20,8 @@ ROW_ID_ID: Final = 2147483642
 
 PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
     "write_page_checksum": True,
+    # Readers such as Spark skip pages by it: a lookup reads a page instead of a row group.
+    "write_page_index": True,
     # Paimon's reader expects decimals of up to 18 digits as integers.
     "store_decimal_as_integer": True,
     # Parquet has its own column types; an additional Arrow schema could contradict them.

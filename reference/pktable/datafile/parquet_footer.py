@@ -1,9 +1,10 @@
 """Write and check the footer of a Parquet file with a checksum, for which Parquet has no field.
 
-Pages have a CRC, but the footer has none: a changed bit in the statistics of a row group makes a filter skip rows that
-match. Thrift lets readers skip fields they do not know, and Parquet reserves field 32767 for extensions that end with
-a UUID. Our extension is the CRC-32 of all bytes of the footer before it. A key-value entry would not do, because tools
-that copy rows from one file to another copy such entries too.
+Pages have a CRC, but the footer has none, nor has the page index before it: a changed bit in the statistics of a row
+group or of a page makes a filter skip rows that match. Thrift lets readers skip fields they do not know, and Parquet
+reserves field 32767 for extensions that end with a UUID. Our extension is the CRC-32 of the page index and then that of
+all bytes of the footer before it, the former included. A key-value entry would not do, because tools that copy rows
+from one file to another copy such entries too. An earlier form, under a UUID of its own, had the latter only.
 
 This module can go once Arrow writes and checks a footer checksum.
 
@@ -26,12 +27,13 @@ TAIL_BYTES: Final = 8  # the footer's length and the magic
 LIKELY_BYTES: Final = 64 << 10  # the end of a file that usually contains its whole footer
 
 STOP: Final = b"\0"  # the end of a Thrift struct
-NAME: Final = uuid.UUID("6d8c7f1e-6b1f-4f0e-9d5b-8a4f2f6f7c53").bytes
+NAME: Final = uuid.UUID("5a92b1d5-6204-404f-8e12-38587975ebc1").bytes
+EARLIER_NAME: Final = uuid.UUID("6d8c7f1e-6b1f-4f0e-9d5b-8a4f2f6f7c53").bytes
 CRC_BYTES: Final = 4
-FIELD: Final = b"\x08\xff\xff\x01" + bytes(
-    [CRC_BYTES + len(NAME)]
-)  # header of the field as Parquet defines it, and its length
-SEAL_BYTES: Final = len(FIELD) + CRC_BYTES + len(NAME) + len(STOP)
+HEADER: Final = b"\x08\xff\xff\x01"  # of the field, as Parquet defines it; the length of its bytes follows
+FIELD: Final = HEADER + bytes([2 * CRC_BYTES + len(NAME)])
+EARLIER_FIELD: Final = HEADER + bytes([CRC_BYTES + len(EARLIER_NAME)])
+AFTER_CRC: Final = len(NAME) + len(STOP)  # bytes behind the footer's checksum
 
 
 class FooterSink:
@@ -62,26 +64,36 @@ class FooterSink:
         """Do nothing: the caller closes the sink it gave."""
 
     def finish(self, writer: Any) -> None:
-        """Close ``writer``, a `pyarrow.parquet.ParquetWriter` on this sink, and write its footer sealed."""
+        """Close ``writer``, a `pyarrow.parquet.ParquetWriter` on this sink, and write its footer sealed.
+
+        The pages of all rows have been written before, so that page index and footer are what comes now.
+        """
         self._held = []
         writer.close()
         data, self._held = b"".join(self._held), None
-        self._sink.write(with_sealed_footer(data, self._change))
+        self._sink.write(with_sealed_footer(data, 0, self._change))
 
 
-def with_sealed_footer(data: bytes, change: Callable[[bytes], bytes] = bytes) -> bytes:
-    """Return ``data``, which ends as a Parquet file does, with its footer changed and sealed."""
+def with_sealed_footer(data: bytes, pages_end: int, change: Callable[[bytes], bytes] = bytes) -> bytes:
+    """Return ``data``, which ends as a Parquet file does, with its footer changed and sealed.
+
+    ``pages_end``: where the last page ends; the page index is between it and the footer.
+    """
     start = len(data) - TAIL_BYTES - int.from_bytes(data[-TAIL_BYTES:][:4], "little")
-    assert start >= 0, "the footer is written when the writer is closed"
-    footer = sealed(change(data[start:-TAIL_BYTES]))
+    assert start >= pages_end, "page index and footer are written when the writer is closed"
+    footer = sealed(change(data[start:-TAIL_BYTES]), data[pages_end:start])
     return b"".join((data[:start], footer, len(footer).to_bytes(4, "little"), MAGIC))
 
 
-def sealed(footer: bytes) -> bytes:
-    """Return a footer with its checksum appended. Clauses: META-37."""
+def sealed(footer: bytes, index: bytes) -> bytes:
+    """Return a footer with the checksums of the page index and of itself appended. Clauses: META-37."""
     assert footer.endswith(STOP)
-    body = footer[: -len(STOP)]
-    return body + FIELD + zlib.crc32(body).to_bytes(CRC_BYTES, "big") + NAME + STOP
+    body = footer[: -len(STOP)] + FIELD + _crc(index)
+    return body + _crc(body) + NAME + STOP
+
+
+def _crc(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(CRC_BYTES, "big")
 
 
 def read_footer(source: Any, *, at: str) -> Any:
@@ -106,12 +118,43 @@ def checked_footer(source: Any, *, at: str) -> bytes:
         source.seek(size - TAIL_BYTES - length)
         end = source.read(length + TAIL_BYTES)
     footer = end[-TAIL_BYTES - length : -TAIL_BYTES]
-    if footer.endswith(NAME + STOP):
-        body, seal = footer[:-SEAL_BYTES], footer[-SEAL_BYTES:]
-        stored, found = seal[: len(FIELD) + CRC_BYTES], FIELD + zlib.crc32(body).to_bytes(CRC_BYTES, "big")
-        if stored != found:
+    if footer.endswith((NAME + STOP, EARLIER_NAME + STOP)):
+        earlier = footer.endswith(EARLIER_NAME + STOP)
+        body, stored = footer[: -AFTER_CRC - CRC_BYTES], footer[-AFTER_CRC - CRC_BYTES : -AFTER_CRC]
+        # The earlier checksum is of what is before the field, and the field's header of five bytes is compared.
+        header = body[-len(FIELD) :] if earlier else body[-len(FIELD) - CRC_BYTES : -CRC_BYTES]
+        found = _crc(body[: -len(FIELD)] if earlier else body)
+        if (header, stored) != (EARLIER_FIELD if earlier else FIELD, found):
             raise CorruptFileError("footer checksum", at=at, expected=stored.hex(), found=found.hex())
     return bytes(end[-TAIL_BYTES - length :])
+
+
+def expect_page_index(source: Any, metadata: Any, *, at: str) -> None:
+    """Raise CorruptFileError if the page index of an open file is not the one it was written with.
+
+    ``metadata``: its `pyarrow.parquet.FileMetaData`. Files without our checksum of it pass. Clauses: META-38, RD-11.
+    """
+    footer = checked_footer(source, at=at)[:-TAIL_BYTES]
+    if not footer.endswith(NAME + STOP):
+        return
+    start = max(
+        (_pages_end(metadata.row_group(group)) for group in range(metadata.num_row_groups)),
+        default=len(MAGIC),
+    )
+    source.seek(start)
+    found = _crc(source.read(source.size() - TAIL_BYTES - len(footer) - start))
+    stored = footer[-AFTER_CRC - 2 * CRC_BYTES :][:CRC_BYTES]
+    if found != stored:
+        raise CorruptFileError("page index checksum", at=at, expected=stored.hex(), found=found.hex())
+
+
+def _pages_end(group: Any) -> int:
+    """Return where the pages of a row group end."""
+    columns = [group.column(i) for i in range(group.num_columns)]
+    starts = [
+        one.dictionary_page_offset if one.has_dictionary_page else one.data_page_offset for one in columns
+    ]
+    return max(int(start + one.total_compressed_size) for start, one in zip(starts, columns, strict=True))
 
 
 def changed_footer(metadata: Any, change: Callable[[bytes], bytes]) -> Any:

@@ -22,7 +22,13 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
-from pktable.datafile.parquet_footer import LIKELY_BYTES, changed_footer, checked_footer, read_footer
+from pktable.datafile.parquet_footer import (
+    LIKELY_BYTES,
+    changed_footer,
+    checked_footer,
+    expect_page_index,
+    read_footer,
+)
 from pktable.datafile.parquet_times import holds_nanoseconds, times_as_bytes
 from pktable.format.avro import Container
 from pktable.format.types import DataType
@@ -89,6 +95,10 @@ class ParquetRows:
                 if seen != rows:
                     raise ValueError(f"{seen} of {rows} rows in row group {group}")
             position += rows
+
+    def expect_page_index(self) -> None:
+        """Raise CorruptFileError if the page index, which is not used here, is damaged. Clauses: META-38."""
+        expect_page_index(self._source, self.metadata, at=self._at)
 
     def _expect_countable(self, group: int, columns: Columns) -> None:
         """Raise InvalidRequestError if Arrow cannot hold a time of a row group."""

@@ -1,7 +1,8 @@
 """Read and write Avro object containers: records in blocks, after a header with their schema.
 
-Fastavro decodes the records. This module reads the container around them: its checks find damage, and a schema is
-parsed once instead of once per file. Records to write come encoded (`manifest_fields` encodes those of manifests).
+Fastavro decodes the records, and `avro_columns` those of large blocks. This module reads the container around them: its
+checks find damage, and a schema is parsed once instead of once per file. Records to write come encoded
+(`manifest_fields` encodes those of manifests).
 
 A container that we write has one block, and its sync marker is the digest of everything else in the file. Avro only
 requires sixteen bytes that do not occur in the data; a metadata entry makes our reader check the digest. Files of
@@ -24,9 +25,12 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final
 
 import fastavro
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
+from pktable.format.avro_columns import NotInColumns, Records, decode_columns
 from pktable.format.bounds import (
     ALWAYS_ALLOWED,
     MOST_TIMES,
@@ -96,13 +100,20 @@ def decode_container(data: bytes, at: str) -> list[dict[str, Any]]:
 
     Clauses: META-22, META-34, META-38, RD-11.
     """
+    return [record for block in checked_container(data, at).blocks() for record in block]
+
+
+def checked_container(data: bytes, at: str) -> Container:
+    """Return a container whose sync marker is right if it is a digest. Raises CorruptFileError.
+
+    Clauses: META-34, META-38, RD-11.
+    """
     if SYNC_IS_DIGEST in data:
         sync = data[-SYNC_BYTES:]
         digest = _digest(data.replace(sync, b""))
         if digest != sync:
             raise CorruptFileError("checksum", at=at, expected=sync.hex(), found=digest.hex())
-    container = Container(io.BytesIO(data), len(data), at, most_unpacked=MOST_UNPACKED_BYTES)
-    return [record for block in container.blocks() for record in block]
+    return Container(io.BytesIO(data), len(data), at, most_unpacked=MOST_UNPACKED_BYTES)
 
 
 class Container:
@@ -126,6 +137,7 @@ class Container:
         # Paimon declares the rows of a data file nullable, but none of them is null.
         self._nullable = isinstance(schema, list) and len(schema) == 2 and schema[0] == "null"
         self.schema: dict[str, Any] = schema[1] if self._nullable else schema
+        self._physical = _physical(self.schema)
         if not isinstance(self.schema, dict) or self.schema.get("type") != "record":
             raise CorruptFileError("Avro schema", at=at, expected="a record", found=_brief(self.schema))
 
@@ -136,6 +148,21 @@ class Container:
             chosen = [field for field in self.schema["fields"] if field["name"] in fields]
             record: Any = {**self.schema, "fields": chosen}
             wanted = _parse(json.dumps(["null", record] if self._nullable else record).encode())
+        for count, block in self.unpacked_blocks():
+            yield self.records(count, block, wanted)
+
+    def records(self, count: int, block: bytes, wanted: Any = None) -> list[dict[str, Any]]:
+        """Return the ``count`` records of an unpacked block. Raises CorruptFileError."""
+        return _records(block, self._parsed, wanted, count, self._at)
+
+    def columns(self, count: int, block: bytes, starts: npt.NDArray[np.int64]) -> Records:
+        """Return the records of an unpacked block as columns, as `decode_columns`. Raises NotInColumns."""
+        if self._nullable:
+            raise NotInColumns
+        return decode_columns(block, self._physical, count, starts)
+
+    def unpacked_blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number of records and the bytes of each block."""
         source = self._source
         unpacked_bytes = 0
         while source.left:
@@ -150,7 +177,7 @@ class Container:
                     expected=f"at most {self._most_unpacked} bytes unpacked",
                     found="more",
                 )
-            yield _records(block, self._parsed, wanted, count, self._at)
+            yield count, block
 
 
 def _header(source: _Source) -> tuple[dict[bytes, bytes], bytes]:

@@ -13,11 +13,12 @@ Clauses: META-4, META-5, META-24.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.types import BINARIES, NANOS_PER, STRINGS, DataType, Value
@@ -155,8 +156,18 @@ def arity_of(data: bytes) -> int:
     return int.from_bytes(data[: _ARITY.size], "big")
 
 
-def decode_row(data: bytes, types: Sequence[DataType], *, at: str) -> tuple[Any, ...]:
+def number_dtype(t: DataType) -> np.dtype[Any] | None:
+    """Return the numpy type of a value that is a number in its slot, None for values stored in another way."""
+    number = None if t.children else _NUMBER.get(t.root)
+    return None if number is None else np.dtype(number.format)
+
+
+def decode_row(
+    data: bytes, types: Sequence[DataType], *, at: str, only: Collection[int] | None = None
+) -> tuple[Any, ...]:
     """Return the values of a stored BinaryRow, None for null. Raises CorruptFileError.
+
+    ``only``: the numbers of the fields to decode, None for all; the others are returned as None.
 
     The layout of the variable part is not checked, because writers differ in whether a null has room there; every
     reference into it must stay inside. Values of nested types must be null. Clauses: META-4.
@@ -176,7 +187,7 @@ def decode_row(data: bytes, types: Sequence[DataType], *, at: str) -> tuple[Any,
         )
     values: list[Any] = []
     for i, (t, (form, number, scale)) in enumerate(zip(types, _forms(tuple(types)), strict=True)):
-        if header >> (8 + i) & 1:
+        if header >> (8 + i) & 1 or (only is not None and i not in only):
             values.append(None)
             continue
         slot = data[fixed + 8 * i : fixed + 8 * i + 8]

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pktable.format.types import Field, Value
+from pktable.predicate.many import Answer, ManyRanges, which_may_hold
 from pktable.predicate.pruning import ColumnRange, may_hold, pinned
 from pktable.predicate.spark_sql import spark_text
 from pktable.predicate.tree import Column, Expression, walk
@@ -32,7 +33,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-__all__ = ["ColumnRange", "Predicate", "key_equalities", "may_match", "parse", "to_arrow"]
+__all__ = [
+    "Answer",
+    "ColumnRange",
+    "ManyRanges",
+    "Predicate",
+    "key_equalities",
+    "many_may_match",
+    "may_match",
+    "parse",
+    "to_arrow",
+]
 
 
 @dataclass(frozen=True)
@@ -102,3 +113,11 @@ def key_equalities(predicate: Predicate, names: Sequence[str]) -> list[tuple[Val
     satisfy the condition. None if the condition does not restrict the columns to few combinations.
     """
     return pinned(predicate.root, names)
+
+
+def many_may_match(predicate: Predicate, ranges: Mapping[str, ManyRanges], count: int) -> Answer:
+    """Return for each of ``count`` files at once what `may_match` says of it, as far as that can be said at once.
+
+    Clauses: RD-8, RD-16.
+    """
+    return which_may_hold(predicate.root, ranges, count)

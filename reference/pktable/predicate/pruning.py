@@ -164,7 +164,8 @@ def _may_start(operand: Range, like: Like) -> bool:
     first = like.pattern[0] if like.pattern else ""
     if isinstance(first, Wildcard):
         return operand.present
-    beginning = Range(first, None if len(like.pattern) > 1 else first, nullable=False)
+    # Of values that begin as the pattern does, the beginning is within the beginnings of the bounds.
+    beginning = Range(first, first, nullable=False)
     low = operand.low if operand.low is None else operand.low[: len(first)]
     return beginning.may_equal(Range(low, operand.high, present=operand.present))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -21,6 +21,8 @@ from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import BINARIES, STRINGS, DataType
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState, FileChange
@@ -77,16 +79,45 @@ class FoundRows:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A planned read: parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave."""
+    """A planned read: parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave.
+
+    ``runner``: "local" or "spark" if the caller wants that one, where there are two.
+    """
 
     parts: Sequence[BucketRead]
     columns: Sequence[str]
     predicate: Predicate | None = None
     limit: int | None = None
+    runner: str | None = None
+
+    @property
+    def row_count(self) -> int:
+        """The rows of the files, deleted ones included."""
+        return sum(file.row_count for part in self.parts for file in part.state.files)
+
+    def needed_bytes(self, schema: TableSchema) -> int:
+        """Return about how many bytes of the files the needed columns are: their share of the width of a row."""
+        needed = {*self.columns, *(self.predicate.columns() if self.predicate else ())}
+        widths = {field.name: width_of(field.type) for field in schema.fields}
+        # Key columns are stored twice, with a sequence number and a row kind.
+        stored = sum(widths.values()) + sum(widths[name] for name in schema.key_names) + SYSTEM_WIDTH
+        return self.input_bytes * sum(widths[name] for name in needed) // stored
 
     @property
     def input_bytes(self) -> int:
         return sum(file.file_size for part in self.parts for file in part.state.files)
+
+
+SYSTEM_WIDTH: Final = 9
+
+
+def width_of(kind: DataType) -> int:
+    """Return about how many bytes a value takes."""
+    if kind.children:
+        return sum(width_of(child.type) for child in kind.children) * (1 if kind.root == "ROW" else 4)
+    if kind.root in STRINGS | BINARIES:
+        return 24
+    return {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "FLOAT": 4}.get(kind.root, 8)
 
 
 class Runner(Protocol):

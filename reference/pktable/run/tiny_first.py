@@ -1,8 +1,16 @@
-"""A runner of two: tiny work is done in this process, all other work by a cluster.
+"""A runner of two: small work is done in this process, all other work by a cluster.
 
-Sending work to a cluster costs a fraction of a second, however little work it is. So up to `TINY_BYTES` of input,
-or `TINY_ROWS` rows of a DataFrame, are handled here. Reads that Spark's own Parquet scan can do always go there:
-their result is a lazy DataFrame whose further filters should reach the files.
+Sending work to a cluster costs a fraction of a second, however little work it is. Metadata tells how much a read is:
+the rows of the files that are left, and the bytes of the columns that it needs.
+
+* Writes, compactions, checks and merges of up to `TINY_BYTES`, or `TINY_ROWS` rows of a DataFrame, are done here.
+* Arrow tables and counts are made here from up to `SMALL_BYTES` and `SMALL_ROWS`. The caller wanted the rows in this
+  process anyway, and it holds no more than these files hold of these columns.
+* A DataFrame is lazy, and its further filters should reach the files. So only a read with a condition or a limit, or
+  one of a tiny table, is done here, if it needs up to `TINY_BYTES`; and if it finds more than `TINY_ROWS` rows or
+  `TINY_BYTES`, the cluster gets it after all.
+
+`Query.runner` says which of the two it must be, whatever the size.
 
 Clauses: RD-9, RD-12, CMT-12.
 """
@@ -27,6 +35,16 @@ from pktable.store.new_files import NewFiles
 
 TINY_BYTES: Final = 4 << 20
 TINY_ROWS: Final = 10_000
+SMALL_BYTES = 32 << 20
+SMALL_ROWS: Final = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who answers a read: this process if it stays ``here``, otherwise the cluster; and ``why``."""
+
+    here: bool
+    why: str
 
 
 class Cluster(Runner, Protocol):
@@ -83,16 +101,19 @@ class TinyFirst:
         return self.cluster.read_located(context, query)
 
     def read(self, context: TableContext, query: Query) -> Any:
-        if self._stays_here(context, query):
-            return self.cluster.frame_of(context, self.here.to_arrow(context, query))
+        if self.choice(context, query, lazy=True).here:
+            rows = self.here.to_arrow(context, query)
+            few = rows.num_rows <= self.tiny_rows and rows.nbytes <= self.tiny_bytes
+            if few or query.runner == "local" or not self.cluster.scans(context, query):
+                return self.cluster.frame_of(context, rows)
         return self.cluster.read(context, query)
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
-        runner = self.here if self._stays_here(context, query) else self.cluster
+        runner = self.here if self.choice(context, query).here else self.cluster
         return runner.to_arrow(context, query)
 
     def count(self, context: TableContext, query: Query) -> int:
-        runner = self.here if self._stays_here(context, query) else self.cluster
+        runner = self.here if self.choice(context, query).here else self.cluster
         return runner.count(context, query)
 
     def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
@@ -117,5 +138,23 @@ class TinyFirst:
     def _runner_for(self, input_bytes: int) -> Runner:
         return self.here if input_bytes <= self.tiny_bytes else self.cluster
 
-    def _stays_here(self, context: TableContext, query: Query) -> bool:
-        return query.input_bytes <= self.tiny_bytes and not self.cluster.scans(context, query)
+    def choice(self, context: TableContext, query: Query, *, lazy: bool = False) -> Choice:
+        """Return who answers ``query``. ``lazy``: a DataFrame is wanted, not an Arrow table or a count."""
+        if query.runner is not None:
+            return Choice(query.runner == "local", "asked for")
+        if not self.cluster.scans(context, query):
+            size = query.input_bytes
+            return _within(size <= self.tiny_bytes, f"{size:,} bytes of files to merge", self.tiny_bytes)
+        rows, size = query.row_count, query.needed_bytes(context.schema)
+        what = f"{rows:,} rows and {size:,} bytes of the columns"
+        if not lazy:
+            return _within(size <= SMALL_BYTES and rows <= SMALL_ROWS, what, SMALL_BYTES)
+        most_rows = rows if query.limit is None else min(rows, query.limit)
+        few = query.predicate is not None or most_rows <= self.tiny_rows
+        return _within(
+            few and size <= min(self.tiny_bytes, SMALL_BYTES), f"DataFrame of {what}", self.tiny_bytes
+        )
+
+
+def _within(fits: bool, what: str, limit: int) -> Choice:
+    return Choice(fits, f"{what}, {'within' if fits else 'beyond'} the limits of {limit:,} bytes")

@@ -15,6 +15,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
+from pktable.format.avro import encode_long
+from pktable.format.avro_columns import Integers
 from pktable.format.binary_row import arity_of
 from pktable.format.metadata.manifest_fields import (
     BYTES,
@@ -184,6 +189,37 @@ _FILE: Final = RecordTable(
 # A file is added, deleted, and listed again by merged manifests.
 _CACHED_FILE: Final = replace(nested(_FILE, "_FILE"), encode=lru_cache(4096)(_FILE.encode))
 
+
+def _entry_starts(block: bytes) -> Integers:
+    """Return where entries may begin: at a version, a kind, and a BinaryRow of the first partition's arity.
+
+    The length of a BinaryRow is a multiple of 8 and 4 more, so that of its encoded length four bits are known. Few
+    other places look so. Clauses: META-3, META-4.
+    """
+    data = np.frombuffer(block, np.uint8)
+    if len(data) < LEAST_ENTRY_BYTES:
+        return np.zeros(0, np.int64)
+    arity = _row_start(data, np.zeros(1, np.int64))[0]
+    found: Integers = np.flatnonzero(data[:-LEAST_ENTRY_BYTES] == ENTRY_VERSION_BYTE)
+    found = found[data[found + 1] <= GREATEST_KIND_BYTE]
+    found = found[data[found + 2] & 0x0F == 8]
+    rows = _row_start(data, found)
+    for i in range(4):
+        same = data[rows + i] == data[arity + i]
+        found, rows = found[same], rows[same]
+    return found
+
+
+def _row_start(data: npt.NDArray[np.uint8], entries: Integers) -> Integers:
+    """Return where the partition of each entry begins: behind version, kind, and a length of one byte or two."""
+    starts: Integers = np.add(entries + 3, data[entries + 2] >> 7, dtype=np.int64)
+    return starts
+
+
+ENTRY_VERSION_BYTE: Final = encode_long(2)[0]
+GREATEST_KIND_BYTE: Final = encode_long(DELETE)[0]
+LEAST_ENTRY_BYTES: Final = 16
+
 MANIFEST: Final = RecordFile(
     2,
     RecordTable(
@@ -194,6 +230,7 @@ MANIFEST: Final = RecordFile(
         ("_TOTAL_BUCKETS", "total_buckets", INT),
         ("_FILE", "file", _CACHED_FILE),
     ),
+    starts=_entry_starts,
 )
 
 MANIFEST_LIST: Final = RecordFile(

@@ -11,8 +11,9 @@ Clauses: META-3, META-22, META-23.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
@@ -21,16 +22,21 @@ from typing import Any, Final, Generic, TypeVar
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.avro import (
+    Container,
     RecordSchema,
-    decode_container,
+    checked_container,
     encode_bytes,
     encode_container,
     encode_long,
 )
+from pktable.format.avro_columns import Integers, NotInColumns, Numbers
 from pktable.format.bounds import is_file_name
 from pktable.format.metadata.columnar_records import decode_columnar
+from pktable.format.metadata.record_columns import uncollected, values_in_columns
 
 NAMESPACE: Final = "org.apache.paimon.avro.generated"
+
+MANY_RECORDS: Final = 100  # of a block, that are decoded faster by columns
 
 GREATEST_INT: Final = (1 << 31) - 1
 
@@ -48,6 +54,7 @@ class Kind:
     ``type``: the type of its value when it is decoded from Avro, which errors call ``expected``.
     ``decode``: from that value and the path of the file to the attribute, None where they are the same; it raises
     ValueError, whose text is what was expected. ``absent``: the attribute of a field that is null or absent.
+    ``item``: the kind of a list's items. ``table``: the fields of a record.
     """
 
     avro: Any
@@ -56,6 +63,13 @@ class Kind:
     expected: str
     decode: Callable[[Any, str], Any] | None = None
     absent: Any = REQUIRED
+    item: Kind | None = None
+    table: RecordTable[Any] | None = None
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there must be a value."""
+        return self.absent is REQUIRED
 
 
 def optional(kind: Kind) -> Kind:
@@ -87,7 +101,7 @@ def list_of(item: Kind, expected: str) -> Kind:
             raise ValueError(expected)
         return tuple(values if item.decode is None else [item.decode(value, at) for value in values])
 
-    return Kind({"type": "array", "items": item.avro}, encode, list, expected, decode)
+    return Kind({"type": "array", "items": item.avro}, encode, list, expected, decode, item=item)
 
 
 def _file_name(value: str, at: str) -> str:
@@ -125,14 +139,14 @@ class RecordTable(Generic[Value]):
         attributes = [attribute for _, attribute, _ in fields]
         assert attributes == [field.name for field in dataclasses.fields(dataclass_of)]
         self.fields = [(name, kind) for name, _, kind in fields]
-        self._make, self._attributes = make, attrgetter(*attributes)
+        self.make, self.attributes, self._values_of = make, attributes, attrgetter(*attributes)
         self._encoders = [kind.encode for _, kind in self.fields]
         self._decoders = [(name, kind.type, kind.decode, kind) for name, kind in self.fields]
 
     def encode(self, value: Value) -> bytes:
         """Return a value as a record of Avro, which is its fields, one after the other."""
         return b"".join(
-            [encode(part) for encode, part in zip(self._encoders, self._attributes(value), strict=True)]
+            [encode(part) for encode, part in zip(self._encoders, self._values_of(value), strict=True)]
         )
 
     def value(self, record: Mapping[str, Any], at: str) -> Value:
@@ -150,17 +164,25 @@ class RecordTable(Generic[Value]):
                 except ValueError as error:
                     raise _wrong(name, at, str(error), found) from None
             values.append(found)
-        return self._make(*values)
+        return self.make(*values)
 
 
 class RecordFile(Generic[Value]):
     """A kind of metadata file: records of one table, each with the version of the format in front.
 
-    ``cached``: how many encoded records to keep, for values that can be hashed. Clauses: META-3, META-23, META-34.
+    ``cached``: how many encoded records to keep, for values that can be hashed. ``starts``: where in a block records
+    may begin, if large blocks are to be decoded by columns. Clauses: META-3, META-23, META-34.
     """
 
-    def __init__(self, version: int, table: RecordTable[Value], *, cached: int = 0) -> None:
-        self._version, self._table = version, table
+    def __init__(
+        self,
+        version: int,
+        table: RecordTable[Value],
+        *,
+        cached: int = 0,
+        starts: Callable[[bytes], Integers] | None = None,
+    ) -> None:
+        self._version, self._table, self._starts = version, table, starts
         fields = [_avro_field(name, kind) for name, kind in [("_VERSION", INT), *table.fields]]
         self.schema = RecordSchema(
             {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": fields}
@@ -180,8 +202,26 @@ class RecordFile(Generic[Value]):
         if size is not None and len(data) != size:
             raise CorruptFileError("file size", at=at, expected=size, found=len(data))
         records = decode_columnar(data, at)
-        if records is None:
-            records = decode_container(data, at)
+        if records is not None:
+            return self._values(records, at)
+        container = checked_container(data, at)
+        # Damage of the container is found before that of a value.
+        blocks = [self._block(container, *block) for block in container.unpacked_blocks()]
+        return [value for records, values in blocks for value in (*values, *self._values(records, at))]
+
+    def _block(
+        self, container: Container, count: int, block: bytes
+    ) -> tuple[list[dict[str, Any]], list[Value]]:
+        """Return the records of a block, or the values they stand for, if they can be had by columns."""
+        if self._starts is not None and count >= MANY_RECORDS:
+            with contextlib.suppress(NotInColumns), uncollected():
+                found = container.columns(count, block, self._starts(block))
+                version = found.fields.get("_VERSION")
+                if isinstance(version, Numbers) and bool((version.values == self._version).all()):
+                    return [], values_in_columns(self._table, found)
+        return container.records(count, block), []
+
+    def _values(self, records: Sequence[Mapping[str, Any]], at: str) -> list[Value]:
         for record in records:
             if type(record.get("_VERSION")) is not int or record["_VERSION"] != self._version:
                 raise _wrong("_VERSION", at, str(self._version), record.get("_VERSION"))
@@ -190,7 +230,7 @@ class RecordFile(Generic[Value]):
 
 def nested(table: RecordTable[Any], name: str) -> Kind:
     """Return the kind of a field that is a record; ``name`` is that of its Avro type."""
-    return Kind(_avro_record(name, table.fields), table.encode, dict, "a record", table.value)
+    return Kind(_avro_record(name, table.fields), table.encode, dict, "a record", table.value, table=table)
 
 
 def as_stored(name: str, *fields: tuple[str, Kind]) -> Kind:

@@ -104,21 +104,25 @@ def _sum_nulls(parts: Sequence[SimpleStats], columns: int) -> tuple[int | None, 
 
 
 def decode_stats(
-    stats: SimpleStats, types: Sequence[DataType], *, at: str
+    stats: SimpleStats, types: Sequence[DataType], *, at: str, only: Sequence[int] | None = None
 ) -> tuple[tuple[Value | None, Value | None, int | None], ...]:
     """Return (minimum, maximum, null count) per column, None where unknown. Raises CorruptFileError.
 
-    Clauses: META-6.
+    ``only``: the numbers of the columns to decode, None for all. Clauses: META-6.
     """
-    minima = decode_row(stats.min_values, types, at=f"{at}: minima")
-    maxima = decode_row(stats.max_values, types, at=f"{at}: maxima")
-    nulls = stats.null_counts
-    # Writers without null counts leave the list empty.
-    if not nulls:
-        nulls = (None,) * len(types)
-    if len(nulls) != len(types):
-        raise CorruptFileError("null counts", at=at, expected=len(types), found=len(nulls))
-    return tuple(zip(minima, maxima, nulls, strict=True))
+    minima = decode_row(stats.min_values, types, at=f"{at}: minima", only=only)
+    maxima = decode_row(stats.max_values, types, at=f"{at}: maxima", only=only)
+    nulls = null_counts_of(stats, len(types), at=at)
+    every = tuple(zip(minima, maxima, nulls, strict=True))
+    return every if only is None else tuple(every[i] for i in only)
+
+
+def null_counts_of(stats: SimpleStats, columns: int, *, at: str) -> tuple[int | None, ...]:
+    """Return the number of nulls of each column, None where unknown. Raises CorruptFileError. Clauses: META-6."""
+    nulls = stats.null_counts or (None,) * columns  # writers without null counts leave the list empty
+    if len(nulls) != columns:
+        raise CorruptFileError("null counts", at=at, expected=columns, found=len(nulls))
+    return nulls
 
 
 def _bounds(column: Any, t: DataType, truncate: int | None) -> tuple[Value, Value]:

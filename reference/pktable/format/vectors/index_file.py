@@ -9,7 +9,7 @@ Clauses: DVF-1 to DVF-7, DVF-9 to DVF-13.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,16 +65,25 @@ def decode_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict
     ``ranges``: all ranges of the file, in any order, as the index manifest lists them.
     Clauses: DVF-1, DVF-5, DVF-9, DVF-12.
     """
+    return dict(open_index(data, ranges, at=at))
+
+
+def open_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> Mapping[str, DeletionVector]:
+    """Return the vectors as `decode_index`, each of them decoded and checked when it is first asked for.
+
+    Raises CorruptFileError if the ranges do not cover the file; a look-up raises it for a damaged vector.
+    Clauses: DVF-1, DVF-5, DVF-9, DVF-12.
+    """
     if data[:1] != bytes([VERSION]):
         raise CorruptFileError("index version", at=at, expected=VERSION, found=data[:1].hex() or "nothing")
-    vectors: dict[str, DeletionVector] = {}
+    places: dict[str, tuple[int, int, VectorRange]] = {}
     offset = 1
     for place in sorted(ranges, key=lambda place: place.offset_bytes):
         if place.offset_bytes != offset:
             raise CorruptFileError(
                 f"offset of the vector of {place.data_file}", at=at, expected=offset, found=place.offset_bytes
             )
-        if place.data_file in vectors:
+        if place.data_file in places:
             raise CorruptFileError(
                 "vectors", at=at, expected="one per data file", found=f"{place.data_file} twice"
             )
@@ -83,15 +92,34 @@ def decode_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict
             raise CorruptFileError(
                 f"vector of {place.data_file}", at=at, expected=f"bytes up to {end}", found=len(data)
             )
-        vectors[place.data_file] = decode_vector(
-            memoryview(data)[offset:end],
-            at=f"{at}: vector of {place.data_file}",
-            cardinality=place.cardinality,
-        )
+        places[place.data_file] = offset, end, place
         offset = end
     if offset != len(data):
         raise CorruptFileError("index length", at=at, expected=offset, found=len(data))
-    return {place.data_file: vectors[place.data_file] for place in ranges}
+    return _Vectors(data, {place.data_file: places[place.data_file] for place in ranges}, at)
+
+
+class _Vectors(Mapping[str, DeletionVector]):
+    """The vectors of an index file, decoded one by one. ``places``: from and to which byte each is."""
+
+    def __init__(self, data: bytes, places: Mapping[str, tuple[int, int, VectorRange]], at: str) -> None:
+        self._data, self._places, self._at = memoryview(data), places, at
+        self._decoded: dict[str, DeletionVector] = {}
+
+    def __getitem__(self, data_file: str) -> DeletionVector:
+        found = self._decoded.get(data_file)
+        if found is None:
+            start, end, place = self._places[data_file]
+            found = self._decoded[data_file] = decode_vector(
+                self._data[start:end], at=f"{self._at}: vector of {data_file}", cardinality=place.cardinality
+            )
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def _stored_bytes(data: bytes, place: VectorRange) -> int:

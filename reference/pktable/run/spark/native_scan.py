@@ -41,8 +41,9 @@ from pktable.format.type_text import quoted
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
+from pktable.run.spark.listing import listed_in_driver
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
-from pktable.run.spark.types import is_finer, spark_schema
+from pktable.run.spark.types import is_finer, read_schema, spark_schema
 from pktable.run.spark.wire import whole_frame
 from pktable.store.object_store import is_object_uri
 
@@ -133,7 +134,7 @@ def native_scan(
     """
     live = [part for part in parts if _has_live_rows(context, part)]
     if not live:
-        return session.createDataFrame([], spark_schema([context.schema.field(name) for name in columns]))
+        return session.createDataFrame([], read_schema([context.schema.field(name) for name in columns]))
     # A condition on partition columns alone is asked of every partition. One that can fail must be asked of rows.
     asks_rows = (
         predicate is not None
@@ -141,8 +142,12 @@ def native_scan(
         and not set(context.schema.partition_keys).isdisjoint(predicate.columns())
     )
     groups = {FROM_FILES: live} if asks_rows else by_partition_columns(context, live, columns)
-    frames = [_live_rows(session, context, same, columns, how, predicate) for how, same in groups.items()]
-    return reduce(DataFrame.unionAll, frames)
+    with listed_in_driver(session, sum(len(part.state.files) for part in live)):
+        frames = [_live_rows(session, context, same, columns, how, predicate) for how, same in groups.items()]
+        rows = reduce(DataFrame.unionAll, frames)
+        if not hasattr(session, "sparkContext"):
+            rows.schema  # noqa: B018 - lets Spark Connect look for the files now
+    return rows
 
 
 def _has_live_rows(context: TableContext, part: BucketRead) -> bool:

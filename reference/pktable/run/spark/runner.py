@@ -38,7 +38,7 @@ from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
 from pktable.run.spark.statements import changed_rows, source_frame
-from pktable.run.spark.types import for_spark, spark_schema, with_times_of
+from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
 from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
@@ -165,7 +165,7 @@ class SparkRunner:
                     f"where: Spark takes {VARIABLE} in the name of a column for a variable; read without Spark"
                 )
             frames.append(merged.where(predicate.text) if predicate else merged)
-        schema = spark_schema([context.schema.field(name) for name in needed])
+        schema = read_schema([context.schema.field(name) for name in needed])
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
         frame = frame.select(*map(quoted, columns))
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
@@ -231,14 +231,14 @@ class SparkRunner:
 
     def frame_of(self, context: TableContext, rows: pa.Table) -> DataFrame:
         """Return rows that were read in the driver as a DataFrame."""
-        schema = spark_schema([context.schema.field(name) for name in rows.column_names])
+        schema = read_schema([context.schema.field(name) for name in rows.column_names])
         return whole_frame(self.session, for_spark(rows), schema)
 
     def _by_kernel(
         self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]
     ) -> DataFrame:
         """Read with the kernel on the executors, one bucket after the other in a task."""
-        schema = spark_schema([context.schema.field(name) for name in columns])
+        schema = read_schema([context.schema.field(name) for name in columns])
 
         def read(batches: Batches) -> Batches:
             for part in unpickled(batches):

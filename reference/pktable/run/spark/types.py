@@ -51,6 +51,26 @@ def spark_schema(fields: Sequence[Field]) -> st.StructType:
     return st.StructType([st.StructField(f.name, spark_type(f.type), f.type.nullable) for f in fields])
 
 
+def read_schema(fields: Sequence[Field]) -> st.StructType:
+    """Return ``fields`` as the schema of a read: every part may be null, as Spark has it of files. Raises as above.
+
+    So the schema of a DataFrame does not tell who read the rows.
+    """
+    schema = _nullable(spark_schema(fields))
+    assert isinstance(schema, st.StructType)
+    return schema
+
+
+def _nullable(kind: st.DataType) -> st.DataType:
+    if isinstance(kind, st.StructType):
+        return st.StructType([st.StructField(f.name, _nullable(f.dataType), True) for f in kind])
+    if isinstance(kind, st.ArrayType):
+        return st.ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, st.MapType):
+        return st.MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    return kind
+
+
 def spark_type(kind: DataType) -> st.DataType:
     if kind.root == "DECIMAL":
         assert kind.precision is not None

@@ -1,0 +1,197 @@
+"""Large manifests are decoded by columns: to the same values as record by record, and with the same errors."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import fastavro
+import numpy as np
+import pytest
+from pktable import CorruptFileError
+from pktable.format.avro_columns import NotInColumns, decode_columns
+from pktable.format.binary_row import EMPTY_ROW, encode_row
+from pktable.format.metadata import manifest_fields, record_columns
+from pktable.format.metadata.manifest import (
+    MANIFEST,
+    DataFileMeta,
+    ManifestEntry,
+    decode_manifest,
+    encode_manifest,
+)
+from pktable.format.metadata.stats import SimpleStats
+from pktable.format.types import parse_columns
+from pktable_spec.covers import covers
+
+TYPES = [field.type for field in parse_columns("a STRING, b BIGINT")]
+RECORD_BY_RECORD = 1 << 62
+
+
+def entries(count: int, *, partitioned: bool = True) -> list[ManifestEntry]:
+    """Return entries of which every field takes its values of all lengths, null where it may be."""
+    draw = random.Random(7)
+    made = []
+    for i in range(count):
+        partition = (
+            encode_row([f"part {'x' * draw.randrange(90)}", i], TYPES)[:] if partitioned else EMPTY_ROW
+        )
+        key = bytes(encode_row(["k" * draw.randrange(12), draw.getrandbits(50)], TYPES))
+        nulls = draw.choice([None, (), (0, 3), (None, 1 << 40), tuple(range(draw.randrange(9)))])
+        file = DataFileMeta(
+            file_name=f"data-{draw.getrandbits(64)}-é.parquet"[draw.randrange(3) :],
+            file_size=draw.getrandbits(draw.randrange(1, 61)),
+            row_count=draw.getrandbits(20),
+            min_key=key,
+            max_key=key,
+            key_stats=SimpleStats(key, key, (0, 0)),
+            value_stats=SimpleStats(key, bytes(partition), nulls),
+            min_sequence_number=-draw.getrandbits(30),
+            max_sequence_number=draw.getrandbits(30),
+            schema_id=draw.randrange(3),
+            level=draw.randrange(6),
+            extra_files=tuple(f"extra-{j}" for j in range(draw.randrange(3))),
+            creation_time=draw.choice([None, 1_700_000_000_000 + i]),
+            delete_row_count=draw.choice([None, 0, 77]),
+            embedded_index=draw.choice([None, b"", b"\4\0\x18\0\0\0\2"]),
+            file_source=draw.choice([None, 0, 1]),
+            value_stats_cols=draw.choice([None, (), ("a",), ("a", "b")]),
+            external_path=draw.choice([None, "s3://bucket/é"]),
+            first_row_id=draw.choice([None, 5]),
+            write_cols=draw.choice([None, ("b",)]),
+        )
+        made.append(ManifestEntry(draw.randrange(2), bytes(partition), i % 5 - 2, 5, file))
+    return made
+
+
+def uncompressed(records: Sequence[ManifestEntry], schema: Any = None) -> bytes:
+    """Return a manifest as another writer might write it: without a digest, and not compressed."""
+    source = fastavro.reader(io.BytesIO(encode_manifest(records)))
+    sink = io.BytesIO()
+    fastavro.writer(
+        sink, schema or json.loads(MANIFEST.schema.text), list(source), codec="null", sync_interval=1 << 30
+    )
+    return sink.getvalue()
+
+
+def outcome(data: bytes, many: int, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Return what decoding gives, by columns from ``many`` records on: the entries, or the text of the error."""
+    monkeypatch.setattr(manifest_fields, "MANY_RECORDS", many)
+    try:
+        return decode_manifest(data, "m")
+    except CorruptFileError as error:
+        return str(error)
+
+
+@pytest.fixture
+def by_columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of records of each block that is decoded by columns."""
+    counts: list[int] = []
+    decode = record_columns.values_in_columns
+
+    def counted(table: Any, found: Any) -> Any:
+        values = decode(table, found)
+        counts.append(found.count)
+        return values
+
+    monkeypatch.setattr(manifest_fields, "values_in_columns", counted)
+    return counts
+
+
+@covers("META-3", "META-22", "META-23")
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_columns_give_the_entries_that_records_give(partitioned: bool, by_columns: list[int]) -> None:
+    wanted = entries(700, partitioned=partitioned)
+    assert decode_manifest(encode_manifest(wanted), "m") == wanted
+    assert decode_manifest(uncompressed(wanted), "m") == wanted
+    assert by_columns == [700, 700]
+    # They are what the constructor makes, down to the hash, and can be changed by `replace` only.
+    (first, *_) = decode_manifest(encode_manifest(wanted), "m")
+    assert hash(first) == hash(wanted[0])
+    assert replace(first.file, level=3) == replace(wanted[0].file, level=3)
+    with pytest.raises(AttributeError):
+        first.bucket = 7  # type: ignore[misc]
+
+
+@covers("META-23")
+def test_a_field_that_an_older_version_did_not_write_is_null_in_columns_too(by_columns: list[int]) -> None:
+    schema = json.loads(MANIFEST.schema.text)
+    file = schema["fields"][-1]["type"]
+    file["fields"] = [one for one in file["fields"] if one["name"] not in ("_WRITE_COLS", "_FILE_SOURCE")]
+    wanted = entries(200)
+    found = decode_manifest(uncompressed(wanted, schema), "m")
+    assert found == [
+        replace(entry, file=replace(entry.file, write_cols=None, file_source=None)) for entry in wanted
+    ]
+    assert by_columns == [200]
+
+
+@covers("META-22", "RD-11")
+def test_damage_is_named_as_it_is_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = uncompressed(entries(6))
+    block = data.index(b"data-")
+    refused = 0
+    for at in range(block - 120, len(data) - 16, 3):
+        for mask in (0xFF, 1 << at % 8):
+            damaged = data[:at] + bytes([data[at] ^ mask]) + data[at + 1 :]
+            expected = outcome(damaged, RECORD_BY_RECORD, monkeypatch)
+            assert outcome(damaged, 1, monkeypatch) == expected, at
+            refused += isinstance(expected, str)
+    assert refused > 200
+
+
+@covers("META-22")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"file_name": "../data"},
+        {"file_name": ""},
+        {"extra_files": ("a/b",)},
+        {"level": 1 << 40},
+        {"file_size": -(1 << 63)},
+    ],
+)
+def test_values_no_writer_stores_are_refused_as_they_are_record_by_record(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = entries(30)
+    few[17] = replace(few[17], file=replace(few[17].file, **changes))
+    data = encode_manifest(few)
+    assert outcome(data, 1, monkeypatch) == outcome(data, RECORD_BY_RECORD, monkeypatch)
+    few[17] = replace(entries(18)[17], kind=2)
+    data = encode_manifest(few)
+    assert "_KIND" in str(outcome(data, 1, monkeypatch))
+
+
+def test_guesses_that_are_no_records_are_dropped_and_a_missing_one_is_noticed() -> None:
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "n", "type": "long"}, {"name": "b", "type": "bytes"}],
+    }
+    block = b"".join(bytes([2 * i, 6, 1, 2, 3]) for i in range(40))
+    starts = np.arange(0, 200, 5)
+    assert decode_columns(block, schema, 40, np.arange(200)).fields["n"].list() == list(range(40))  # type: ignore[union-attr]
+    for wrong in (starts[1:], np.delete(starts, 7), starts[:-1], starts[:0]):
+        with pytest.raises(NotInColumns):
+            decode_columns(block, schema, 40, wrong)
+    with pytest.raises(NotInColumns):
+        decode_columns(block, schema, 39, starts)
+    with pytest.raises(NotInColumns):
+        decode_columns(block[:-1], schema, 40, starts)
+
+
+def test_a_guess_that_states_many_items_costs_little() -> None:
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "n", "type": {"type": "array", "items": "long"}}],
+    }
+    began = time.process_time()
+    with pytest.raises(NotInColumns):
+        decode_columns(bytes([0xFE, 0xFF, 0xFF, 0x7F]) * 100, schema, 100, np.arange(0, 400, 4))
+    assert time.process_time() - began < 1  # item by item it would be 134 million of them

@@ -1,0 +1,394 @@
+"""Faults of the protocol by which commits, expiries, rollbacks and clean-ups agree.
+
+Histories do not show them, because nothing happens between two operations of a table there. Each has a script that
+tells a run of the simulation in which it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from pktable import staging
+from pktable.catalog import commit, fences, publish, retention, rollback, snapshots
+from pktable.catalog.fences import FenceLog
+from pktable.catalog.publish import Publisher
+from pktable.catalog.retention import Expiry
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.check import orphans, repair
+
+from model_tests.mutants import protocol_faults as faults
+from model_tests.mutants.registry import Mutant, instead, patched, reworded
+from model_tests.simulation.explore import BadRun, played
+from model_tests.simulation.scheduler import Run
+from model_tests.simulation.tables import Job
+
+NOT_THERE = "SimulationError: acknowledged, but never there"
+MISSING = ".*expected a file, f"
+PUT_AFTER = "SimulationError: snapshot 11 was put after snapshot"
+READ_AFTER = "SimulationError: snapshot \\d+ was read, and was not there"
+REMOVED = ".*was removed, and no fence had ended it"
+
+
+@dataclass(frozen=True)
+class ProtocolMutant(Mutant):
+    """A fault of the protocol. ``jobs``: what each actor does, ``script``: how they take turns so that it shows."""
+
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    script: tuple[str, ...] = ()
+
+    def run(self) -> Run | BadRun:
+        """Return the run of its script."""
+        return played(dict(self.jobs), self.script)
+
+
+def _mutant(
+    number: int,
+    title: str,
+    change: Callable[[], AbstractContextManager[None]],
+    clause: str,
+    jobs: str,
+    script: str,
+    found_by: str,
+) -> ProtocolMutant:
+    """Return a mutant. ``jobs``: such as ``a: write, tag; b: expire``; ``script``: sentences after one another."""
+    named = (one.split(": ") for one in jobs.split("; "))
+    kinds = {name: Job(tuple(of_it.split(", "))) for name, of_it in named}
+    sentences = tuple(script.split("; "))
+    if not found_by.startswith((".*", "SimulationError: ")):
+        found_by = f"SimulationError: {found_by}"
+    return ProtocolMutant(f"P{number:02}", title, change, found_by, (clause,), jobs=kinds, script=sentences)
+
+
+PUT, FENCED, LISTED_TAGS = "past put_if_absent snapshot-", "past put_if_absent fence-", "past list_names tag"
+LOOKED = "past list_names fence"
+NEVER = instead(lambda *_: False)
+NONE = instead(lambda *_: [])
+OTHERS = "expire as others do"
+OVERTAKEN = "a: write only; b: write only, write only, expire most"
+
+PROTOCOL = (
+    _mutant(
+        1, "a committer does not look at the fences", patched((Publisher, "outcome", faults.no_look)), "CMT-37",
+        OVERTAKEN, "a to put_if_absent snapshot-; b; a", NOT_THERE,
+    ),
+    _mutant(
+        2, "a fence names ids and no snapshots", patched((FenceLog, "put", faults.fence_without_names)),
+        "CMT-35",
+        OVERTAKEN, "a to put_if_absent snapshot-; b; a", "SimulationError: left by work that went well",
+    ),
+    _mutant(
+        3, "a put without an answer is taken for a failure",
+        patched((Publisher, "after_error", faults.error_is_failure)), "CMT-38",
+        "a: write only", "a lose put_if_absent snapshot-", MISSING,
+    ),
+    _mutant(
+        4, "readers do not look at the fences", patched((FenceLog, "hides", NEVER)), "CMT-36",
+        "a: rollback 2; b: read", f"a {FENCED}; b; a", READ_AFTER,
+    ),
+    _mutant(
+        5, "an expiry does not keep what tags need",
+        patched((Expiry, "needed_by_tag", instead(lambda *_: set()))),
+        "CMT-27",
+        "a: expire", "a", MISSING,
+    ),
+    _mutant(
+        6, "two processes remove a snapshot that was rolled back",
+        reworded(
+            fences,
+            (
+                "        if not self._put_once(path, str(uuid.uuid4()).encode()):\n"
+                "            return False\n",
+                "        self._put_once(path, str(uuid.uuid4()).encode())\n",
+            ),
+        ),
+        "CMT-43", "a: rollback 1; b: write only", "a to delete snapshot-; b; a", REMOVED,
+    ),
+    _mutant(
+        7, "a snapshot that no fence names is taken for none",
+        patched((FenceLog, "ended_as", faults.false_for_unknown)), "CMT-39",
+        f"a: write only; b: write only, {OTHERS}, write only, expire most", f"a {PUT}; b; a", MISSING,
+    ),
+    _mutant(
+        8, "a file of which nothing is known is taken for a snapshot",
+        patched((FenceLog, "ended_as", faults.true_for_unknown)), "CMT-39",
+        f"a: write only; b: write only, write only, {OTHERS}, write only, expire most",
+        "a to put_if_absent snapshot-; b; a", NOT_THERE,
+    ),
+    _mutant(
+        9, "an expiry removes what strays name", reworded(
+            retention,
+            (
+                "return [one for one in found if self._snapshots.fences.ended_as(fence, one)]",
+                "return found",
+            ),
+        ), "CMT-40",
+        f"{OVERTAKEN}; c: write only, expire most", f"a to put_if_absent snapshot-; b; a {PUT}; c; a", MISSING,
+    ),
+    _mutant(
+        10, "an expiry leaves the files of an interrupted one", reworded(
+            retention,
+            (
+                "return [one for one in found if self._snapshots.fences.ended_as(fence, one)]",
+                "return []",
+            ),
+        ), "CMT-40",
+        "a: expire most", f"a {FENCED}; a crash before delete snapshot-", "files that an expiry left",
+    ),
+    _mutant(
+        11, "an expiry leaves the snapshot files of an interrupted one",
+        reworded(
+            retention,
+            (
+                "sorted(one for one in self._snapshots.listed() if one <= fence.expired)",
+                "sorted(one.id for one in old)",
+            ),
+        ), "CMT-40",
+        "a: expire most", f"a {FENCED}; a crash before delete snapshot-", "snapshot files that an expiry left",
+    ),
+    _mutant(
+        12, "a read by id does not look at the fences", reworded(
+            snapshots,
+            (
+                "if found is None or self.fences.hides(self.fences.newest(), found):",
+                "if found is None:",
+            ),
+        ), "CMT-36",
+        "a: rollback 2; b: read", f"a {FENCED}; b; a", READ_AFTER,
+    ),
+    _mutant(
+        13, "the maker of a tag does not look after it",
+        reworded(retention, ("lost = self._snapshots.expired_error(kept)", "lost = None")),
+        "CMT-17",
+        "a: tag middle; b: expire most", "a to put_if_absent tag-; b; a", MISSING,
+    ),
+    _mutant(
+        14, "the copier of a tag does not look after it",
+        reworded(retention, ("lost = self._snapshots.expired_error(kept, tag)", "lost = None")),
+        "CMT-17",
+        "a: rollback to tag; b: untag", "a to put_if_absent tag-; b; a", MISSING,
+    ),
+    _mutant(
+        15, "old files are listed after the metadata is read", reworded(
+            orphans,
+            (
+                "        old = _old_files(context, older_than_millis)\n",
+                "",
+            ),
+            (
+                "        paths = {path for _",
+                "        old = _old_files(context, older_than_millis)\n"
+                "        paths = {path for _",
+            ),
+        ),
+        "CMT-49",
+        "a: clean; b: write only",
+        "a past list_names tag; a past list_names tag; a past list_names branch; b; a", MISSING,
+    ),
+    _mutant(
+        16, "a committer does not look for expiries without fences",
+        reworded(
+            publish,
+            (
+                "if base is None or base.id <= fence.expired or self._snapshots.file(base.id) == base:",
+                "if True:",
+            ),
+        ), "CMT-41",
+        f"a: write only; b: write only, write only, {OTHERS}", "a to put_if_absent snapshot-; b; a", NOT_THERE,
+    ),
+    _mutant(
+        17, "a rollback removes the oldest first", reworded(rollback, (", reverse=True)", ")")), "CMT-45",
+        "a: rollback 2", "a", "snapshot 9 was removed before snapshot 10",
+    ),
+    _mutant(
+        18, "an expiry removes the newest first", reworded(
+            retention,
+            (
+                "sorted(one for one in self._snapshots.listed() if one <= fence.expired)",
+                "sorted((one for one in self._snapshots.listed() if one <= fence.expired), reverse=True)",
+            ),
+        ), "CMT-16",
+        "a: expire most", "a", "snapshot 9 was removed before snapshot 8",
+    ),
+    _mutant(
+        19, "a snapshot stays that was committed while a rollback began",
+        patched((FenceLog, "is_rolled_back", faults.own_snapshots_only)), "CMT-42",
+        "a: rollback 2; b: write only", f"a to put_if_absent fence-; b {PUT}; a {FENCED}; b; a",
+        "SimulationError: snapshot 10 was removed before snapshot 11",
+    ),
+    _mutant(
+        20, "files are removed before the fence is put", reworded(
+            fences,
+            (
+                "        fence = replace(fence, number=after.number + 1)\n",
+                "        fence = replace(fence, number=after.number + 1)\n"
+                "        for one in sorted(fence.ended):\n"
+                "            self._store.delete(self._paths.snapshot(one))\n",
+            ),
+        ), "CMT-35",
+        "a: expire", "a", REMOVED,
+    ),
+    _mutant(
+        21, "a fence replaces another of its number", reworded(
+            fences,
+            (
+                "            raise FenceTakenError\n"
+                "        if fence",
+                "            self._store.write(self._paths.fence(fence.number), encode_fence(fence))\n"
+                "        if fence",
+            ),
+        ), "CMT-44",
+        "a: rollback 1; b: expire most", "a to put_if_absent fence-; b; a", REMOVED,
+    ),
+    _mutant(
+        22, "a snapshot claims a fence that its base does not know",
+        reworded(commit, ("fence=fence.number,", "fence=self._snapshots.fences.newest().number,")), "CMT-42",
+        "a: write only; b: rollback 2",
+        f"a past write bucket-; a past read snapshot-9; a past read snapshot-10; a {LOOKED}; b; a", PUT_AFTER,
+    ),
+    _mutant(
+        23, "a commit is built on a snapshot that was rolled back",
+        reworded(
+            commit,
+            (
+                "return state.snapshot is not None and not self._snapshots.fences.hides(fence, state.snapshot)",
+                "return True",
+            ),
+        ), "CMT-46",
+        "a: write only; b: rollback 2", "a to write bucket-; b; a", PUT_AFTER,
+    ),
+    _mutant(
+        24, "a reader looks at the fences before it reads", reworded(
+            snapshots,
+            (
+                "        hint = self.hint(LATEST)\n",
+                "        fence, hint = self.fences.newest(), self.hint(LATEST)\n",
+            ),
+            (
+                "            and not self.fences.hides(self.fences.newest(), found)",
+                "            and not self.fences.hides(fence, found)",
+            ),
+        ),
+        "CMT-36",
+        "a: write only; b: read; c: write only, expire most; d: tag",
+        "d; a to write LATEST; b past read LATEST; b past read snapshot-; c; b; a", ".*a read of the latest",
+    ),
+    _mutant(
+        25, "a hint is believed", reworded(
+            snapshots,
+            (
+                "            and not self._store.exists(self._paths.snapshot(found.id + 1))\n",
+                "",
+            ),
+        ), "CMT-13",
+        "a: write only; b: read", "a to write LATEST; b; a", ".*a read of the latest",
+    ),
+    _mutant(
+        26, "what tags need is read before what snapshots need",
+        reworded(
+            retention,
+            (
+                "        needed = self._snapshots.retry_on_latest(self._needed_by_retained)\n",
+                "        needed: set[str] = set()\n",
+            ),
+            (
+                "                needed.update(self.needed_by_tag(tag))\n"
+                "        return needed\n",
+                "                needed.update(self.needed_by_tag(tag))\n"
+                "        return needed | self._snapshots.retry_on_latest(self._needed_by_retained)\n",
+            ),
+        ), "CMT-31",
+        "a: write only, expire; b: tag middle; c: full, expire most",
+        f"a {FENCED}; a {LISTED_TAGS}; b; c; a", MISSING,
+    ),
+    _mutant(
+        27, "what is needed is read before the snapshots are removed",
+        reworded(
+            retention,
+            (
+                "        self._needed_by_all()  # finds",
+                "        kept = [*self._snapshots.retained()[-retain_last:], *map(self._snapshots.by_tag, "
+                "self._snapshots.tags())]\n"
+                "        candidates = candidates.difference(*map(self.needed_files, kept))  # finds",
+            ),
+            (
+                "        self._remove(candidates)\n",
+                "        remove_quietly(self._context.store, sorted(candidates))\n",
+            ),
+        ),
+        "CMT-31", "a: expire most; b: tag middle", "a to put_if_absent fence-; b; a", MISSING,
+    ),
+    _mutant(
+        28, "a tag takes the files of a rolled-back snapshot with it",
+        reworded(
+            retention,
+            (
+                "if tagged is not None and fences.is_rolled_back(fences.newest(), tagged):",
+                "if False:",
+            ),
+        ),
+        "CMT-52", "a: write only; b: rollback 1; c: tag for a while",
+        f"b to put_if_absent fence-; a {PUT}; c to delete tag-; b; c; a", MISSING,
+    ),
+    _mutant(
+        29, "a clean-up removes by name what was rolled back",
+        reworded(orphans, ("    if snapshot_id is None or snapshot_id <= fence.expired:", "    if True:")),
+        "CMT-43",
+        "a: rollback 1; b: clean; c: write only",
+        "a crash before put_if_absent removed-; b to delete snapshot-; c; b", REMOVED,
+    ),
+    _mutant(
+        30, "a clean-up removes the file that says who removes",
+        reworded(orphans, ("(removals - waiting)", "removals")), "CMT-43",
+        "a: rollback 1", "a crash before delete snapshot-", "expected the orphans",
+    ),
+    _mutant(
+        31, "an interrupted put is taken for a failure",
+        patched((Publisher, "after_error", faults.interrupt_is_failure)), "CMT-38",
+        "a: write only", "a interrupt after put_if_absent snapshot-", MISSING,
+    ),
+    _mutant(
+        32, "a committer leaves its stray",
+        reworded(publish, ("if found == snapshot:  # a stray", "if False:  # a stray")), "CMT-37",
+        OVERTAKEN, "a to put_if_absent snapshot-; b; a", "left by work that went well",
+    ),
+    _mutant(
+        33, "an interrupted commit removes its files",
+        patched((staging.StagedWrite, "commit_append", faults.removes_after_an_interrupt)),
+        "CMT-39", "a: write only", "a interrupt after put_if_absent snapshot-", MISSING,
+    ),
+    _mutant(
+        34, "a read by time takes the first snapshot since",
+        patched((SnapshotLog, "as_of", faults.as_of_any)), "RD-17",
+        "a: read by time", "a", ".*a read of the time",
+    ),
+    _mutant(
+        35, "a repair ends what is no stray", reworded(
+            repair,
+            (
+                "    if earliest is None or earliest not in ids or earliest - 1 in ids:\n"
+                "        return []\n",
+                "    earliest = ids[-1]\n",
+            ),
+        ), "CMT-50",
+        "a: repair", "a", "fence 2, of a work to repair",
+    ),
+    _mutant(
+        36, "a walk down the snapshots does not see that some have expired",
+        reworded(
+            snapshots,
+            (
+                "return [one for one in reversed(found) if one.id > expired or one is latest]",
+                "return found[::-1]",
+            ),
+        ), "CMT-1",
+        "a: expire", "a crash before delete snapshot-", "SimulationError: there are",
+    ),
+    _mutant(
+        37, "a write is committed again under its identifier",
+        reworded(commit, ("if commit_id.identifier == BATCH or state.snapshot is None:", "if True:")),
+        "CMT-53", "a: write only",
+        "a lose put_if_absent snapshot-; a interrupt before read snapshot-; a", "write 6 was committed twice",
+    ),
+)  # fmt: skip

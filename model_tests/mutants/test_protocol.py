@@ -1,0 +1,60 @@
+"""Each fault of the protocol is found by the check meant for it, in the run that its script tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pktable_spec.covers import covers
+from pktable_spec.trace import trace
+
+from model_tests.mutants.protocol import PROTOCOL, ProtocolMutant
+from model_tests.simulation.explore import BadRun
+
+every_mutant = pytest.mark.parametrize("mutant", PROTOCOL, ids=lambda mutant: mutant.id)
+
+
+@covers(
+    "CMT-13",
+    "CMT-16",
+    "CMT-17",
+    "CMT-27",
+    "CMT-31",
+    "CMT-35",
+    "CMT-36",
+    "CMT-37",
+    "CMT-38",
+    "CMT-39",
+    "CMT-40",
+)
+@covers(
+    "CMT-41",
+    "CMT-42",
+    "CMT-43",
+    "CMT-44",
+    "CMT-45",
+    "CMT-46",
+    "CMT-49",
+    "CMT-50",
+    "CMT-52",
+    "CMT-53",
+    "RD-17",
+)
+@every_mutant
+def test_the_check_meant_for_a_fault_of_the_protocol_finds_it(mutant: ProtocolMutant) -> None:
+    with mutant.inject():
+        found = mutant.run()
+    assert isinstance(found, BadRun), "survived"
+    assert mutant.judge("simulation", found.error).meant, found.error
+
+
+@every_mutant
+def test_the_run_of_a_script_goes_well_without_its_fault(mutant: ProtocolMutant) -> None:
+    found = mutant.run()
+    assert not isinstance(found, BadRun), found.error
+
+
+def test_a_fault_of_the_protocol_breaks_a_clause_that_there_is() -> None:
+    known = set(trace(Path(__file__).parents[2]).force)
+    assert {clause for mutant in PROTOCOL for clause in mutant.clauses} <= known
+    assert len({mutant.id for mutant in PROTOCOL}) == len(PROTOCOL)

@@ -1,0 +1,303 @@
+"""A store in memory whose every operation asks how it ends, and keeps who made what.
+
+Some operations can arrive late: a put, or a delete, whose caller has long been told that there was no answer.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pktable.store.file_info import FileInfo
+
+OLD, YOUNG = -1, 0  # times of files, for the limit of orphans
+CHANGES: Final = ("write", "create", "put_if_absent", "delete")
+"""The names of operations that change the store."""
+
+
+class Outcome(Enum):
+    """How an operation ends: DO is as it should be."""
+
+    DO = "do"
+    FAIL = "fail"  # not done, and raises OSError
+    LOSE = "lose"  # done, and raises OSError
+    LATE = "late"  # raises OSError, and is done at some later time
+    INTERRUPT_BEFORE = "interrupt before"  # not done, and raises KeyboardInterrupt; the actor lives on
+    INTERRUPT_AFTER = "interrupt after"
+    CRASH_BEFORE = "crash before"
+    CRASH_AFTER = "crash after"
+    CRASH_HALF = "crash half-way"  # the file has half of its bytes; of a write
+
+
+class Killed(BaseException):
+    """The actor is dead."""
+
+
+class LostError(OSError):
+    """The store did not answer."""
+
+
+@dataclass
+class Operation:
+    """The operation that an actor waits for. ``history``: a digest of all that the actor has done and seen before."""
+
+    name: str
+    path: str
+    history: int = field(default=0, compare=False)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is about files that several actors make, or removes one. A pause before it is worth a try."""
+        return self.name in ("delete", "list_names", "exists", "put_if_absent") or is_common(self.path)
+
+    def conflicts(self, other: Operation) -> bool:
+        """Return whether it matters which of both, of two actors, comes first."""
+        if self.name in CHANGES:
+            return self.path == other.path or other.covers(self.path)
+        return other.name in CHANGES and (self.path == other.path or self.covers(other.path))
+
+    def covers(self, path: str) -> bool:
+        """Return whether it sees files below a directory, ``path`` among them."""
+        return self.name in ("list_names", "exists") and path.startswith(f"{self.path}/")
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Return the ways it can end badly."""
+        found = [Outcome.FAIL, Outcome.CRASH_BEFORE, Outcome.INTERRUPT_BEFORE]
+        if self.name in CHANGES:
+            found += [Outcome.LOSE, Outcome.CRASH_AFTER, Outcome.INTERRUPT_AFTER]
+        if self.name in ("write", "create"):
+            found.append(Outcome.CRASH_HALF)
+        if self.name in ("put_if_absent", "delete"):
+            found.append(Outcome.LATE)
+        return tuple(found)
+
+
+@dataclass(eq=False)
+class Work:
+    """One operation of a table, which is many on the store. ``late``: how many of these are still to arrive.
+
+    ``is_over``: whether it has returned, or its actor has died. ``has_failed``: whether one of its operations on the
+    store has ended badly.
+    """
+
+    kind: str
+    is_over: bool = False
+    has_failed: bool = False
+    late: int = 0
+
+    @property
+    def is_old(self) -> bool:
+        """Whether its files are older than any limit for orphans. The limit is longer than any work takes."""
+        return self.is_over and not self.late
+
+
+BEFORE: Final = Work("before the actors began", is_over=True)
+
+
+class Effect(NamedTuple):
+    """A file that was put where none was, or, ``data`` None, that was deleted. ``by``: the work that did it."""
+
+    path: str
+    data: bytes | None
+    by: Work
+
+
+@dataclass
+class World:
+    """The files by path, what is still to arrive, and all effects in the directories of snapshots, tags and fences.
+
+    ``makers``: the work that made a file; ``ever``: all files that there ever were. What is late is a put, or a delete
+    without data. ``digest``: of the files and the log.
+    """
+
+    files: dict[str, bytes]
+    late: list[Effect] = field(default_factory=list)
+    log: list[Effect] = field(default_factory=list)
+    makers: dict[str, Work] = field(default_factory=dict)
+    ever: dict[str, bytes] = field(default_factory=dict)
+    _files_digest: int = 0
+    _log_digest: int = 0
+
+    @property
+    def digest(self) -> tuple[int, int]:
+        return self._files_digest, self._log_digest
+
+    def put(self, path: str, data: bytes, by: Work) -> bool:
+        """Create a file if it is absent."""
+        if path in self.files:
+            return False
+        self.write(path, data, by)
+        self._note(Effect(path, data, by))
+        return True
+
+    def write(self, path: str, data: bytes, by: Work) -> None:
+        """Create or replace a file."""
+        if path in self.files:
+            self._files_digest ^= hash((path, self.files[path]))
+        self._files_digest ^= hash((path, data))
+        self.files[path] = self.ever[path] = data
+        self.makers[path] = by
+
+    def delete(self, path: str, by: Work) -> None:
+        """Remove a file, if it is there."""
+        data = self.files.pop(path, None)
+        if data is None:
+            return
+        self._files_digest ^= hash((path, data))
+        if is_common(path):
+            self._note(Effect(path, None, by))
+
+    def _note(self, effect: Effect) -> None:
+        self.log.append(effect)
+        self._log_digest = hash((self._log_digest, effect.path, effect.data))
+
+    def maker(self, path: str) -> Work:
+        """Return the work that made a file."""
+        return self.makers.get(path, BEFORE)
+
+    def deliver(self) -> None:
+        """Let the oldest late operation arrive."""
+        path, data, by = self.late.pop(0)
+        by.late -= 1
+        if data is None:
+            self.delete(path, by)
+        else:
+            self.put(path, data, by)
+
+
+def is_common(path: str) -> bool:
+    """Whether several actors may create a file of this path."""
+    return any(f"/{directory}/" in path for directory in ("snapshot", "tag", "fence", "schema"))
+
+
+class ActorStore:
+    """A `FileIO` on a world. ``ask``: called before each operation, it returns how that ends.
+
+    ``work``: on whose behalf it acts now. ``history``: a digest of what it was asked and has answered.
+    """
+
+    late_puts = True
+
+    def __init__(self, world: World, ask: Callable[[Operation], Outcome] = lambda _: Outcome.DO) -> None:
+        self.world, self._ask, self.work = world, ask, BEFORE
+        self.history = 0
+
+    @contextmanager
+    def working(self, kind: str) -> Iterator[None]:
+        """Act for new work while the context lasts."""
+        self.work = Work(kind)
+        try:
+            yield
+        finally:
+            self.work.is_over = True
+
+    def read(self, path: str) -> bytes:
+        data: bytes = self._do("read", path, lambda: self._bytes(path))
+        return data
+
+    def open(self, path: str) -> Any:
+        return pa.BufferReader(self.read(path))
+
+    def create(self, path: str) -> Any:
+        return _Sink(self, path)
+
+    def write(self, path: str, data: bytes) -> None:
+        self.written("write", path, bytes(data))
+
+    def written(self, name: str, path: str, data: bytes) -> None:
+        """Replace a file, by an operation of some name."""
+        world, work = self.world, self.work
+        half = data[: len(data) // 2]
+        self._do(name, path, lambda: world.write(path, data, work), lambda: world.write(path, half, work))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        put = lambda: self.world.put(path, data, self.work)  # noqa: E731
+        return bool(self._do("put_if_absent", path, put, lambda: self._later(path, data)))
+
+    def _later(self, path: str, data: bytes | None) -> None:
+        self.work.late += 1
+        self.world.late.append(Effect(path, data, self.work))
+
+    def list_names(self, directory: str) -> list[str]:
+        def names() -> list[str]:
+            start = directory.rstrip("/") + "/"
+            below = {
+                path[len(start) :].partition("/")[0] for path in self.world.files if path.startswith(start)
+            }
+            return sorted(below)
+
+        found: list[str] = self._do("list_names", directory, names)
+        return found
+
+    def list_files(self, directory: str) -> list[FileInfo]:
+        def files() -> list[FileInfo]:
+            found = [path for path in self.world.files if path.rpartition("/")[0] == directory]
+            return [
+                FileInfo(path.rpartition("/")[2], len(self.world.files[path]), self._modified(path))
+                for path in sorted(found)
+            ]
+
+        listed: list[FileInfo] = self._do("list_names", directory, files)
+        return listed
+
+    def _modified(self, path: str) -> int:
+        return OLD if self.world.maker(path).is_old else YOUNG
+
+    def exists(self, path: str) -> bool:
+        def there() -> bool:
+            start = path.rstrip("/") + "/"
+            return path in self.world.files or any(one.startswith(start) for one in self.world.files)
+
+        return bool(self._do("exists", path, there))
+
+    def delete(self, path: str) -> None:
+        delete = lambda: self.world.delete(path, self.work)  # noqa: E731
+        self._do("delete", path, delete, lambda: self._later(path, None))
+
+    def _bytes(self, path: str) -> bytes:
+        try:
+            return self.world.files[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+    def _do(
+        self, name: str, path: str, work: Callable[[], Any], partly: Callable[[], None] = lambda: None
+    ) -> Any:
+        result: Any = None
+        outcome = self._ask(Operation(name, path, self.history))
+        try:
+            if outcome in (Outcome.DO, Outcome.LOSE, Outcome.CRASH_AFTER, Outcome.INTERRUPT_AFTER):
+                result = work()
+            elif outcome in (Outcome.LATE, Outcome.CRASH_HALF):
+                partly()
+        finally:
+            seen = tuple(result) if isinstance(result, list) else result
+            self.history = hash((self.history, name, path, outcome, seen))
+        if outcome is Outcome.DO:
+            return result
+        self.work.has_failed = True
+        if outcome in (Outcome.FAIL, Outcome.LOSE, Outcome.LATE):
+            raise LostError(f"{name} {path}: no answer")
+        if outcome in (Outcome.INTERRUPT_BEFORE, Outcome.INTERRUPT_AFTER):
+            raise KeyboardInterrupt
+        self.work.is_over = True
+        raise Killed
+
+
+class _Sink(io.BytesIO):
+    """A new file, which is there when it is closed."""
+
+    def __init__(self, store: ActorStore, path: str) -> None:
+        super().__init__()
+        self._store, self._path = store, path
+
+    def close(self) -> None:
+        if not self.closed:
+            data = self.getvalue()
+            super().close()
+            self._store.written("create", self._path, data)

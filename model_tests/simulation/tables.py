@@ -1,0 +1,123 @@
+"""The table that actors work on, what one of them can do, and jobs that are drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import Any, Final
+
+import pyarrow as pa
+from pktable import Table
+from pktable.catalog.changes import CommitId
+from pktable.catalog.fences import KEPT
+from pktable.format.paths import TablePaths
+from pktable.ingest.changes import ChangeKind
+
+from model_tests.simulation.log_oracle import FOREIGN, Rows
+from model_tests.simulation.scheduler import SimulationError, deterministic
+from model_tests.simulation.store import ActorStore, World
+
+ROOT: Final = "t"
+PATHS: Final = TablePaths(ROOT)
+COLUMNS: Final = "k BIGINT, v BIGINT"
+LAST_WRITE: Final = 1_000_000
+KINDS: Final = {
+    "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "tag": 1, "tag middle": 1,
+    "tag for a while": 1, "untag": 1, "read": 2, "read by time": 1, "rollback 1": 1, "rollback 2": 1, "rollback 3": 1,
+    "rollback to tag": 1, "clean": 2,
+}  # fmt: skip
+"""What an actor can do, each one operation of the table, and how often it is drawn."""
+KINDS_WITH_OTHERS: Final = {
+    **{kind: weight for kind, weight in KINDS.items() if "rollback" not in kind},
+    FOREIGN: 5,
+    "repair": 1,
+}
+"""The same with a writer that puts no fences. Nobody may roll back then, nor while a repair is under way."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one actor does: some of KINDS, one after the other. ``reopens``: with a new handle each time."""
+
+    kinds: Sequence[str]
+    reopens: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """``vectors``: whether the table has deletion vectors. ``kept``: how many fences stay.
+
+    ``writes``: how many there were before. The tag has all but the last two. Its snapshot has expired.
+    """
+
+    vectors: bool = True
+    kept: int = KEPT
+    writes: int = 5
+
+    @property
+    def tagged(self) -> int:
+        return self.writes - 2
+
+
+USUAL: Final = Setting()
+SMALL: Final = Setting(writes=3)
+
+
+def expect(holds: bool, otherwise: str) -> None:
+    """Raise SimulationError unless something holds."""
+    if not holds:
+        raise SimulationError(otherwise)
+
+
+@cache
+def template(setting: Setting) -> World:
+    """Return a table with a few snapshots, a tag of an expired one, and expired snapshots before them."""
+    world = World({})
+    options = {
+        "deletion-vectors.enabled": str(setting.vectors).lower(),
+        "num-sorted-run.compaction-trigger": "2",
+    }
+    options |= {"manifest.merge-min-count": "3"}
+    with deterministic(world, "template"):
+        table = Table.create(ROOT, COLUMNS, primary_key="k", options=options, store=ActorStore(world))
+        for number in range(1, setting.writes + 1):
+            write(table, number)
+            if number == setting.tagged:
+                table.create_tag("first")
+        table.expire_snapshots(retain_last=4)  # one to expire above the target of a rollback
+    return world
+
+
+def write(table: Table, number: int, *, write_only: bool | None = None) -> None:
+    """Do a write."""
+    rows = pa.table({"k": pa.array([0, number], pa.int64()), "v": pa.array([number, number], pa.int64())})
+    staged = table.stage_write(rows, ChangeKind(), write_only=write_only)
+    assert staged is not None
+    staged.commit(CommitId("writer", number))
+
+
+def content(table: Table, **arguments: Any) -> Rows:
+    """Return the rows of a fresh read."""
+    rows = table.to_arrow(fresh=True, **arguments)
+    expect(len(set(rows["k"].to_pylist())) == rows.num_rows, f"a key is there twice: {rows['k'].to_pylist()}")
+    return dict(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True))
+
+
+def drawn(seed: int) -> tuple[dict[str, Job], Setting]:
+    """Return the jobs of a seed, and the table they are on."""
+    random = Random(seed)
+    jobs = {}
+    with_others = random.random() < 0.2
+    weights = KINDS_WITH_OTHERS if with_others else KINDS
+    for number in range(random.randint(2, 4)):
+        kinds = random.choices(list(weights), list(weights.values()), k=random.randint(1, 3))
+        if number == 0:
+            kinds[0] = random.choice(("write", "write only"))
+        if number == 1 and with_others:
+            kinds[0] = FOREIGN
+        if number != 1:  # repairs may not meet
+            kinds = ["write" if kind == "repair" else kind for kind in kinds]
+        jobs[f"{'abcd'[number]}"] = Job(tuple(kinds), reopens=random.random() < 0.3)
+    return jobs, Setting(vectors=random.random() < 0.8, kept=random.choice((KEPT, KEPT, 2)))
