@@ -10,9 +10,11 @@ Importable without atheris: ordinary tests use `TARGETS` and `seeds` too.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import importlib.util
 import io
+import json
 import struct
 import subprocess
 import sys
@@ -28,6 +30,7 @@ if HAS_ATHERIS:
 
 with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else contextlib.nullcontext():
     import fastavro
+    import numpy as np
     import pyarrow as pa
     import pyarrow.orc as po
     import pyarrow.parquet as pq
@@ -40,6 +43,30 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
     from pktable.context import TableContext
     from pktable.format import avro
     from pktable.format.binary_row import decode_row, encode_row
+    from pktable.format.hudi.avro_columns import decode_columns
+    from pktable.format.hudi.avro_content import decode_records, record_bounds
+    from pktable.format.hudi.avro_schema import fields_of, written_out
+    from pktable.format.hudi.bloom import DYNAMIC, decode_filter, filter_of
+    from pktable.format.hudi.delete_content import (
+        DELETE_VERSION,
+        Delete,
+        DeleteContent,
+        decode_delete_content,
+        encode_delete_content,
+    )
+    from pktable.format.hudi.key_summary import KeyCollation, KeySummary
+    from pktable.format.hudi.log_block import BlockKind, LogBlock, decode_log, encode_block
+    from pktable.format.hudi.log_index import (
+        LogIndex,
+        Member,
+        decode_summary,
+        encode_summary,
+        index_at_end,
+        with_index,
+    )
+    from pktable.format.hudi.positions import decode_positions, encode_positions
+    from pktable.format.hudi.properties import decode_properties
+    from pktable.format.hudi.timeline_files import decode_commit, decode_compaction_plan
     from pktable.format.metadata.manifest import (
         DataFileMeta,
         decode_index_manifest,
@@ -192,6 +219,45 @@ def _data_file(kind: str) -> Target:
     return target
 
 
+DECIMAL: Final = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+HUDI_FIELDS: Final = {"k": ["null", "string"], "d": ["null", DECIMAL], "v": "double"}
+HUDI_SCHEMA: Final = json.dumps(
+    {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": name, "type": kind} for name, kind in HUDI_FIELDS.items()],
+    }
+)
+
+
+def _supported(decode: Callable[..., Any]) -> Target:
+    """A decoder of Hudi's files, of which some forms are refused by name."""
+
+    def target(data: bytes) -> None:
+        with contextlib.suppress(InvalidRequestError):
+            decode(data, at="x")
+
+    return target
+
+
+def _hudi_records(data: bytes, at: str) -> None:
+    _, starts, lengths = record_bounds(data, at=at)
+    bounds = np.array(starts, np.int64), np.array(lengths, np.int64)
+    fields = fields_of(HUDI_SCHEMA, at=at)
+    records = [data[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+    with contextlib.suppress(CorruptFileError):
+        decode_columns(data, *bounds, written_out(HUDI_SCHEMA, at=at), fields, at=at)
+    decode_records(records, HUDI_SCHEMA, at=at)
+
+
+def _hudi_schema(data: bytes, at: str) -> None:
+    fields_of(data.decode("utf-8", "replace"), at=at)
+
+
+def _hudi_index(data: bytes, at: str) -> None:
+    index_at_end(lambda count: data[len(data) - count :], len(data), at=at)
+
+
 TARGETS: Final[dict[str, Target]] = {
     "snapshot": lambda data: decode_snapshot(data, at="x"),
     "schema": _schema,
@@ -211,6 +277,17 @@ TARGETS: Final[dict[str, Target]] = {
     "Parquet file": _data_file("parquet"),
     "ORC file": _data_file("orc"),
     "Avro file": _data_file("avro"),
+    "Hudi log": _supported(decode_log),
+    "Hudi records": _supported(_hudi_records),
+    "Hudi deletes": _supported(decode_delete_content),
+    "Hudi schema": _supported(_hudi_schema),
+    "Hudi commit": _supported(decode_commit),
+    "Hudi compaction plan": _supported(decode_compaction_plan),
+    "Hudi properties": _supported(decode_properties),
+    "Hudi positions": lambda data: decode_positions(data, 4, at="x"),
+    "Hudi bloom filter": _supported(lambda data, at: decode_filter(data, DYNAMIC, at=at)),
+    "Hudi log index": _supported(_hudi_index),
+    "Hudi index summary": _supported(decode_summary),
 }
 
 
@@ -263,6 +340,35 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         yield f"vector of {bits} bits", encode_vector(vector)[8:-4]
         yield "index", bytes([1, ranges[0].length_bytes]) + data
     yield "store", b"7"
+    yield from _hudi_seeds()
+
+
+def _hudi_seeds() -> Iterator[tuple[str, bytes]]:
+    parsed = fastavro.parse_schema(json.loads(HUDI_SCHEMA.replace(', "logicalType": "decimal"', "")))
+    record = io.BytesIO()
+    fastavro.schemaless_writer(record, parsed, {"k": "key", "d": b"\1\2", "v": 0.5})
+    size = len(record.getvalue())
+    content = struct.pack(">iii", 3, 1, size) + record.getvalue()
+    deletes = encode_delete_content(
+        DeleteContent(DELETE_VERSION, [Delete("k", "p", "Long", 5), Delete("l", None)])
+    )
+    made = filter_of([b"key"], sized_for=4, false_positives=0.1)
+    summary = KeySummary("key", "key", KeyCollation.BYTES, made)
+    index = LogIndex(("1",), "0", 1, summary, 1, summary, (Member("a", 1),), (Member("b", 2),))
+    block = LogBlock(BlockKind.AVRO, ((0, b"1"), (2, HUDI_SCHEMA.encode())), content)
+    (indexed,) = with_index(block, index, ["key"])
+    row = made.encode()
+    yield "Hudi log", encode_block(block) * 2
+    yield "Hudi records", content
+    yield "Hudi deletes", deletes
+    yield "Hudi schema", HUDI_SCHEMA.encode()
+    yield "Hudi commit", json.dumps({"extraMetadata": {"schema": "{}"}}).encode()
+    yield "Hudi compaction plan", b'{"operations": [{"partitionPath": "", "fileId": "g"}]}'
+    yield "Hudi properties", b"a=b\\:c\n#d\ne\\\n f"
+    yield "Hudi positions", encode_positions(np.array([1, 2, 70_000, 1 << 33]))
+    yield "Hudi bloom filter", base64.b64encode(row[:13] + struct.pack(">iii", 4, 1, 1) + row)
+    yield "Hudi log index", encode_block(indexed)
+    yield "Hudi index summary", encode_summary(index)
 
 
 def _avro(rows: pa.Table) -> bytes:

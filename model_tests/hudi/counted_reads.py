@@ -41,6 +41,18 @@ class CountedFile:
         self._reads.parts.append((self._name, offset, len(data)))
         return data
 
+    def readinto(self, target: Any) -> int:
+        offset = self._file.tell()
+        count = int(self._file.readinto(target))
+        self._reads.parts.append((self._name, offset, count))
+        return count
+
+    def read_buffer(self, count: int) -> Any:
+        offset = self._file.tell()
+        data = self._file.read_buffer(count)
+        self._reads.parts.append((self._name, offset, data.size))
+        return data
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 

@@ -151,15 +151,19 @@ class MadeTable:
         return path
 
     def index(
-        self, number: int, block: LogBlock, keys: Sequence[str], policy: IndexPolicy = DEFAULT
+        self,
+        number: int,
+        block: LogBlock,
+        keys: Sequence[str],
+        policy: IndexPolicy = DEFAULT,
+        group: str = "g",
     ) -> list[LogBlock]:
-        """The block with the index of a new log file of group ``g``. ``keys``: those of its rows, in order."""
+        """The block with the index of a new log file of a file group. ``keys``: those of its rows, in order."""
         store, table = LocalFileIO(), self.open()
         groups = {one.id: one for one in file_groups(store, str(self.root))}
-        timeline, group = table.timeline(), groups.get("g", FileGroup("", "g"))
-        slice_ = writing_slice(group, timeline, table.settings, instant(number))
-        pending = ("", "g") in timeline.planned
-        writer = IndexWriter(store, str(self.root), slice_, pending, policy)
+        timeline, found = table.timeline(), groups.get(group, FileGroup("", group))
+        slice_ = writing_slice(found, timeline, table.settings, instant(number))
+        writer = IndexWriter(store, str(self.root), slice_, ("", group) in timeline.planned, policy)
         return with_index(block, writer.next_index(instant(number), keys), keys)
 
     def data(

@@ -17,7 +17,7 @@ from pktable.format.hudi.key_summary import (
     GREATEST,
     LEAST,
     KeyBatch,
-    KeyOrder,
+    KeyCollation,
     KeySummary,
     footer_of_summary,
     summary_of_footer,
@@ -75,7 +75,7 @@ def with_summary(table: MadeTable, keys: str, low: str = "a", high: str = "b") -
     """Give the base file a bloom filter of ``keys`` and a key range."""
     made = filter_of([key.encode() for key in keys], sized_for=9, false_positives=0.001)
     rows = pq.read_table(base_of(table))
-    entries = footer_of_summary(KeySummary(low, high, KeyOrder.JAVA, made))
+    entries = footer_of_summary(KeySummary(low, high, KeyCollation.JAVA, made))
     pq.write_table(rows.replace_schema_metadata(entries), base_of(table))
 
 
@@ -108,6 +108,7 @@ FAULTS: list[tuple[str, Damage]] = [
     ("LOG-35", lambda table: with_content(table, BlockKind.PARQUET, b"PAR1")),
     ("LOG-35", lambda table: with_content(table, BlockKind.CDC, b"")),
     ("LOG-7", lambda table: with_positions(table, {HeaderKey.POSITIONS: b"?"})),
+    ("LOG-12", lambda table: with_positions(table, at_positions(10, 0, 1))),
     ("LOG-32", lambda table: with_positions(table, at_positions(10, 0))),
     ("LOG-32", lambda table: with_positions(table, at_positions(10, 9))),
     ("LOG-14", lambda table: with_summary(table, "a")),
@@ -160,15 +161,15 @@ def admitted(summary: KeySummary, *keys: str) -> set[str]:
 @covers("LOG-16")
 def test_ranges_of_base_files_are_in_the_order_of_java() -> None:
     first, second = "\U0001f600", "\uff5e"  # in UTF-16; in UTF-8 it is the other way round
-    java = KeySummary(first, second, KeyOrder.JAVA, None)
+    java = KeySummary(first, second, KeyCollation.JAVA, None)
     assert admitted(java, first, second, "a") == {first, second}
-    assert admitted(KeySummary(second, first, KeyOrder.BYTES, None), first, second) == {first, second}
-    assert admitted(KeySummary(first, second, KeyOrder.BYTES, None), first, second) == set()
+    assert admitted(KeySummary(second, first, KeyCollation.BYTES, None), first, second) == {first, second}
+    assert admitted(KeySummary(first, second, KeyCollation.BYTES, None), first, second) == set()
 
 
 def test_a_summary_is_read_back_under_the_names_of_hudi() -> None:
     made = filter_of([b"a", b"b"], sized_for=9, false_positives=0.001)
-    entries = footer_of_summary(KeySummary("a", "b", KeyOrder.JAVA, made))
+    entries = footer_of_summary(KeySummary("a", "b", KeyCollation.JAVA, made))
     assert (entries[LEAST], entries[GREATEST]) == (b"a", b"b")
     again = summary_of_footer(entries, at="file")
     assert again is not None

@@ -98,9 +98,18 @@ def test_every_real_block_is_written_as_hudi_wrote_it() -> None:
             seen[block.kind] += 1
             assert _again(block) == block.content
             if text := block.entry(HeaderKey.POSITIONS):
-                assert encode_positions(decode_positions(text, at=str(path))) == text
+                positions = decode_positions(text, _count(block), at=str(path))
+                assert positions is not None
+                assert encode_positions(positions) == text
     absent = {kind for kind, count in seen.items() if not count}
     assert absent == {BlockKind.CORRUPT, BlockKind.CDC}
+
+
+def _count(block: LogBlock) -> int:
+    """The number of records of a block."""
+    if block.kind is BlockKind.DELETE:
+        return len(decode_delete_content(block.content, at="log").deletes)
+    return len(decode_avro_content(block.content, at="log").records)
 
 
 def _again(block: LogBlock) -> bytes | memoryview:
@@ -252,10 +261,13 @@ def test_deletes_of_kryo_are_refused_by_name(version: int) -> None:
 @given(st.sets(st.integers(0, 1 << 33), max_size=20))
 def test_positions_are_read_back_in_order(positions: set[int]) -> None:
     text = encode_positions(np.array(sorted(positions), np.int64))
-    assert decode_positions(text, at="log").tolist() == sorted(positions)
+    found = decode_positions(text, len(positions), at="log")
+    assert found is not None
+    assert found.tolist() == sorted(positions)
+    assert decode_positions(text, len(positions) + 1, at="log") is None
 
 
 @pytest.mark.parametrize("text", [b"?", b"AQ", b"AQAAAAAAAAAAAAAA"])
 def test_positions_that_are_none_are_damage(text: bytes) -> None:
     with pytest.raises(CorruptFileError):
-        decode_positions(text, at="log")
+        decode_positions(text, 1, at="log")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pktable.format.hudi.bloom import filter_of
-from pktable.format.hudi.key_summary import KeyBatch, KeyOrder, KeySummary, summary_of_footer
+from pktable.format.hudi.key_summary import KeyBatch, KeyCollation, KeySummary, summary_of_footer
 from pktable.format.hudi.log_block import BlockKind, LogBlock, decode_log, encode_block
 from pktable.format.hudi.log_index import (
     ENTRY,
@@ -42,7 +42,7 @@ def summary(keys: list[str]) -> KeySummary | None:
         return None
     made = filter_of([key.encode() for key in keys], sized_for=len(keys), false_positives=0.01)
     return KeySummary(
-        min(keys, key=KeyOrder.BYTES.of), max(keys, key=KeyOrder.BYTES.of), KeyOrder.BYTES, made
+        min(keys, key=KeyCollation.BYTES.of), max(keys, key=KeyCollation.BYTES.of), KeyCollation.BYTES, made
     )
 
 
@@ -104,7 +104,7 @@ def test_a_parquet_block_has_the_index_in_its_metadata(tmp_path: Path) -> None:
     assert ENTRY in metadata
     stored = summary_of_footer(metadata, at="log")
     assert stored is not None
-    assert (stored.low, stored.high, stored.order) == ("a", "\uff5e", KeyOrder.JAVA)
+    assert (stored.low, stored.high, stored.order) == ("a", "\uff5e", KeyCollation.JAVA)
     assert len(stored.among(KeyBatch(keys))) == 3
     assert pq.read_table(pa.BufferReader(made.content)).equals(pq.read_table(pa.BufferReader(block.content)))
     with pytest.raises(InvalidRequestError, match="order"):

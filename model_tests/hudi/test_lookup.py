@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from pktable import HudiTable
+from pktable.format.hudi.bloom import SimpleFilter, capacity
 from pktable.format.hudi.delete_content import Delete
 from pktable.format.hudi.key_summary import KeySummary
 from pktable.format.hudi.log_block import LogBlock, encode_block
@@ -191,8 +190,8 @@ class FileGroupMachine(RuleBasedStateMachine):
                 found = index_of_file(LocalFileIO(), str(path))
                 if found is not None and found.index.all is not None and len(found.index.members) > 0:
                     sized = found.index.all.filter
-                    assert sized is not None
-                    assert found.index.all_count <= max(self.policy.clique_keys, bits_for(sized, self.policy))
+                    assert isinstance(sized, SimpleFilter)
+                    assert found.index.all_count <= capacity(sized, self.policy.false_positives)
 
     @invariant()
     def a_check_finds_nothing_but_torn_blocks(self) -> None:
@@ -201,12 +200,6 @@ class FileGroupMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.directory.cleanup()
-
-
-def bits_for(sized: Any, policy: IndexPolicy) -> int:
-    """The number of keys that a filter is sized for."""
-    bits: int = sized.bit_count
-    return round(bits * math.log(2) ** 2 / -math.log(policy.false_positives))
 
 
 def test_lookups_of_drawn_histories_find_every_key_and_no_other() -> None:
@@ -354,6 +347,13 @@ def test_cliques_of_ten_files_are_chained(table: MadeTable, chain: str) -> None:
     assert [len(one.members) for one in heads] == [9, 9, 9]
     assert [names(one.chain) for one in heads] == [[], [11], [21] if chain == POINTER else [21, 11]]
     assert located(table, [f"k{number:02}" for number in range(40)]) == {f"k{n:02}" for n in range(2, 32)}
+
+
+@covers("LOG-48")
+def test_a_filter_that_was_made_for_fewer_keys_gets_no_more(table: MadeTable) -> None:
+    add(table, 2, "a", "b", policy=IndexPolicy(clique_keys=3))
+    index = index_of(add(table, 3, "c", "d", policy=IndexPolicy(clique_keys=1000)))
+    assert (index.all_count, names(index.members), names(index.chain)) == (2, [], [2])
 
 
 def test_a_table_without_a_base_file_is_looked_up_by_its_log(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ PROTOCOL = (
     ),
     _mutant(
         22, "a snapshot claims a fence that its base does not know",
-        reworded(commit, ("fence=fence.number,", "fence=self._snapshots.fences.newest().number,")), "CMT-42",
+        reworded(commit, ("fence=fence.number,", "fence=self.snapshots.fences.newest().number,")), "CMT-42",
         "a: write only; b: rollback 2",
         f"a past write bucket-; a past read snapshot-9; a past read snapshot-10; a {LOOKED}; b; a", PUT_AFTER,
     ),
@@ -252,7 +252,7 @@ PROTOCOL = (
         reworded(
             commit,
             (
-                "return state.snapshot is not None and not self._snapshots.fences.hides(fence, state.snapshot)",
+                "return state.snapshot is not None and not self.snapshots.fences.hides(fence, state.snapshot)",
                 "return True",
             ),
         ), "CMT-46",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
+from pktable.run.spark import workers, write
 from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 from pyspark.errors import PySparkException
@@ -17,6 +19,8 @@ from pyspark.errors import PySparkException
 from model_tests.backends.spark_session import spark_session
 
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2", "write-buffer-size": "1 kb"}
+
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 pytestmark = pytest.mark.spark
 
@@ -67,6 +71,50 @@ def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table)
     table.compact(full=True)
     assert content(table, where="v LIKE '2-%'") == {k: v for k, v in expected.items() if v.startswith("2-")}
     assert table.count() == len(expected)
+
+
+@covers("TBL-6", "LSM-5", "LSM-10")
+@pytest.mark.parametrize("buffer", ["1 kb", "256 mb"])
+@pytest.mark.parametrize("sends_keys_only", [True, False])
+def test_rows_of_many_partitions_are_numbered_in_their_order_however_they_travel(
+    tmp_path: Path, buffer: str, sends_keys_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "HAS_ARROW_COLUMNS", sends_keys_only and workers.HAS_ARROW_COLUMNS)
+    spark = spark_session()
+    options = {**OPTIONS, "write-buffer-size": buffer, "write-only": "true"}
+    table = sent_out(
+        Table.create(tmp_path, "k BIGINT, v BIGINT", primary_key=["k"], options=options, spark=spark)
+    )
+    before = spark.conf.get(BATCH_ROWS)
+    spark.conf.set(BATCH_ROWS, "100")  # so that there is more than one batch to put on disk
+    try:
+        table.upsert(spark.range(0, 2000, 1, 5).selectExpr("id AS v", "id % 300 AS k"))
+    finally:
+        spark.conf.set(BATCH_ROWS, before)
+    found = table.to_arrow(fresh=True).sort_by("k").to_pydict()
+    assert found == {"k": list(range(300)), "v": [1800 + k if k < 200 else 1500 + k for k in range(300)]}
+    files = table.catalog.state().files
+    assert len(files) == 2
+    for live in files.values():
+        # A file begins after the one before it has ended, and no number is given twice.
+        spans = sorted((file.min_sequence_number, file.max_sequence_number) for file in live)
+        assert all(first[1] < then[0] for first, then in itertools.pairwise(spans)), spans
+        assert len(live) > 1 if buffer == "1 kb" else len(live) == 1
+    assert sum(max(file.max_sequence_number for file in live) + 1 for live in files.values()) == 2000
+
+
+@covers("TBL-8", "CMT-12")
+def test_a_value_that_a_column_cannot_hold_leaves_no_file_of_any_task(tmp_path: Path) -> None:
+    spark = spark_session()
+    options = {**OPTIONS, "bucket": "4"}
+    table = sent_out(
+        Table.create(tmp_path, "k BIGINT, v TINYINT", primary_key=["k"], options=options, spark=spark)
+    )
+    rows = spark.range(0, 2000, 1, 4).selectExpr("id AS k", "if(id = 1234, 1000, 1) AS v")
+    with pytest.raises(InvalidRequestError, match="column v"):
+        table.upsert(rows)
+    assert not list(tmp_path.rglob("data-*"))
+    assert table.snapshots() == []
 
 
 @covers("TBL-6", "TBL-8")

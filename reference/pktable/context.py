@@ -9,9 +9,10 @@ Clauses: META-1, META-9, META-18, META-41, META-49, META-50, DV-2, DVF-5, RD-14,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -209,32 +210,29 @@ class TableContext:
     def vectors(self, state: BucketState) -> Mapping[str, DeletionVector]:
         """Return the vectors of a bucket by data file, decoded when they are first looked at.
 
-        Those of the files of ``state`` are. The last few index files are cached by path. Raises CorruptFileError, also
-        for a position beyond its file. Clauses: DV-2, DV-5, DVF-5.
+        Those of the files of ``state`` are. The last few index files are remembered by path. Raises CorruptFileError,
+        also for a position beyond its file. Clauses: DV-2, DV-5, DVF-5.
         """
-        found: list[Mapping[str, DeletionVector]] = []
+        found: ChainMap[str, DeletionVector] = ChainMap()
         for entry in state.indexes:
             path = self.index_path(entry)
             vectors = self._vectors.get(path, partial(self._open_index, entry))
-            for name in vectors.keys() & {name for other in found for name in other}:
+            twice = vectors.keys() & found.keys()
+            if twice:
                 raise CorruptFileError(
-                    "vectors", at=path, expected="one per data file", found=f"{name} twice"
+                    "vectors", at=path, expected="one per data file", found=f"{min(twice)} twice"
                 )
-            self._expect_inside(state, vectors, path)
-            found.append(vectors)
-        return found[0] if len(found) == 1 else _Joined(found)
-
-    def _expect_inside(self, state: BucketState, vectors: Mapping[str, DeletionVector], path: str) -> None:
-        """Raise CorruptFileError if a vector has a position beyond its file. Clauses: DV-2."""
-        for file in state.files:
-            vector = vectors.get(file.file_name)
-            if vector is not None and vector.max_position >= file.row_count:
-                raise CorruptFileError(
-                    f"vector of {file.file_name}",
-                    at=path,
-                    expected=f"positions below {file.row_count}",
-                    found=vector.max_position,
-                )
+            for file in state.files:
+                vector = vectors.get(file.file_name)
+                if vector is not None and vector.max_position >= file.row_count:
+                    raise CorruptFileError(
+                        f"vector of {file.file_name}",
+                        at=path,
+                        expected=f"positions below {file.row_count}",
+                        found=vector.max_position,
+                    )
+            found.maps.append(cast(MutableMapping[str, DeletionVector], vectors))  # it is only read
+        return found
 
     def deleted_counts(self, state: BucketState) -> dict[str, int]:
         """Return how many positions of each live data file its vector deletes, without the files that have none.
@@ -264,19 +262,3 @@ class TableContext:
                 "size of the DV index file", at=path, expected=entry.file_size, found=len(data)
             )
         return open_index(data, entry.ranges or (), at=path)
-
-
-class _Joined(Mapping[str, DeletionVector]):
-    """The vectors of several DV index files, none of which has a data file of another."""
-
-    def __init__(self, parts: Sequence[Mapping[str, DeletionVector]]) -> None:
-        self._of = {name: part for part in parts for name in part}
-
-    def __getitem__(self, data_file: str) -> DeletionVector:
-        return self._of[data_file][data_file]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._of)
-
-    def __len__(self) -> int:
-        return len(self._of)

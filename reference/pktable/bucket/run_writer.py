@@ -59,7 +59,10 @@ class RunWriter:
         self._context, self._place, self._new = context, place, new
         self._level, self._source, self._now = level, source, now_millis
         self._schema = tracked_file_schema(context.schema) if tracked else context.file_schema
-        self._enough = max(1, min(GATHERED_BYTES, context.options.row_group_bytes))
+        options = context.options
+        # Arrow memory is more than the bytes of a file, so a file of its target size has a few row groups.
+        self._enough = min(GATHERED_BYTES, options.row_group_bytes, context.target_file_bytes)
+        self._enough = max(UNCOMPRESSED_BYTES, self._enough)
         self._gathered: list[pa.Table] = []
         self._gathered_bytes = 0
         self._open: _OpenFile | None = None

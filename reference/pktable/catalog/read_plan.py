@@ -67,9 +67,7 @@ def plan_read(
         counts["level 0"] += len(live) - len(wanted)
         if merges:
             context.options.require_mergeable()
-        # With data evolution an older file may have other values of a column than the newest one with its rows.
-        by_values = not merges and not context.options.data_evolution
-        asked.append(_Asked(identity, partition, wanted, merges, by_values))
+        asked.append(_Asked(identity, partition, wanted, merges))
     kept = [one.files for one in asked] if predicate is None else _kept(context, predicate, asked)
     for one, wanted in zip(asked, kept, strict=True):
         counts["keys and statistics"] += len(one.files) - len(wanted)
@@ -81,16 +79,12 @@ def plan_read(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A bucket that may have rows of a read: the ranges of its partition, its files, and whether they are merged.
-
-    ``by_values``: whether value statistics may exclude a file.
-    """
+    """A bucket that may have rows of a read: the ranges of its partition, its files, and whether they are merged."""
 
     identity: BucketId
     partition: Ranges
     files: Sequence[DataFileMeta]
     merges: bool
-    by_values: bool
 
 
 def _kept(context: TableContext, predicate: Predicate, asked: Sequence[_Asked]) -> list[list[DataFileMeta]]:
@@ -106,7 +100,7 @@ def _kept(context: TableContext, predicate: Predicate, asked: Sequence[_Asked]) 
         for facts in (key_ranges, value_ranges):
             left = np.flatnonzero(may & ~exact)
             if facts is value_ranges:
-                left = left[[files[i][1].by_values for i in left]]
+                left = left[[_asks_values(context, files[i][1]) for i in left]]
             ranges = facts(context, [files[i][0] for i in left.tolist()], columns)
             answer = many_may_match(predicate, ranges, len(left))
             may[left], exact[left] = answer.may, answer.exact
@@ -115,10 +109,19 @@ def _kept(context: TableContext, predicate: Predicate, asked: Sequence[_Asked]) 
     for i in np.flatnonzero(may).tolist():
         file, one = files[i]
         if exact[i] or may_match(
-            predicate, one.partition | column_ranges(context, file, values=one.by_values, columns=columns)
+            predicate,
+            one.partition | column_ranges(context, file, values=_asks_values(context, one), columns=columns),
         ):
             kept[places[one.identity]].append(file)
     return kept
+
+
+def _asks_values(context: TableContext, asked: _Asked) -> bool:
+    """Whether value statistics of a file say what its rows hold when they are read.
+
+    They do not where files are merged, nor with data evolution, where a newer file may have other values of a column.
+    """
+    return not asked.merges and not context.options.data_evolution
 
 
 def uncompacted_row_count(context: TableContext, state: TableState) -> int:

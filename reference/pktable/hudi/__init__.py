@@ -9,5 +9,6 @@ Paimon's tables know nothing of it. The bytes are in `pktable.format.hudi`.
 3. `slices` finds the base file and the log files of each file group as of an instant.
 4. `log_scan` finds the blocks that count, `log_rows` makes columns of them.
 5. `merge` folds the records of each key, and `slice_read` merges them into the rows of the base file.
-6. `scan` and `table` are the face.
+6. `lookup` finds keys by the indexes of log files, which `index_writer` makes.
+7. `check` reports damage. `scan` and `table` are the face.
 """

@@ -5,6 +5,7 @@
    readers silently skip it, and otherwise a note: a writer that dies leaves one.
 3. Every base file is read. Its bloom filter and its key range must admit all of its keys.
 4. Record positions are compared with the keys of their base file.
+5. An index at the end of a log file must admit every key of the files that it covers.
 
 Nothing is changed. Whatever is damaged, the rest is checked.
 
@@ -26,9 +27,9 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTa
 
 from pktable.check.findings import ERROR, NOTE, Findings, Progress
 from pktable.check.walk import Report
-from pktable.format.hudi.avro_content import BLOCK_VERSION, decode_avro_content
+from pktable.format.hudi.avro_content import BLOCK_VERSION, record_bounds
 from pktable.format.hudi.avro_schema import fields_of
-from pktable.format.hudi.key_summary import KeyBatch, KeyOrder, KeySummary, summary_of_footer
+from pktable.format.hudi.key_summary import KeyBatch, KeyCollation, KeySummary, summary_of_footer
 from pktable.format.hudi.log_block import (
     BlockKind,
     DamagedRange,
@@ -146,7 +147,7 @@ class _Check:
         for log in group.logs:
             with self._named("LOG-38", path := at.path(self.root, log.name)):
                 if found := index_of_file(self.store, path):
-                    self._index(path, found, logs[log.name], {**group.sizes}, logs)
+                    self._index(path, found, logs[log.name], group.sizes, logs)
 
     def _base(self, path: str) -> pa.Array | None:
         """Check a base file; return its keys, None if it cannot be read."""
@@ -203,7 +204,7 @@ class _Check:
                 return stored
 
             stored = opened(self.store, path, read)
-            if stored != sorted(keys, key=KeyOrder.BYTES.of):
+            if stored != sorted(keys, key=KeyCollation.BYTES.of):
                 expected = f"the {len(keys)} keys of the file in order"
                 self.findings.add(
                     "LOG-47", "keys of the index", path, expected=expected, found=f"{len(stored)} keys"
@@ -268,7 +269,7 @@ class _Check:
             return keys
         with self._named(_CLAUSES[block.kind], at):
             if block.kind is BlockKind.AVRO:
-                version = decode_avro_content(block.content, at=at).version
+                version, *_ = record_bounds(block.content, at=at)
                 if version != BLOCK_VERSION:
                     self.findings.add("LOG-9", where, at, expected=BLOCK_VERSION, found=f"version {version}")
             rows = block_rows(placed, Wanted(self._fields(block, at), None))
@@ -290,6 +291,9 @@ class _Check:
 
     def _positions(self, placed: PlacedBlock, rows: BlockRows, bases: dict[str, pa.Array]) -> None:
         """Compare the positions of a block with the keys of the base file that they are for. Clauses: LOG-32."""
+        where = f"positions of the block at {placed.block.offset}"
+        if rows.positions is None and placed.block.entry(HeaderKey.POSITIONS):
+            self.findings.add("LOG-12", where, placed.at, expected=f"{len(rows.keys)}", found="more or fewer")
         keys = bases.get(rows.base_instant)
         if rows.positions is None or keys is None:
             return
@@ -301,7 +305,7 @@ class _Check:
             wrong = rows.positions[~right]
             self.findings.add(
                 "LOG-32",
-                f"positions of the block at {placed.block.offset}",
+                where,
                 placed.at,
                 expected="the positions of its keys in the base file",
                 found=f"{len(wrong)} of other keys, such as {int(wrong[0])}",

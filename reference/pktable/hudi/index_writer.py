@@ -20,8 +20,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from pktable.format.hudi.bloom import HashedKeys, SimpleFilter, filter_of, filter_of_shape
-from pktable.format.hudi.key_summary import KeyOrder, KeySummary
+from pktable.format.hudi.bloom import (
+    HashedKeys,
+    SimpleFilter,
+    capacity,
+    filter_of,
+    filter_of_shape,
+)
+from pktable.format.hudi.key_summary import KeyCollation, KeySummary
 from pktable.format.hudi.log_block import BlockKind, HeaderKey, blocks
 from pktable.format.hudi.log_index import LogIndex, Member, decode_keys
 from pktable.format.hudi.names import LogFileName
@@ -125,10 +131,16 @@ class IndexWriter:
         return head, [log for log in others if log.name not in covered], rolled
 
     def _has_room(self, index: LogIndex, added: int) -> bool:
-        files = self.policy.clique_files
-        return index.all_count + added <= self.policy.clique_keys and (
-            files is None or len(index.members) + 1 < files
-        )
+        """Return whether a clique takes one more file with so many keys, also as the filter it has is sized.
+
+        Clauses: LOG-48.
+        """
+        policy, files = self.policy, self.policy.clique_files
+        most = policy.clique_keys
+        if index.all is not None:
+            assert isinstance(index.all.filter, SimpleFilter)
+            most = min(most, capacity(index.all.filter, policy.false_positives))
+        return index.all_count + added <= most and (files is None or len(index.members) + 1 < files)
 
     def _extended(self, before: LogIndex | None, added: Sequence[str]) -> tuple[KeySummary | None, int]:
         if before is None or before.all is None:
@@ -139,24 +151,24 @@ class IndexWriter:
         assert isinstance(known.filter, SimpleFilter)
         more = filter_of_shape(_hashed(added), known.filter.bit_count, known.filter.hash_count)
         low, high = (
-            choose((first, second), key=KeyOrder.BYTES.of)
+            choose((first, second), key=KeyCollation.BYTES.of)
             for choose, first, second in (
                 (min, known.low, _least(added)),
                 (max, known.high, _greatest(added)),
             )
         )
-        summary = KeySummary(low, high, KeyOrder.BYTES, known.filter.union(more))
+        summary = KeySummary(low, high, KeyCollation.BYTES, known.filter.union(more))
         return summary, before.all_count + len(added)
 
     def _summary(self, keys: Sequence[str], sized_for: int | None) -> KeySummary | None:
         if not keys:
             return None
         made = filter_of(
-            [KeyOrder.BYTES.of(key) for key in keys],
+            KeyCollation.BYTES.of_all(keys),
             sized_for=sized_for or len(keys),
             false_positives=self.policy.false_positives,
         )
-        return KeySummary(_least(keys), _greatest(keys), KeyOrder.BYTES, made)
+        return KeySummary(_least(keys), _greatest(keys), KeyCollation.BYTES, made)
 
     def _keys(self, log: LogFileName) -> list[str]:
         """Return the keys of a log file: from its index if it has one, else from its records."""
@@ -185,12 +197,12 @@ class IndexWriter:
 
 
 def _hashed(keys: Sequence[str]) -> HashedKeys:
-    return HashedKeys([KeyOrder.BYTES.of(key) for key in keys])
+    return HashedKeys(KeyCollation.BYTES.of_all(keys))
 
 
 def _least(keys: Sequence[str]) -> str:
-    return min(keys, key=KeyOrder.BYTES.of)
+    return min(keys, key=KeyCollation.BYTES.of)
 
 
 def _greatest(keys: Sequence[str]) -> str:
-    return max(keys, key=KeyOrder.BYTES.of)
+    return max(keys, key=KeyCollation.BYTES.of)

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 from pktable.datafile.avro_values import arrow_columns
-from pktable.format.hudi.avro_content import decode_avro_content, decode_records
+from pktable.format.hudi.avro_columns import decode_columns
+from pktable.format.hudi.avro_content import decode_records, record_bounds
 from pktable.format.hudi.avro_schema import fields_of, written_out
 from pktable.format.hudi.delete_content import DECIMAL_SCALE, Delete, decode_delete_content
 from pktable.format.hudi.log_block import BlockKind, HeaderKey
@@ -136,16 +137,25 @@ def _of_data(placed: PlacedBlock, wanted: Wanted) -> BlockRows:
 
 
 def _avro_table(placed: PlacedBlock, schema: str, fields: Sequence[Field]) -> pa.Table:
-    at = placed.at
-    stored = {field.name: field.type for field in fields_of(schema, at=at)}
-    names = [field.name for field in fields if field.name in stored]
-    content = decode_avro_content(placed.block.content, at=at)
-    records = decode_records(content.records, schema, at=at, names=names)
-    try:
-        columns = arrow_columns(records, written_out(schema, at=at), {name: stored[name] for name in names})
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise CorruptFileError("Avro records", at=at, expected="values of their types", found=error) from None
-    return aligned(columns, stored, fields, len(records), at)
+    at, content = placed.at, placed.block.content
+    known = {field.name: field for field in fields_of(schema, at=at)}
+    chosen = [known[field.name] for field in fields if field.name in known]
+    stored = {field.name: field.type for field in chosen}
+    _, starts, lengths = record_bounds(content, at=at)
+    whole = written_out(schema, at=at)
+    bounds = np.array(starts, np.int64), np.array(lengths, np.int64)
+    columns = decode_columns(content, *bounds, whole, chosen, at=at)
+    if columns is None:
+        view = memoryview(content)
+        records = [view[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+        rows = decode_records(records, schema, at=at, names=list(stored))
+        try:
+            columns = arrow_columns(rows, whole, stored)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            raise CorruptFileError(
+                "Avro records", at=at, expected="values of their types", found=error
+            ) from None
+    return aligned(columns, stored, fields, len(starts), at)
 
 
 def _parquet_table(placed: PlacedBlock, schema: str, fields: Sequence[Field]) -> pa.Table:
@@ -179,8 +189,8 @@ def _positions(placed: PlacedBlock, count: int) -> tuple[npt.NDArray[np.int64] |
     text = placed.block.entry(HeaderKey.POSITIONS)
     if not text:
         return None, ""
-    positions = decode_positions(text, at=placed.at)
-    if len(positions) != count:
+    positions = decode_positions(text, count, at=placed.at)
+    if positions is None:
         return None, ""
     return positions, placed.block.text(HeaderKey.BASE_INSTANT_OF_POSITIONS, placed.at)
 

@@ -66,8 +66,8 @@ class SliceLookup:
         if not batch.keys:
             return NONE
         found = self._in_log(batch)
-        rest = np.setdiff1d(np.arange(len(batch.keys)), found)
-        return np.union1d(found, self._in_base(batch, rest))
+        rest = _without(np.arange(len(batch.keys)), found)
+        return np.sort(np.concatenate([found, self._in_base(batch, rest)]))
 
     def may_have(self, batch: KeyBatch) -> bool:
         """Return False only if the slice has none of the keys, as far as summaries show it. Reads no keys and rows."""
@@ -93,7 +93,7 @@ class SliceLookup:
             return NONE
         summary = self._base_summary()
         if summary is not None:
-            numbers = np.intersect1d(numbers, summary.among(batch))
+            numbers = _both(numbers, summary.among(batch))
             if not len(numbers):
                 return NONE
         path = self._base_path()
@@ -103,7 +103,7 @@ class SliceLookup:
             nonlocal left, found
             for _, table in parquet_tables(file, path, SIGNS[:1]):
                 here = _in(batch, left, one_array(table.column(KEY)))
-                left, found = np.setdiff1d(left, here), np.union1d(found, here)
+                left, found = _without(left, here), np.concatenate([found, here])
 
         self._opened(path, search)
         return found
@@ -114,9 +114,9 @@ class SliceLookup:
         candidates, rolled = self._candidates(batch, decodes=True)
         found = NONE
         for log in self.slice.logs:
-            numbers = np.setdiff1d(candidates[log.name], found)
+            numbers = _without(candidates[log.name], found)
             if len(numbers):
-                found = np.union1d(found, self._in_file(log, batch, numbers, rolled))
+                found = np.concatenate([found, self._in_file(log, batch, numbers, rolled)])
         return found
 
     def _candidates(self, batch: KeyBatch, *, decodes: bool) -> tuple[dict[str, Numbers], set[str]]:
@@ -172,7 +172,7 @@ class SliceLookup:
         index = found.index
         if index.own is None:
             return NONE
-        numbers = np.intersect1d(numbers, index.own.among(batch))
+        numbers = _both(numbers, index.own.among(batch))
         counting = [self._counts(one) for one in index.instants]
         if not len(numbers) or not any(counting):
             return NONE
@@ -245,8 +245,23 @@ class SliceLookup:
 def _in(batch: KeyBatch, numbers: Numbers, keys: pa.Array) -> Numbers:
     """Return those of the keys ``numbers`` that are among ``keys``."""
     asked = pa.array([batch.keys[i] for i in numbers.tolist()], pa.string())
-    found: Numbers = numbers[pc.is_in(asked, value_set=keys).to_numpy(zero_copy_only=False)]
+    # A table of hashes is made of the fewer of both.
+    if len(keys) < len(asked):
+        chosen = np.flatnonzero(pc.is_in(asked, value_set=keys).to_numpy(zero_copy_only=False))
+    else:
+        chosen = np.unique(pc.drop_null(pc.index_in(keys, value_set=asked)).to_numpy())
+    found: Numbers = numbers[chosen]
     return found
+
+
+def _without(numbers: Numbers, others: Numbers) -> Numbers:
+    """Return those of ``numbers`` that are none of ``others``; each is there once."""
+    return np.setdiff1d(numbers, others, assume_unique=True) if len(others) else numbers
+
+
+def _both(numbers: Numbers, others: Numbers) -> Numbers:
+    """Return the numbers that are in both; each is there once."""
+    return np.intersect1d(numbers, others, assume_unique=True)
 
 
 def opened(store: FileIO, path: str, work: Callable[[Any], Result]) -> Result:

@@ -37,6 +37,8 @@ OWN_COLUMNS: Final = (
 )
 """Columns that Hudi puts in front of those of the user."""
 
+MOST_ROWS: Final = (1 << 31) - 1  # that a limit of Spark's can say
+
 
 class HudiReadOptions(TypedDict, total=False):
     """The keywords of `HudiTable.scan`, which `HudiTable.read` and its like take too."""
@@ -132,19 +134,23 @@ class HudiScan(ArrowRows):
             raise InvalidRequestError(
                 "to_spark: the table was opened without Spark; give spark=session to HudiTable.open"
             )
+        return self._frame(*self._plan()[1:])
+
+    def _frame(self, splits: Sequence[HudiSplit], fields: Sequence[Field]) -> Any:
         from pktable.run.spark.pieces import frame_of_pieces
 
-        _, splits, fields = self._plan()
+        assert self.session is not None
         pieces = [partial(_tables, split) for split in sorted(splits, key=lambda one: -one.size_bytes)]
         frame = frame_of_pieces(self.session, pieces, fields)
-        return frame if self.limit is None else frame.limit(self.limit)
+        return frame if self.limit is None else frame.limit(min(self.limit, MOST_ROWS))
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as a pyarrow.Table, all in memory, read by Spark if the table was opened with it."""
         if self.session is not None:
             from pktable.run.spark.errors import raised_here
 
-            frame, schema = self.to_spark(), self.schema
+            schema, splits, fields = self._plan()
+            frame = self._frame(splits, fields)
             with raised_here():
                 return frame.toArrow().cast(schema)
         return self.to_batches().read_all()

@@ -74,11 +74,12 @@ def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """
     names = list(schema.value_names)
     expect_columns(rows.column_names, names, schema)
-    columns = []
-    for field in schema.fields:
-        conformed = conform_key_column if field.name in schema.primary_keys else conform_column
-        columns.append(conformed(rows.column(field.name), field))
+    columns = [_conformed(rows.column(field.name), field, schema) for field in schema.fields]
     return _with_directories(pa.table(columns, names=names), schema)
+
+
+def _conformed(column: pa.ChunkedArray, field: Field, schema: TableSchema) -> pa.ChunkedArray:
+    return (conform_key_column if field.name in schema.primary_keys else conform_column)(column, field)
 
 
 def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
@@ -94,6 +95,12 @@ def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
         else:
             columns.append(pa.chunked_array([empty_column(field, rows.num_rows)]))
     return _with_directories(pa.table(columns, names=list(schema.value_names)), schema)
+
+
+def conform_key_columns(keys: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return the columns that decide on a bucket as `conform` does. Raises InvalidRequestError. Clauses: TBL-8."""
+    columns = [_conformed(keys.column(name), schema.field(name), schema) for name in keys.column_names]
+    return pa.table(columns, names=keys.column_names)
 
 
 def _with_directories(rows: pa.Table, schema: TableSchema) -> pa.Table:

@@ -36,28 +36,39 @@ class AvroContent:
     tail: bytes | memoryview = b""
 
 
+def record_bounds(content: bytes | memoryview, *, at: str) -> tuple[int, list[int], list[int]]:
+    """Return the version of a content, and where each record starts and how long it is.
+
+    Raises CorruptFileError. Clauses: LOG-7.
+    """
+    size = len(content)
+    if size < _HEAD.size:
+        raise CorruptFileError("Avro block", at=at, expected=f"{_HEAD.size} bytes or more", found=size)
+    version, count = _HEAD.unpack_from(content)
+    if not 0 <= count <= (size - _HEAD.size) // _LENGTH.size:
+        raise CorruptFileError("record count", at=at, expected="a number of records that fit", found=count)
+    starts, lengths = [], []
+    start, unpack, width = _HEAD.size, _LENGTH.unpack_from, _LENGTH.size
+    for i in range(count):
+        if size - start < width:
+            raise CorruptFileError("Avro block", at=at, expected=f"{count} records", found=i)
+        (length,) = unpack(content, start)
+        start += width
+        if not 0 <= length <= size - start:
+            raise CorruptFileError("record length", at=at, expected=f"at most {size - start}", found=length)
+        starts.append(start)
+        lengths.append(length)
+        start += length
+    return version, starts, lengths
+
+
 def decode_avro_content(content: bytes | memoryview, *, at: str) -> AvroContent:
     """Return the parts of the content of an Avro block. Raises CorruptFileError. Clauses: LOG-7, LOG-8."""
+    version, starts, lengths = record_bounds(content, at=at)
     view = memoryview(content)
-    if len(view) < _HEAD.size:
-        raise CorruptFileError("Avro block", at=at, expected=f"{_HEAD.size} bytes or more", found=len(view))
-    version, count = _HEAD.unpack_from(view)
-    if not 0 <= count <= (len(view) - _HEAD.size) // _LENGTH.size:
-        raise CorruptFileError("record count", at=at, expected="a number of records that fit", found=count)
-    records: list[memoryview] = []
-    start = _HEAD.size
-    for i in range(count):
-        if len(view) - start < _LENGTH.size:
-            raise CorruptFileError("Avro block", at=at, expected=f"{count} records", found=i)
-        (length,) = _LENGTH.unpack_from(view, start)
-        start += _LENGTH.size
-        if not 0 <= length <= len(view) - start:
-            raise CorruptFileError(
-                "record length", at=at, expected=f"at most {len(view) - start}", found=length
-            )
-        records.append(view[start : start + length])
-        start += length
-    return AvroContent(version, records, view[start:])
+    records = [view[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+    end = starts[-1] + lengths[-1] if starts else _HEAD.size
+    return AvroContent(version, records, view[end:])
 
 
 def encode_avro_content(content: AvroContent) -> bytes:
@@ -76,13 +87,19 @@ def decode_records(
     ``schema``: that of the block's header. ``names``: the fields to decode, None for all. Raises CorruptFileError.
     Clauses: LOG-7.
     """
-    written, wanted = parsed_schema(schema, None, at), parsed_schema(schema, names and tuple(names), at)
+    try:
+        items = [parsed_schema(schema, None), parsed_schema(schema, names and tuple(names))]
+    except Exception as error:  # whatever the library raises on a damaged schema
+        raise CorruptFileError(
+            "Avro schema", at=at, expected="that of a record", found=_brief(error)
+        ) from None
     # Behind their count and before a zero they are an encoded array, which one call decodes.
     data = b"".join([encode_long(len(records)), *records, b"\0"]) if records else b"\0"
-    items = [{"type": "array", "items": one} for one in (written, wanted)]
     stream = io.BytesIO(data)
     try:
-        found: list[dict[str, Any]] = fastavro.schemaless_reader(stream, *items)
+        found: list[dict[str, Any]] = fastavro.schemaless_reader(
+            stream, *({"type": "array", "items": one} for one in items)
+        )
     except Exception as error:  # whatever the library raises on damaged records
         raise CorruptFileError(
             "Avro records", at=at, expected=f"{len(records)} records", found=_brief(error)
@@ -93,23 +110,18 @@ def decode_records(
 
 
 @lru_cache(maxsize=256)
-def parsed_schema(schema: str, names: tuple[str, ...] | None, at: str) -> Any:
+def parsed_schema(schema: str, names: tuple[str, ...] | None) -> Any:
     """Return a record's schema for fastavro, without logical types, and with the fields ``names`` only if given.
 
-    Raises CorruptFileError.
+    Raises ValueError, or whatever the library raises, for a damaged schema.
     """
-    try:
-        loaded = json.loads(schema)
-        if names is not None:
-            loaded = {**loaded, "fields": [one for one in loaded["fields"] if one["name"] in names]}
-        found = fastavro.parse_schema(_physical(loaded))
-        require_bounded(found)
-        if found["type"] != "record":
-            raise ValueError(f"a {found['type']}")
-    except Exception as error:  # whatever the library raises on a damaged schema
-        raise CorruptFileError(
-            "Avro schema", at=at, expected="that of a record", found=_brief(error)
-        ) from None
+    loaded = json.loads(schema)
+    if names is not None:
+        loaded = {**loaded, "fields": [one for one in loaded["fields"] if one["name"] in names]}
+    found = fastavro.parse_schema(_physical(loaded))
+    require_bounded(found)
+    if found["type"] != "record":
+        raise ValueError(f"a {found['type']}")
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -41,16 +42,21 @@ MOST_PARTS: Final = 1 << 16
 """The limits of a schema whose named types are written out wherever they are used."""
 
 
-def written_out(schema: str, *, at: str) -> dict[str, Any]:
+def written_out(schema: str, *, at: str) -> Mapping[str, Any]:
     """Return a record's schema with each named type written out wherever it is used. Raises CorruptFileError."""
     try:
-        loaded = json.loads(schema)
-        if not isinstance(loaded, dict) or loaded.get("type") != "record":
-            raise ValueError(f"{str(loaded)[:60]}, no record")
-        found: dict[str, Any] = _Names().written_out(loaded, 0)
-        return found
+        return _written_out(schema)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFileError("Avro schema", at=at, expected="that of a record", found=error) from None
+
+
+@lru_cache(maxsize=256)
+def _written_out(schema: str) -> Mapping[str, Any]:
+    loaded = json.loads(schema)
+    if not isinstance(loaded, dict) or loaded.get("type") != "record":
+        raise ValueError(f"{str(loaded)[:60]}, no record")
+    found: Mapping[str, Any] = _Names().written_out(loaded, 0)
+    return found
 
 
 class _Names:
@@ -93,13 +99,18 @@ def fields_of(schema: str, *, at: str) -> tuple[Field, ...]:
 
     Raises CorruptFileError, and InvalidRequestError for a type that no column has. Clauses: LOG-21.
     """
-    loaded = written_out(schema, at=at)
+    written_out(schema, at=at)
     try:
-        return _record(loaded)
+        return _fields_of(schema)
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{at}: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFileError("Avro schema", at=at, expected="that of a record", found=error) from None
+
+
+@lru_cache(maxsize=256)
+def _fields_of(schema: str) -> tuple[Field, ...]:
+    return _record(_written_out(schema))
 
 
 def _record(schema: Mapping[str, Any]) -> tuple[Field, ...]:

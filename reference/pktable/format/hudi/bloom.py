@@ -126,6 +126,11 @@ def filter_of(keys: Sequence[bytes], *, sized_for: int, false_positives: float) 
     return filter_of_shape(HashedKeys(keys), bit_count, hash_count)
 
 
+def capacity(filter_: SimpleFilter, false_positives: float) -> int:
+    """Return how many keys a filter can have until it admits that part of the absent ones."""
+    return round(filter_.bit_count * math.log(2) ** 2 / -math.log(false_positives))
+
+
 def filter_of_shape(keys: HashedKeys, bit_count: int, hash_count: int) -> SimpleFilter:
     """Return the simple filter of ``keys`` with so many bits and hashes. Clauses: LOG-13."""
     bits = np.zeros((bit_count + 7) // 8, np.uint8)

@@ -28,7 +28,7 @@ BLOOM_KIND: Final = b"hoodie_bloom_filter_type_code"
 LEAST, GREATEST = b"hoodie_min_record_key", b"hoodie_max_record_key"
 
 
-class KeyOrder(Enum):
+class KeyCollation(Enum):
     """An order of keys: that of their bytes in an encoding."""
 
     JAVA = "utf-16-be"
@@ -38,22 +38,27 @@ class KeyOrder(Enum):
         """Return bytes that compare as keys do in this order."""
         return key.encode(self.value, "surrogatepass")
 
+    def of_all(self, keys: Sequence[str]) -> list[bytes]:
+        """Return such bytes for each of ``keys``."""
+        encoding = self.value
+        return [key.encode(encoding, "surrogatepass") for key in keys]
+
 
 class KeyBatch:
     """Keys to look up in many summaries: sorted and hashed once. ``keys``: none of them empty."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = keys
-        self._sorted: dict[KeyOrder, tuple[list[bytes], Numbers]] = {}
+        self._sorted: dict[KeyCollation, tuple[list[bytes], Numbers]] = {}
 
     @cached_property
     def hashed(self) -> HashedKeys:
-        return HashedKeys([KeyOrder.BYTES.of(key) for key in self.keys])
+        return HashedKeys(KeyCollation.BYTES.of_all(self.keys))
 
-    def between(self, low: str, high: str, order: KeyOrder) -> Numbers:
+    def between(self, low: str, high: str, order: KeyCollation) -> Numbers:
         """Return the numbers of the keys that are neither less than ``low`` nor greater than ``high``."""
         if order not in self._sorted:
-            encoded = [order.of(key) for key in self.keys]
+            encoded = order.of_all(self.keys)
             numbers = sorted(range(len(encoded)), key=encoded.__getitem__)
             self._sorted[order] = [encoded[i] for i in numbers], np.array(numbers, np.int64)
         encoded, found = self._sorted[order]
@@ -66,7 +71,7 @@ class KeySummary:
 
     low: str
     high: str
-    order: KeyOrder
+    order: KeyCollation
     filter: Filter | None
 
     def among(self, batch: KeyBatch) -> Numbers:
@@ -94,12 +99,12 @@ def summary_of_footer(metadata: Mapping[bytes, bytes] | None, *, at: str) -> Key
     except UnicodeDecodeError as error:
         raise CorruptFileError("key range", at=at, expected="UTF-8", found=error) from None
     stored = decode_filter(found[BLOOM], kind, at=at) if BLOOM in found else None
-    return KeySummary(low, high, KeyOrder.JAVA, stored)
+    return KeySummary(low, high, KeyCollation.JAVA, stored)
 
 
 def footer_of_summary(summary: KeySummary) -> dict[bytes, bytes]:
     """Return the entries of key-value metadata, by Hudi's names. Clauses: LOG-13, LOG-16."""
-    assert summary.order is KeyOrder.JAVA
+    assert summary.order is KeyCollation.JAVA
     assert isinstance(summary.filter, SimpleFilter)
     return {
         BLOOM: base64.b64encode(summary.filter.encode()),

@@ -52,7 +52,7 @@ from pktable.format.hudi.delete_content import (
     decode_delete_content,
     encode_delete_content,
 )
-from pktable.format.hudi.key_summary import KeyOrder, KeySummary, footer_of_summary
+from pktable.format.hudi.key_summary import KeyCollation, KeySummary, footer_of_summary
 from pktable.format.hudi.log_block import BlockKind, HeaderKey, LogBlock
 
 MAGIC: Final = b"pktLIDX1"
@@ -144,7 +144,7 @@ def encode_tail(index: LogIndex, keys: Sequence[str]) -> bytes:
 
 
 def _encoded_keys(keys: Sequence[str]) -> bytes:
-    encoded = [KeyOrder.BYTES.of(key) for key in keys]
+    encoded = KeyCollation.BYTES.of_all(keys)
     order = sorted(range(len(encoded)), key=encoded.__getitem__)
     lengths = np.array([len(encoded[i]) for i in order], ">u4")
     body = b"".join((lengths.tobytes(), np.array(order, ">u4").tobytes(), *(encoded[i] for i in order)))
@@ -158,7 +158,7 @@ def encode_summary(index: LogIndex) -> bytes:
     def part(summary: KeySummary | None, count: int) -> dict[str, Any] | None:
         if summary is None:
             return None
-        assert summary.order is KeyOrder.BYTES
+        assert summary.order is KeyCollation.BYTES
         assert isinstance(summary.filter, SimpleFilter)
         filters.append(summary.filter.encode())
         return {"keys": count, "low": summary.low, "high": summary.high, "filter": len(filters[-1])}
@@ -181,12 +181,12 @@ def _with_metadata(content: bytes, index: LogIndex, keys: Sequence[str]) -> byte
     """Return a Parquet file with the index in its key-value metadata."""
     table = pq.read_table(pa.BufferReader(content))
     given = table.column(KEY).to_pylist()
-    if given != sorted(given, key=KeyOrder.BYTES.of):
+    if given != sorted(given, key=KeyCollation.BYTES.of):
         raise InvalidRequestError("a Parquet block with an index has its rows in the order of their keys")
     entries = {**(table.schema.metadata or {}), ENTRY: base64.b64encode(encode_summary(index))}
     if index.own is not None:
-        in_java = sorted(keys, key=KeyOrder.JAVA.of)
-        entries |= footer_of_summary(KeySummary(in_java[0], in_java[-1], KeyOrder.JAVA, index.own.filter))
+        in_java = sorted(keys, key=KeyCollation.JAVA.of)
+        entries |= footer_of_summary(KeySummary(in_java[0], in_java[-1], KeyCollation.JAVA, index.own.filter))
     sink = io.BytesIO()
     pq.write_table(table.replace_schema_metadata(entries), sink, write_page_index=True)
     return sink.getvalue()
@@ -269,7 +269,10 @@ def decode_summary(data: bytes, *, at: str) -> LogIndex:
             stored, filters = filters[: part["filter"]], filters[part["filter"] :]
             found = decode_simple(stored, at=at)
             parts.append(
-                (int(part["keys"]), KeySummary(str(part["low"]), str(part["high"]), KeyOrder.BYTES, found))
+                (
+                    int(part["keys"]),
+                    KeySummary(str(part["low"]), str(part["high"]), KeyCollation.BYTES, found),
+                )
             )
         if filters:
             raise ValueError(f"{len(filters)} bytes more")

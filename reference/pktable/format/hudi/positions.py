@@ -30,15 +30,19 @@ from pktable.format.vectors.deletion_vector import (
 CRC_BYTES: Final = 4
 
 
-def decode_positions(text: bytes, *, at: str) -> npt.NDArray[np.int64]:
-    """Return the positions, ascending. ``text``: the header entry. Raises CorruptFileError. Clauses: LOG-12."""
+def decode_positions(text: bytes, count: int, *, at: str) -> npt.NDArray[np.int64] | None:
+    """Return the ``count`` positions, ascending; None if there are more or fewer: a few bytes can stand for billions.
+
+    ``text``: the header entry. Raises CorruptFileError. Clauses: LOG-12.
+    """
     try:
         payload = base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise CorruptFileError("record positions", at=at, expected="base64", found=error) from None
     body = MAGIC_64 + payload
     frame = LENGTH.pack(len(body)) + body + zlib.crc32(body).to_bytes(CRC_BYTES, "big")
-    return decode_vector(frame, at=at).positions()
+    vector = decode_vector(frame, at=at)
+    return vector.positions() if vector.cardinality == count else None
 
 
 def encode_positions(positions: npt.NDArray[np.int64]) -> bytes:

@@ -18,13 +18,16 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final
 
+import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pyspark.cloudpickle import dumps
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 Work = Callable[[Iterator[Any]], Iterator[Any]]
 
+HAS_ARROW_COLUMNS: Final = hasattr(F, "arrow_udf")
 SPARKS_DEFAULT: Final = "python3"
 PYTHON: Final = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
 REMEDY: Final = (
@@ -52,6 +55,23 @@ def map_batches(frame: DataFrame, work: Work, schema: StructType | str) -> DataF
         return frame.mapInArrow(_Sent(work), schema)
 
 
+def arrow_column(
+    frame: DataFrame, name: str, work: Callable[..., Any], kind: str, given: list[str]
+) -> DataFrame:
+    """Return ``frame`` with a column of ``work``, which maps Arrow arrays of the columns ``given`` to one of ``kind``.
+
+    Only these columns are sent to the workers. Starts no job; needs pyspark 4.1 (`HAS_ARROW_COLUMNS`).
+    """
+    sent = _Sent(work)
+
+    def call(*columns: pa.Array) -> pa.Array:
+        return sent(*columns)
+
+    with _driver_interpreter(frame.sparkSession):
+        function = F.arrow_udf(call, kind)
+        return frame.withColumn(name, function(*given))
+
+
 def unusable_interpreter(message: str) -> InvalidRequestError | None:
     """Return the error to raise for a Spark failure that the workers' interpreter caused, None for another one."""
     if found := LACKS_US.search(message):
@@ -72,11 +92,11 @@ def unusable_interpreter(message: str) -> InvalidRequestError | None:
 class _Sent:
     """``work`` as a worker gets it: inside a function that says what is wrong where ``work`` cannot be unpickled."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Callable[..., Any]) -> None:
         self._work = work
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        return self._work(batches)
+    def __call__(self, *given: Any) -> Any:
+        return self._work(*given)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _opener(), (dumps(self._work),)

@@ -1,9 +1,13 @@
 """Write a large DataFrame: rows to the task of their bucket, in their order, as level-0 runs.
 
-The order of a DataFrame is that of its partitions and of the rows in them. Every row gets its ordinal
-first; after the shuffle the rows of a bucket are sorted by it, so that sequence numbers follow the
-caller's order although the rows travelled. On their way columns have numbers for names: `mapInArrow` fails
-where one has a dot.
+1. Every row gets its ordinal, and the number of its bucket, for which only its key is sent to a Python worker.
+2. A shuffle brings the rows of a bucket to one task, in any order.
+3. The task takes them over once, as Arrow, converts them, and sorts them by their ordinals, so that sequence numbers
+   follow the caller's order: that of the DataFrame's partitions and of the rows in them. `Gathered` holds what is more
+   than the write buffer in files on the worker's disk.
+
+Columns have numbers for names on their way: Spark's workers fail where one has a dot. Sessions older than 4.1 cannot
+send some columns only: there the first step sends whole rows to Python.
 
 Rows of an append table without buckets do not travel: each task writes those it has.
 
@@ -14,7 +18,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,23 +25,24 @@ import pyarrow as pa
 from pktable_spec.errors import PkTableError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, IntegerType, LongType, StructField
+from pyspark.sql.types import LongType, StructField, StructType
 
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.write import BucketAppend, split_by_bucket
 from pktable.context import TableContext
-from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.format.bucket_hash import hash_rows
+from pktable.ingest.changes import ChangeKind, as_changes, conform_key_columns
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketId
-from pktable.run.spark.types import for_spark, spark_schema
+from pktable.run.spark.gathered import Gathered
 from pktable.run.spark.wire import BLOBS, collected, result_batch
-from pktable.run.spark.workers import map_batches
+from pktable.run.spark.workers import HAS_ARROW_COLUMNS, arrow_column, map_batches
 from pktable.store.new_files import NewFiles
 
 KIND_GIVEN = "__pktable_row_kind"
 """The column of row kinds in a frame that was made of checked rows."""
 
-ORDER, KIND, BUCKET = "__pktable_order", "__pktable_kind", "__pktable_bucket"
+ORDER, KIND, TASK = "__pktable_order", "__pktable_kind", "__pktable_task"
 
 
 def write_frame(
@@ -48,83 +52,84 @@ def write_frame(
     next_sequence: Mapping[BucketId, int],
     now_millis: int,
 ) -> list[Any]:
-    """Write ``frame`` on the executors; return per flush (BucketAppend, paths made) or an error of ours."""
-    given, names = frame.columns, [field.name for field in context.schema.fields]
-    numbered = [replace(field, name=f"c{i}") for i, field in enumerate(context.schema.fields)]
-    prepared = spark_schema(numbered).add(StructField(KIND, ByteType())).add(StructField(ORDER, LongType()))
-    prepared = prepared.add(StructField(BUCKET, IntegerType()))
-
-    def prepare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            table = pa.Table.from_batches([batch])
-            rows = table.drop_columns([ORDER]).rename_columns(given)
-            found = _prepared(rows, table.column(ORDER), context, change)
-            yield from found.rename_columns(prepared.names).to_batches()
+    """Write ``frame`` on the executors; return per run (BucketAppend, paths made) or an error of ours."""
+    given = frame.columns
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for result in _written(batches, context, next_sequence, now_millis):
+        for result in _written(batches, given, context, change, next_sequence, now_millis):
             yield result_batch(result)
 
-    group = [*(f"c{names.index(key)}" for key in context.schema.partition_keys), BUCKET]
-    rows = frame.toDF(*(f"c{i}" for i in range(len(given)))).withColumn(
-        ORDER, F.monotonically_increasing_id()
-    )
-    rows = map_batches(rows, prepare, prepared)
+    numbered = frame.toDF(*(f"c{i}" for i in range(len(given))))
+    rows = numbered.withColumn(ORDER, F.monotonically_increasing_id())
     if not context.has_unaware_buckets:
-        rows = rows.repartition(*group).sortWithinPartitions(*group, ORDER)
+        rows = _placed(rows, given, context).repartition(TASK).drop(TASK)
     return collected(map_batches(rows, write, BLOBS))
 
 
-def _prepared(rows: pa.Table, order: pa.ChunkedArray, context: TableContext, change: ChangeKind) -> pa.Table:
-    """Return ``rows`` in the table's types with row kind, ordinal and bucket. Clauses: TBL-5, TBL-8."""
-    table, kinds = as_changes(rows, context.schema, change)
-    buckets = assigner_of(context).of_rows(table)
-    return (
-        for_spark(table)
-        .append_column(KIND, pa.array(kinds))
-        .append_column(ORDER, order)
-        .append_column(BUCKET, pa.array(buckets, pa.int32()))
-    )
+def _placed(frame: DataFrame, given: list[str], context: TableContext) -> DataFrame:
+    """Return ``frame`` with a number that all rows of a bucket share. Clauses: TBL-5."""
+    schema = context.schema
+    deciding = schema.primary_keys or (*assigner_of(context).columns, *schema.partition_keys)
+    keys = [name for name in given if name in deciding]
+    columns = [f"c{given.index(name)}" for name in keys]
+
+    def task(*values: pa.Array) -> pa.Array:
+        return pa.array(_tasks(pa.table(list(values), names=keys), context))
+
+    if HAS_ARROW_COLUMNS:
+        return arrow_column(frame, TASK, task, "bigint", columns)
+
+    def with_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            tasks = task(*(batch.column(name) for name in columns))
+            yield pa.RecordBatch.from_arrays([*batch.columns, tasks], names=[*batch.schema.names, TASK])
+
+    fields = [*frame.schema.fields, StructField(TASK, LongType())]
+    return map_batches(frame, with_tasks, StructType(fields))
+
+
+def _tasks(keys: pa.Table, context: TableContext) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return a number for each row of n key values, equal where bucket and partition are. Clauses: TBL-3, TBL-5."""
+    rows = conform_key_columns(keys, context.schema)
+    buckets: np.ndarray[Any, np.dtype[np.int64]] = assigner_of(context).of_rows(rows).astype(np.int64)
+    fields = context.schema.partition_fields
+    if fields:
+        columns = [rows.column(field.name) for field in fields]
+        buckets |= hash_rows(columns, [field.type for field in fields]).astype(np.int64) << 32
+    return buckets
 
 
 def _written(
     batches: Iterator[pa.RecordBatch],
+    given: list[str],
     context: TableContext,
+    change: ChangeKind,
     next_sequence: Mapping[BucketId, int],
     now_millis: int,
 ) -> Iterator[tuple[BucketAppend, list[str]] | PkTableError]:
-    """Gather the rows of a bucket up to the size of the write buffer, write them, go on. Clauses: LSM-5."""
+    """Gather the rows of the task, and write them in runs of the size of the write buffer. Clauses: LSM-5."""
     new = NewFiles(token=str(uuid.uuid4()))
     numbers = dict(next_sequence)
     kind = kind_of(context.schema, context.root)
-    gathered: dict[BucketId, list[pa.Table]] = {}
-    size = 0
-
-    def flush() -> Iterator[tuple[BucketAppend, list[str]]]:
-        for identity, tables in gathered.items():
-            place = context.place(*identity)
-            table = pa.concat_tables(tables)
-            first = numbers.get(identity, 0)
-            numbers[identity] = first + table.num_rows
-            kinds = table.column(KIND).to_numpy().astype(np.int8)
-            made = len(new.paths)
-            rows = table.drop_columns([KIND])
-            append = kind.write(context, place, rows, kinds, first, new, now_millis=now_millis)
-            yield BucketAppend(place, append.files, first), new.paths[made:]
-        gathered.clear()
-
-    schema = context.schema.arrow_schema.append(pa.field(KIND, pa.int8()))
     try:
-        for batch in batches:
-            table = pa.Table.from_batches([batch]).drop_columns([ORDER, BUCKET])
-            table = table.rename_columns(schema.names).cast(schema)
-            for partition, bucket, part in split_by_bucket(context, table):
-                gathered.setdefault((partition, bucket), []).append(part)
-                size += part.nbytes
-            if size >= context.options.write_buffer_bytes:
-                yield from flush()
-                size = 0
-        yield from flush()
+        with Gathered(ORDER, context.options.write_buffer_bytes) as gathered:
+            for batch in batches:
+                table = pa.Table.from_batches([batch])
+                order = table.column(ORDER)
+                rows, kinds = as_changes(
+                    table.drop_columns([ORDER]).rename_columns(given), context.schema, change
+                )
+                gathered.add(rows.append_column(KIND, pa.array(kinds)).append_column(ORDER, order))
+            for table in gathered.in_order():
+                for partition, bucket, part in split_by_bucket(context, table):
+                    place = context.place(partition, bucket)
+                    first = numbers.get((partition, bucket), 0)
+                    numbers[partition, bucket] = first + part.num_rows
+                    kinds = part.column(KIND).to_numpy().astype(np.int8)
+                    made = len(new.paths)
+                    part = part.drop_columns([KIND])
+                    append = kind.write(context, place, part, kinds, first, new, now_millis=now_millis)
+                    yield BucketAppend(place, append.files, first), new.paths[made:]
     except PkTableError as error:
         new.remove(context.store)
         yield error
