@@ -14,6 +14,7 @@ import pytest
 from pktable import CommitId, InvalidRequestError, Table
 from pktable.catalog.read_plan import MANY_FILES
 from pktable.format.binary_row import EMPTY_ROW
+from pktable.ingest.changes import ChangeKind
 from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
 from pktable_spec.covers import covers
@@ -127,8 +128,6 @@ def test_rows_go_to_the_bucket_of_their_key_and_are_numbered_there(tmp_path: Pat
 @covers("APP-6", "CMT-24")
 def test_a_write_that_lost_the_race_for_its_numbers_keeps_its_files(tmp_path: Path) -> None:
     table = made(tmp_path, FIXED)
-    from pktable.ingest.changes import ChangeKind
-
     first, second = (table.stage_write(some(start, start + 9), ChangeKind()) for start in (0, 100))
     assert first is not None
     assert second is not None
@@ -196,6 +195,9 @@ def test_calls_that_need_a_key_are_refused_by_name(tmp_path: Path) -> None:
         keyed.append(some(0, 1))
     with pytest.raises(InvalidRequestError, match="column"):
         table.append(pa.table({"id": [1], "nope": [2]}))
+    retraction = some(0, 1).append_column("k", [["-D"]])
+    with pytest.raises(InvalidRequestError, match="can only be added"):
+        table.stage_write(retraction, ChangeKind(column="k"))
     assert table.snapshots() == keyed.snapshots() == []
 
 
