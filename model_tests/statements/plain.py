@@ -40,8 +40,13 @@ class SeveralMatchError(Exception):
     """Several source rows change one target row."""
 
 
-def merged(target: Rows, source: Rows, on: Function, clauses: Sequence[Clause]) -> list[Row]:
-    """Return the rows of ``target`` after the MERGE, in any order. Raises SeveralMatchError."""
+def merged(
+    target: Rows, source: Rows, on: Function, clauses: Sequence[Clause], *, by_key: bool = True
+) -> list[Row]:
+    """Return the rows of ``target`` after the MERGE, in any order. ``by_key``: ``id`` is their primary key.
+
+    Raises SeveralMatchError.
+    """
     result: list[Row] = []
     matched_source: set[int] = set()
     for row in target:
@@ -64,11 +69,13 @@ def merged(target: Rows, source: Rows, on: Function, clauses: Sequence[Clause]) 
     for i, other in enumerate(source):
         inserted = _first(clauses, "not_matched", NO_ROW, other) if i not in matched_source else None
         if inserted is not None and inserted.values is not None:
-            if any(row["id"] == other["id"] for row in inserted_rows):
+            if by_key and any(row["id"] == other["id"] for row in inserted_rows):
                 raise SeveralMatchError
             nothing = dict.fromkeys(("id", "g", "n", "s"))
             values = {name: value.of(NO_ROW, other) for name, value in inserted.values.items()}
             inserted_rows.append(nothing | values)
+    if not by_key:
+        return [*result, *inserted_rows]
     # An insert under a key that is there replaces its row, as every write does.
     keys = {row["id"] for row in inserted_rows}
     return [*(row for row in result if row["id"] not in keys), *inserted_rows]

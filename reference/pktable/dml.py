@@ -81,6 +81,8 @@ class Statements:
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
     ) -> int | None:
         """Execute a statement over the target rows of ``predicate``; return the id of the snapshot after it."""
+        if not statement.by_key:
+            return self._execute_by_place(statement, source, predicate, commit_id)
 
         def work(state: TableState) -> tuple[Any, ChangeKind]:
             query = self._query(state, statement.needed(TARGET), predicate)
@@ -88,6 +90,30 @@ class Statements:
             return rows, ChangeKind(column=KIND)
 
         return self._committed(work, commit_id)
+
+    def _execute_by_place(
+        self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
+    ) -> int | None:
+        """Execute a statement on an append table: old rows go by their place, new ones are added. Clauses: APP-12."""
+        kept: list[Any] = []
+        updates = any(clause.kind is RowKind.UPDATE_AFTER for clause in statement.clauses)
+        if updates and self.catalog.context.options.row_tracking:
+            raise InvalidRequestError(
+                "option row-tracking.enabled: UPDATE is not supported, updated rows would lose their ids"
+            )
+
+        def work(state: TableState) -> RowChange:
+            query = self._query(state, statement.needed(TARGET), predicate)
+            changes = self.runner.changes(self.catalog.context, query, statement, source)
+            kept.append(changes)
+            return RowChange(*self.runner.divided(self.catalog.context, query, changes))
+
+        try:
+            after = self.stager.change_rows(work, commit_id)
+        finally:
+            for changes in kept:
+                self.runner.release(changes)
+        return after.id if after else None
 
     def overwrite(self, rows: Any, where: str | None, commit_id: CommitId) -> int | None:
         """Replace the rows of the partitions that ``where`` holds for by ``rows``; None if nothing changes."""

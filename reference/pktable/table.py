@@ -236,7 +236,6 @@ class Table:
         Returns the id of the snapshot after the update, None if no row satisfies ``where``.
         Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-1, STM-4, STM-6.
         """
-        self._expect_key("update", "delete(where=…) and append")
         self._require_writable()
         return self._statements.update(set, where, commit_id or CommitId.new())
 
@@ -259,7 +258,6 @@ class Table:
 
         Raises InvalidRequestError. Clauses: STM-1 to STM-6.
         """
-        self._expect_key("merge", "delete(where=…) and append")
         self._require_writable()
         return MergeBuilder.of(self._statements, source, on, (target_alias, source_alias))
 

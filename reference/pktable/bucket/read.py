@@ -26,10 +26,11 @@ from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.predicate import Predicate
+from pktable.statements.plan import PLACE
 
-FILE: Final = "__pktable_file"
+FILE: Final = PLACE[0]
 STITCHED_ROWS: Final = 1 << 14
-POSITION: Final = "__pktable_position"
+POSITION: Final = PLACE[1]
 """The columns that say where a row lies: the name of its data file, and its position there."""
 
 

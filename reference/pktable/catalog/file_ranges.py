@@ -86,9 +86,10 @@ def key_ranges(
 
     Of later key columns nothing is said: they are ordered only while those before are equal. Clauses: RD-16.
     """
-    first = next(iter(context.schema.key_fields), None)
-    if not files or first is None or first.name not in columns:
+    keys = context.schema.key_fields
+    if not files or not keys or keys[0].name not in columns:  # an append table has no keys
         return {}
+    first = keys[0]
     at = [file.file_name for file in files]
     low = decode_column([file.min_key for file in files], context.key_types, 0, at=at)
     high = decode_column([file.max_key for file in files], context.key_types, 0, at=at)

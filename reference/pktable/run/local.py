@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pktable.bucket.append_rewrite import rewrite_files
 from pktable.bucket.compact import compact_bucket
@@ -31,14 +33,14 @@ from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
 from pktable.context import TableContext
-from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.ingest.changes import ChangeKind, as_changes, expect_arrow
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
 from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask
 from pktable.statements.arrow_rows import ArrowStatement
-from pktable.statements.plan import Statement
+from pktable.statements.plan import KIND, Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
@@ -144,10 +146,24 @@ class LocalRunner:
         """Return the changes of ``statement``, evaluated piece by piece of the target. Clauses: STM-1 to STM-5."""
         expect_arrow(source)
         arrow = ArrowStatement(statement, source, context.schema)
-        found = list(_in_parts(context, query, lambda tables: list(map(arrow.of, tables))))
+        read = read_bucket if statement.by_key else located_rows
+        found = list(_in_parts(context, query, lambda tables: list(map(arrow.of, tables)), read))
         pieces = [piece for part in found for piece in part]
         changed, matched = [table for table, _ in pieces], [rows for _, rows in pieces]
         return pa.concat_tables([*changed, arrow.rest(matched)])
+
+    def divided(
+        self, context: TableContext, query: Query, changes: pa.Table
+    ) -> tuple[list[FoundRows], pa.Table]:
+        """Return the rows that go and the rows that come. Clauses: APP-12."""
+        old = changes.filter(pc.is_valid(changes.column(FILE)))
+        vectors = vectors_of_places(context, old)
+        buckets = bucket_of_file(query)
+        found = gathered(FoundRows(buckets[name], {name: vector}) for name, vector in vectors.items())
+        return found, changes.filter(is_add(changes.column(KIND))).select(list(context.schema.value_names))
+
+    def release(self, changes: pa.Table) -> None:
+        """Do nothing: Python gives it up."""
 
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
@@ -194,6 +210,27 @@ def gathered(parts: Iterable[FoundRows]) -> list[FoundRows]:
     return [FoundRows(bucket_id, positions) for bucket_id, positions in found.items()]
 
 
+def vectors_of_places(context: TableContext, places: pa.Table) -> dict[str, DeletionVector]:
+    """Return the positions of ``places`` (columns `PLACE`) as a vector for each data file."""
+    found = {}
+    for name in pc.unique(places.column(FILE)).to_pylist():
+        positions = places.filter(pc.equal(places.column(FILE), name)).column(POSITION).to_numpy()
+        builder = VectorBuilder(DeletionVector({}, context.vector_bits))
+        builder.mark(np.sort(positions))
+        found[name] = builder.vector()
+    return found
+
+
+def bucket_of_file(query: Query) -> dict[str, BucketId]:
+    """Return the bucket of each data file that ``query`` reads."""
+    return {file.file_name: part.state.place.id for part in query.parts for file in part.state.files}
+
+
+def is_add(kinds: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return whether each of these row kinds leaves a row (+I, +U)."""
+    return pc.equal(pc.bit_wise_and(kinds, 1), 0)
+
+
 def located_schema(context: TableContext, columns: Sequence[str]) -> pa.Schema:
     """Return the schema of rows with where they lie."""
     fields = [context.schema.arrow_schema.field(name) for name in columns]
@@ -213,12 +250,17 @@ def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
 
 
 def _in_parts(
-    context: TableContext, query: Query, work: Callable[[Iterator[pa.Table]], Result]
+    context: TableContext,
+    query: Query,
+    work: Callable[[Iterator[pa.Table]], Result],
+    read: Callable[
+        [TableContext, BucketRead, Sequence[str], Predicate | None], Iterator[pa.Table]
+    ] = read_bucket,
 ) -> Iterable[Result]:
     """Return the results of ``work`` on the tables of each part of a query, in order; large reads use threads."""
 
     def work_on(part: BucketRead) -> Result:
-        return work(read_bucket(context, part, query.columns, query.predicate))
+        return work(read(context, part, query.columns, query.predicate))
 
     if query.input_bytes <= ONE_THREAD_BYTES:
         return map(work_on, query.parts)

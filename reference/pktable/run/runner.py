@@ -177,9 +177,21 @@ class Runner(Protocol):
         """Return the changes that ``statement`` makes to the rows of ``query``, as `write` takes them.
 
         ``query``: reads the columns `Statement.needed` of the target. ``source``: None, a pyarrow.Table, or what the
-        runner reads. The changes have the table's columns and the column of row kinds `plan.KIND`.
+        runner reads. The changes have the table's columns and the column of row kinds `plan.KIND`, those of an append
+        table also `plan.PLACE`.
         Raises InvalidRequestError, here or when the changes are written. Clauses: STM-1 to STM-5.
         """
+        ...
+
+    def divided(self, context: TableContext, query: Query, changes: Any) -> tuple[list[FoundRows], Any]:
+        """Return the rows that ``changes`` of an append table delete or replace, and the rows that they add.
+
+        ``query``: of which `changes` made them. The added rows are as `write` takes them. Clauses: APP-12.
+        """
+        ...
+
+    def release(self, changes: Any) -> None:
+        """Give up what `divided` may have kept of ``changes``."""
         ...
 
     def check(

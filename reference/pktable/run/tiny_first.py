@@ -130,6 +130,15 @@ class TinyFirst:
                 return self.here.changes(context, query, statement, few)
         return self.cluster.changes(context, query, statement, source)
 
+    def divided(self, context: TableContext, query: Query, changes: Any) -> tuple[list[FoundRows], Any]:
+        return self._maker_of(changes).divided(context, query, changes)
+
+    def release(self, changes: Any) -> None:
+        self._maker_of(changes).release(changes)
+
+    def _maker_of(self, changes: Any) -> Runner:
+        return self.here if isinstance(changes, pa.Table) else self.cluster
+
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
     ) -> Iterator[BucketReport]:

@@ -24,10 +24,11 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.ingest.changes import conform
+from pktable.ingest.columns import empty_column
 from pktable.merge.key_encoding import encode_keys
 from pktable.predicate.arrow_eval import evaluated, filtered
 from pktable.predicate.tree import Expression
-from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
+from pktable.statements.plan import KIND, PLACE, SOURCE, TARGET, Clause, Statement, When, qualified
 
 Rows = npt.NDArray[np.int64]
 ROW: str = "__pktable_row"
@@ -41,6 +42,8 @@ class ArrowStatement:
 
     def __init__(self, statement: Statement, source: pa.Table | None, schema: TableSchema) -> None:
         self._statement, self._schema = statement, schema
+        types = (pa.string(), pa.int64())
+        self._place = [] if statement.by_key else [pa.field(*pair) for pair in zip(PLACE, types, strict=True)]
         self._source = (
             None
             if source is None
@@ -56,6 +59,7 @@ class ArrowStatement:
         """Return the changes of ``target`` rows, and the numbers of the source rows in a pair with one of them.
 
         ``target``: the columns `Statement.needed`, a pyarrow.Table. The changes have the table's columns and `KIND`.
+        Those of an append table come and go with `PLACE`, which is null for a row that is inserted.
         Raises InvalidRequestError if an expression fails, or two source rows change one target row.
         """
         target = target.rename_columns([qualified(TARGET, name) for name in target.column_names])
@@ -81,7 +85,8 @@ class ArrowStatement:
             alone[rows] = False
         rows = self._source.take(pa.array(np.flatnonzero(alone)))
         inserted = self._table(self._changes(rows, When.NOT_MATCHED))
-        self._expect_distinct(inserted.select(list(self._statement.key)))
+        if self._statement.by_key:
+            self._expect_distinct(inserted.select(list(self._statement.key)))
         return inserted
 
     def _pairs(self, target: pa.Table) -> tuple[Rows, Rows]:
@@ -124,8 +129,10 @@ class ArrowStatement:
         distinct, counts = np.unique(rows, return_counts=True)
         if (counts > 1).any():
             row = target.slice(int(distinct[counts > 1][0]), 1)
-            key = row.select([qualified(TARGET, name) for name in self._statement.key])
-            raise _several(key.rename_columns(list(self._statement.key)))
+            names = self._statement.shown_key
+            raise _several(
+                row.select([qualified(TARGET, name) for name in names]).rename_columns(list(names))
+            )
 
     def _expect_distinct(self, keys: pa.Table) -> None:
         """Raise InvalidRequestError if two rows of ``keys`` are equal. Clauses: STM-3."""
@@ -156,13 +163,29 @@ class ArrowStatement:
     def _changed(self, rows: pa.Table, clause: Clause) -> pa.Table:
         names = self._statement.columns
         if clause.values is None:
-            found = rows.select([qualified(TARGET, name) for name in names]).rename_columns(list(names))
+            found = self._deleted(rows)
         else:
             found = conform(evaluated(dict(zip(names, clause.values, strict=True)), rows), self._schema)
-        return found.append_column(KIND, pa.array(np.full(rows.num_rows, int(clause.kind), dtype=np.int8)))
+        found = found.append_column(KIND, pa.array(np.full(rows.num_rows, int(clause.kind), dtype=np.int8)))
+        for field in self._place:
+            name = qualified(TARGET, field.name)
+            is_old = name in rows.column_names
+            found = found.append_column(
+                field, rows.column(name) if is_old else pa.nulls(rows.num_rows, field.type)
+            )
+        return found
+
+    def _deleted(self, rows: pa.Table) -> pa.Table:
+        """Return deleted target rows; those of an append table, whose place is all that counts, without values."""
+        if not self._statement.by_key:
+            columns = [empty_column(field, rows.num_rows) for field in self._schema.fields]
+            return pa.table(columns, names=list(self._statement.columns))
+        names = list(self._statement.columns)
+        return rows.select([qualified(TARGET, name) for name in names]).rename_columns(names)
 
     def _table(self, changes: Sequence[pa.Table]) -> pa.Table:
-        empty = self._schema.arrow_schema.append(pa.field(KIND, pa.int8())).empty_table()
+        fields = [*self._schema.arrow_schema, pa.field(KIND, pa.int8()), *self._place]
+        empty = pa.schema(fields).empty_table()
         return pa.concat_tables([empty, *(table.cast(empty.schema) for table in changes)])
 
 

@@ -18,6 +18,8 @@ TARGET: Final = "target"
 SOURCE: Final = "source"
 KIND: Final = "__pktable_change_kind"
 """The column of row kinds in the rows that a statement makes."""
+PLACE: Final = ("__pktable_file", "__pktable_position")
+"""The columns that say where a row of an append table lies: the name of its data file, and its position there."""
 
 
 class When(Enum):
@@ -51,9 +53,8 @@ class Clause:
 class Statement:
     """A MERGE, or without a source an UPDATE or DELETE.
 
-    ``columns``: the table's. ``keys``: pairs of equal values that join a target row with a source row, the target's
-    first; empty without a source. ``residual``: what else must hold for a pair. ``key``: the columns that tell one
-    target row from another, for messages.
+    ``columns``: the table's. ``key``: its primary key. ``keys``: pairs of equal values that join a target row with a
+    source row, the target's first; empty without a source. ``residual``: what else must hold for a pair.
     """
 
     clauses: tuple[Clause, ...]
@@ -61,6 +62,18 @@ class Statement:
     key: tuple[str, ...]
     keys: tuple[tuple[Expression, Expression], ...] = ()
     residual: Expression | None = None
+
+    @property
+    def by_key(self) -> bool:
+        """Whether the primary key tells one target row from another; in an append table its place (`PLACE`) does."""
+        return bool(self.key)
+
+    @property
+    def shown_key(self) -> tuple[str, ...]:
+        """The target's columns that tell people of which row a message speaks."""
+        return self.key or tuple(
+            left.name.partition(".")[2] for left, _ in self.keys if isinstance(left, Column)
+        )
 
     def of(self, when: When) -> list[tuple[int, Clause]]:
         """Return the clauses about the rows of ``when``, each with its number in the statement."""
@@ -73,11 +86,13 @@ class Statement:
             for part in walk(root):
                 if isinstance(part, Column) and part.name.startswith(side + "."):
                     found[part.name[len(side) + 1 :]] = None
-        # A deleted row is written whole, as it was: a changelog tells it so.
-        if side == TARGET and any(clause.kind is RowKind.DELETE for clause in self.clauses):
+        # A deleted row of a table with keys is written whole, as it was.
+        if side == TARGET and self.by_key and any(clause.kind is RowKind.DELETE for clause in self.clauses):
             found |= dict.fromkeys(self.columns)
         if side == TARGET:
-            found |= dict.fromkeys(self.key)
+            found |= dict.fromkeys(
+                self.key
+            )  # an append table's rows come with their place, which is no column
         return list(found)
 
     def _expressions(self, side: str) -> Iterator[Expression]:

@@ -33,7 +33,14 @@ from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
-from pktable.run.local import found_rows, gathered, run_rewrite, run_task
+from pktable.run.local import (
+    bucket_of_file,
+    found_rows,
+    gathered,
+    run_rewrite,
+    run_task,
+    vectors_of_places,
+)
 from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
@@ -42,7 +49,7 @@ from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_t
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
 from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
-from pktable.statements.plan import Statement
+from pktable.statements.plan import KIND, Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
@@ -186,7 +193,35 @@ class SparkRunner:
         if source is not None:
             source = source_frame(self.session, source) if isinstance(source, pa.Table) else source
             _expect_batch(source)
-        return changed_rows(statement, self.read(context, query), source)
+        target = self.read(context, query) if statement.by_key else self.read_located(context, query)
+        return changed_rows(statement, target, source)
+
+    def divided(
+        self, context: TableContext, query: Query, changes: DataFrame
+    ) -> tuple[list[FoundRows], DataFrame]:
+        """Return the rows that go and those that come; ``changes`` are computed once, and kept until `release`.
+
+        Clauses: APP-12.
+        """
+        changes.persist()
+        buckets = bucket_of_file(query)
+
+        def find(batches: Batches) -> Batches:
+            tables = [pa.Table.from_batches([batch]) for batch in batches]
+            if tables:
+                yield result_batch(vectors_of_places(context, pa.concat_tables(tables)))
+
+        places = changes.where(F.col(FILE).isNotNull()).select(FILE, POSITION).repartition(FILE)
+        vectors = collected(map_batches(places, find, BLOBS))
+        found = gathered(
+            FoundRows(buckets[name], {name: vector}) for part in vectors for name, vector in part.items()
+        )
+        added = changes.where(F.col(KIND).bitwiseAND(1) == 0).select(*map(quoted, context.schema.value_names))
+        return found, added
+
+    def release(self, changes: DataFrame) -> None:
+        """Give up the changes that `divided` has kept."""
+        changes.unpersist()
 
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress

@@ -21,11 +21,11 @@ from pktable.predicate.spark_sql import spark_text
 from pktable.predicate.tree import Expression
 from pktable.run.spark.types import for_spark, spark_schema
 from pktable.run.spark.wire import whole_frame
-from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
+from pktable.statements.plan import KIND, PLACE, SOURCE, TARGET, Clause, Statement, When, qualified
 from pktable.statements.sources import source_fields
 
 IS_TARGET, IS_SOURCE, CLAUSE = (f"__pktable_{name}" for name in ("target", "source", "clause"))
-CHANGED, INSERTED = "__pktable_changed", "__pktable_inserted"
+CHANGED, INSERTED, SHOWN = (f"__pktable_{name}" for name in ("changed", "inserted", "shown"))
 TWICE = "pktable: several source rows change the row with "
 """Begins the message of a failed job in which a target row was changed twice."""
 
@@ -47,13 +47,16 @@ def changed_rows(statement: Statement, target: DataFrame, source: DataFrame | No
     rows = rows.withColumn(CLAUSE, _clause_number(statement)).where(F.col(CLAUSE).isNotNull())
     kinds = _by_clause([F.lit(int(clause.kind)) for clause in statement.clauses])
     values = [
-        _by_clause([_value(clause, i, name) for clause in statement.clauses]).alias(name)
+        _by_clause([_value(statement, clause, i, name) for clause in statement.clauses]).alias(name)
         for i, name in enumerate(statement.columns)
     ]
-    changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), F.col(IS_TARGET))
+    places = [] if statement.by_key else [_target(name).alias(name) for name in PLACE]
+    shown = [_shown(name, _target(name)) for name in statement.shown_key]
+    shown_key = F.concat_ws(", ", *shown).alias(SHOWN)
+    changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), *places, F.col(IS_TARGET), shown_key)
     if source is not None and (statement.of(When.MATCHED) or statement.of(When.NOT_MATCHED)):
-        changes = _one_for_each_key(statement, changes)
-    return changes.drop(IS_TARGET)
+        changes = (_one_for_each_key if statement.by_key else _one_for_each_place)(statement, changes)
+    return changes.drop(IS_TARGET, SHOWN)
 
 
 def _renamed(frame: DataFrame, side: str) -> DataFrame:
@@ -97,15 +100,31 @@ def _clause_number(statement: Statement) -> Column:
     return found
 
 
+def _target(name: str) -> Column:
+    return F.col(quoted(qualified(TARGET, name)))
+
+
+def _shown(name: str, value: Column) -> Column:
+    return F.concat(F.lit(f"{name} = "), value.cast("string"))
+
+
+def _one_for_each_place(statement: Statement, changes: DataFrame) -> DataFrame:
+    """Return the changes; a target row of an append table that has two of them fails the job. Clauses: STM-3."""
+    # Rows that are inserted have no place, and each is by itself.
+    apart = F.when(F.col(IS_TARGET).isNull(), F.monotonically_increasing_id())
+    count = F.count(F.lit(1)).over(Window.partitionBy(*PLACE, apart))
+    problem = F.raise_error(F.concat(F.lit(TWICE), F.col(SHOWN))).cast("boolean")
+    counted = changes.withColumn(CHANGED, count)
+    return counted.where(F.when(F.col(CHANGED) > 1, problem).otherwise(F.lit(True))).drop(CHANGED)
+
+
 def _one_for_each_key(statement: Statement, changes: DataFrame) -> DataFrame:
     """Return one change for each key, an insert if there is one. Two of a kind fail the job. Clauses: STM-3."""
     keys = [F.col(quoted(name)) for name in statement.key]
     of_key = Window.partitionBy(*keys)
     changed = F.count(F.col(IS_TARGET)).over(of_key)
     inserted = F.count(F.lit(1)).over(of_key) - changed
-    shown = [
-        F.concat(F.lit(f"{n} = "), key.cast("string")) for n, key in zip(statement.key, keys, strict=True)
-    ]
+    shown = [_shown(name, key) for name, key in zip(statement.key, keys, strict=True)]
     problem = F.raise_error(F.concat(F.lit(TWICE), F.concat_ws(", ", *shown))).cast("boolean")
     is_kept = F.col(IS_TARGET).isNull() | (F.col(INSERTED) == 0)
     counted = changes.withColumn(CHANGED, changed).withColumn(INSERTED, inserted)
@@ -113,9 +132,9 @@ def _one_for_each_key(statement: Statement, changes: DataFrame) -> DataFrame:
     return counted.where(F.when(twice, problem).otherwise(is_kept)).drop(CHANGED, INSERTED)
 
 
-def _value(clause: Clause, i: int, name: str) -> Column:
+def _value(statement: Statement, clause: Clause, i: int, name: str) -> Column:
     if clause.values is None:
-        return F.col(quoted(qualified(TARGET, name)))
+        return _target(name) if statement.by_key else F.lit(None)
     return _expr(clause.values[i])
 
 
