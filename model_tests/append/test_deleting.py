@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +312,26 @@ def test_a_vector_of_a_file_that_is_gone_hinders_nothing(tmp_path: Path, options
     assert ids(table) == left[1:]
 
 
+@covers("APP-13", "APP-18", "CMT-26")
+@with_vectors
+def test_a_change_whose_snapshot_has_expired_is_committed_on_the_latest(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    table = made(tmp_path, options)
+    table.append(some(0, 30))
+    table.delete(where="id = 1")
+    state = table.catalog.state()
+    staged = table.stager.changer.delete_rows(state, found_rows(table, "id = 2"))
+    other = Table.open(table.path)
+    for number in (3, 4):
+        other.delete(where=f"id = {number}")
+    other.expire_snapshots(retain_last=1)
+    # Another process, which has read none of the DV index files of the base.
+    fresh = replace(staged, changer=Table.open(table.path).stager.changer)
+    fresh.commit(CommitId.new())
+    assert ids(sound(table)) == [0, *range(5, 30)]
+
+
 @covers("APP-12")
 def test_a_bad_condition_changes_nothing(tmp_path: Path) -> None:
     table = made(tmp_path, DV)
@@ -323,8 +344,6 @@ def test_a_bad_condition_changes_nothing(tmp_path: Path) -> None:
 
 @covers("APP-12", "APP-13", "DV-4")
 def test_vectors_of_a_table_that_has_them_no_more_go_with_their_files(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     from pktable.format.metadata.schema import encode_schema
 
     table = made(tmp_path, DV)

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import CommitId, InvalidRequestError, Table
+from pktable.catalog.read_plan import MANY_FILES
 from pktable.format.binary_row import EMPTY_ROW
+from pktable.ingest.changes import ChangeKind
 from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
 from pktable_spec.covers import covers
@@ -22,6 +24,7 @@ from model_tests.backends.spark_session import spark_session
 from model_tests.real_data import needs_shared
 
 COLUMNS = "id BIGINT, v STRING, p INT"
+DV = {"deletion-vectors.enabled": "true"}
 FIXED = {"bucket": "3", "bucket-key": "id"}
 
 
@@ -125,8 +128,6 @@ def test_rows_go_to_the_bucket_of_their_key_and_are_numbered_there(tmp_path: Pat
 @covers("APP-6", "CMT-24")
 def test_a_write_that_lost_the_race_for_its_numbers_keeps_its_files(tmp_path: Path) -> None:
     table = made(tmp_path, FIXED)
-    from pktable.ingest.changes import ChangeKind
-
     first, second = (table.stage_write(some(start, start + 9), ChangeKind()) for start in (0, 100))
     assert first is not None
     assert second is not None
@@ -194,6 +195,9 @@ def test_calls_that_need_a_key_are_refused_by_name(tmp_path: Path) -> None:
         keyed.append(some(0, 1))
     with pytest.raises(InvalidRequestError, match="column"):
         table.append(pa.table({"id": [1], "nope": [2]}))
+    retraction = some(0, 1).append_column("k", [["-D"]])
+    with pytest.raises(InvalidRequestError, match="can only be added"):
+        table.stage_write(retraction, ChangeKind(column="k"))
     assert table.snapshots() == keyed.snapshots() == []
 
 
@@ -245,6 +249,18 @@ def test_files_are_closed_at_their_target_size_and_skipped_by_statistics(tmp_pat
     (split,) = table.scan(where="id = 777").splits()
     assert len(split.paths) == 1
     assert table.to_arrow(where="id = 777").column("v").to_pylist() == ["v2"]
+
+
+@covers("APP-1", "RD-8")
+def test_many_files_are_excluded_by_their_statistics_at_once(tmp_path: Path) -> None:
+    table = made(tmp_path, DV, partition_by="p")
+    for i in range(MANY_FILES + 3):
+        table.append(some(10 * i, 10 * i + 10, i % 2))
+    table.delete(where="id = 55")
+    scan = Table.open(table.path).scan(where="id >= 52 AND id < 63")
+    assert sum(len(split.paths) for split in scan.splits()) == 2
+    assert sorted(scan.to_arrow().column("id").to_pylist()) == [52, 53, 54, 56, 57, 58, 59, 60, 61, 62]
+    assert table.count(where="v IS NULL AND p = 1") == table.to_arrow(where="p = 1").column("v").null_count
 
 
 @covers("APP-1", "CMT-17", "CMT-42", "CMT-47", "CMT-48")

@@ -56,11 +56,11 @@ def rewrite_files(
     added = write_files(
         context, state.place, rows(), new, source=source, now_millis=now_millis, tracked=tracked
     )
-    names = {file.file_name for file in files}
+    names = [file.file_name for file in files]
     return FileChange(
         state.place,
         removed=tuple(files),
-        read_under={name: vector for name, vector in vectors.items() if name in names},
+        read_under={name: vectors[name] for name in names if name in vectors},
         added=added,
         created=tuple(new.paths),
     )

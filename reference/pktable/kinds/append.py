@@ -35,11 +35,10 @@ class AppendTables:
     """The `TableKind` of tables without a primary key."""
 
     name: Final = "append table"
+    compacts_writes: Final = False
 
     def claims(self, schema: TableSchema) -> bool:
         return not schema.primary_keys
-
-    compacts_writes: Final = False
 
     def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
         """Raise InvalidRequestError for an option that is not implemented, or a number of buckets without their key.
@@ -68,6 +67,7 @@ class AppendTables:
         return live, False
 
     def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
+        """Return None: files of an append table are in no levels. `pick_files` chooses what is written again."""
         return None
 
     def write(
@@ -82,7 +82,8 @@ class AppendTables:
         now_millis: int,
     ) -> BucketAppend:
         """Write ``rows`` as new files. Raises InvalidRequestError for a retraction. Clauses: APP-5, APP-6."""
-        assert not kinds.any(), "the caller has refused retractions"
+        if (kinds & 1).any():  # -U and -D are the odd row kinds
+            raise InvalidRequestError("rows of an append table can only be added; use delete(where=…)")
         files = write_files(context, place, [rows], new, source=FROM_WRITE, now_millis=now_millis)
         return BucketAppend(place, numbered(context, files, first_sequence), first_sequence)
 
