@@ -174,7 +174,7 @@ def append_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     return Table.create(tmp_path_factory.mktemp("merge") / "t", COLUMNS, primary_key=None, options=options)
 
 
-@covers("STM-1", "STM-2", "STM-3", "STM-5", "APP-12")
+@covers("STM-1", "STM-2", "STM-3", "STM-5", "APP-12", "APP-31")
 @settings(max_examples=50)
 @given(st.lists(ROW, max_size=6), SOURCE, st.sampled_from(ON), CLAUSES)
 def test_a_merge_into_an_append_table_does_what_its_clauses_say(

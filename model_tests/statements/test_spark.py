@@ -43,7 +43,7 @@ def test_a_merge_on_spark_does_what_its_clauses_say(
     expect_merged(table, target, frame, source, on, clauses)
 
 
-@covers("STM-1", "STM-2", "STM-3", "APP-12")
+@covers("STM-1", "STM-2", "STM-3", "APP-12", "APP-31")
 @settings(max_examples=6, phases=[Phase.generate], derandomize=True)
 @given(TARGET, SOURCE, st.sampled_from(ON), CLAUSES)
 def test_a_merge_on_spark_into_an_append_table_does_what_its_clauses_say(

@@ -94,7 +94,7 @@ class Statements:
     def _execute_by_place(
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
     ) -> int | None:
-        """Execute a statement on an append table: old rows go by their place, new ones are added. Clauses: APP-12."""
+        """Execute a statement on an append table: old rows go by their place, new ones are added. Clauses: APP-31."""
         kept: list[Any] = []
         updates = any(clause.kind is RowKind.UPDATE_AFTER for clause in statement.clauses)
         if updates and self.catalog.context.options.row_tracking:
