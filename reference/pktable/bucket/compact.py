@@ -14,16 +14,15 @@ compaction becomes visible, or before a retraction is dropped.
 So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
 an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
 
-Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-18.
+Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-19.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError
 
 from pktable.bucket.index import write_index
 from pktable.bucket.locate import Locator
@@ -78,23 +77,18 @@ class _Compaction:
         self._context, self._state, self._plan, self._new, self._now = context, state, steps, new, now_millis
         self._cached_rows = cached_rows
         self._base_vectors = context.vectors(state)
-        self._expect_live(self._base_vectors)
         self._vectors = VectorMaintainer(self._base_vectors, bits=context.vector_bits)
+        self._drop_dangling()
         older = [file for file in state.files if file.level > steps.output_level]
         self._older = older if context.options.deletion_vectors_enabled else []
         self._deleted = 0
         self._engine = context.merge_engine
         assert not self._older or self._engine.lookup == "position", "refused when the table was opened"
 
-    def _expect_live(self, named: Iterable[str]) -> None:
-        """Raise CorruptFileError for a vector of no live file: its index could never be committed.
-
-        Clauses: DV-4, CMT-9.
-        """
-        unknown = set(named) - {file.file_name for file in self._state.files}
-        if unknown and self._state.index is not None:
-            path = self._context.index_path(self._state.index)
-            raise CorruptFileError("vectors", at=path, expected="of live files", found=min(unknown))
+    def _drop_dangling(self) -> None:
+        """Drop the vectors of files that are not live: Paimon 1.x leaves them. Clauses: DV-19."""
+        for name in self._base_vectors.keys() - {file.file_name for file in self._state.files}:
+            self._vectors.forget(name)
 
     def run(self) -> BucketChange:
         removed: list[DataFileMeta] = []

@@ -1,13 +1,13 @@
 """Check the versions of a bucket by their metadata: levels, key ranges, and the files that vectors name.
 
-Clauses: LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DVF-8.
+Clauses: LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DV-19, DVF-8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pktable.check.findings import Findings, key_text
+from pktable.check.findings import ERROR, NOTE, Findings, key_text
 from pktable.check.history import BucketHistory, Version
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
@@ -110,13 +110,18 @@ def _check_levels(
 
 
 def _check_vector_names(context: TableContext, version: Version, findings: Findings) -> None:
-    """Expect every vector to name a live file above level 0, each file once. Clauses: DV-3, DV-4, DV-5, DVF-8."""
+    """Expect every vector to name a live file above level 0, each file once.
+
+    A vector of no live file deletes nothing, so it is a note. Clauses: DV-3, DV-4, DV-5, DV-19, DVF-8.
+    """
     if version.index is None:
         return
     path, ranges = context.index_path(version.index), version.index.ranges or ()
 
-    def add(clause: str, what: str, expected: object, value: object) -> None:
-        findings.add(clause, what, path, expected=expected, found=value, snapshots=version.snapshots)
+    def add(clause: str, what: str, expected: object, value: object, severity: str = ERROR) -> None:
+        findings.add(
+            clause, what, path, expected=expected, found=value, snapshots=version.snapshots, severity=severity
+        )
 
     if version.index.row_count != len(ranges):
         add("DVF-8", "number of vectors", version.index.row_count, len(ranges))
@@ -124,7 +129,7 @@ def _check_vector_names(context: TableContext, version: Version, findings: Findi
     names: Sequence[str] = [one.data_file for one in ranges]
     for name in sorted(set(names)):
         if name not in levels:
-            add("DV-4", f"vector of {name}", "a live file of the bucket", "none")
+            add("DV-4", f"vector of {name}", "a live file of the bucket", "none", NOTE)
         elif levels[name] == 0:
             add("DV-3", f"vector of {name}", "a file above level 0", "level 0")
         if names.count(name) > 1:
