@@ -18,7 +18,7 @@ from pktable.catalog.definitions import column_names, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
-from pktable.merge.engine import engine_of
+from pktable.merge.engine import expect_writable_engine
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import guarded
@@ -119,7 +119,6 @@ def _check_definition(schema: TableSchema) -> None:
     """
     options = parse_options(schema.options)
     options.require_writable()
-    engine_of(schema.options)
     _check_names(schema)
     keys, partition = schema.primary_keys, schema.partition_keys
     if not keys:
@@ -145,6 +144,7 @@ def _check_definition(schema: TableSchema) -> None:
     _expect_among(
         "option bucket-key", options.bucket_key, "key columns outside the partition", schema.key_names
     )
+    expect_writable_engine(schema)
 
 
 def _check_names(schema: TableSchema) -> None:

@@ -42,7 +42,10 @@ class PrimaryKeyTables:
         if full:
             with_vector = {found.data_file for found in (state.index.ranges or ())} if state.index else set()
             return pick_full(runs, context.options, with_vector)
-        return pick(runs, context.options)
+        chosen = pick(runs, context.options)
+        if chosen is not None and must_take_all(context, chosen.files):
+            return pick_full(runs, context.options, ())
+        return chosen
 
     write = staticmethod(write_rows)
 
@@ -60,6 +63,18 @@ def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:
     if context.options.one_record_per_key:
         return 0 in levels or may_shadow_rows_without_vector(context, wanted)
     return len(levels) > 1 or (0 in levels and len(wanted) > 1)
+
+
+def must_take_all(context: TableContext, picked: Sequence[DataFileMeta]) -> bool:
+    """Return whether retractions of ``picked`` can be merged only with all that is older. Clauses: MRG-8.
+
+    With deletion vectors a compaction looks up what is older.
+    """
+    return (
+        any(file.delete_row_count != 0 for file in picked)
+        and not context.options.deletion_vectors_enabled
+        and not context.merge_engine.folds_retractions
+    )
 
 
 def may_shadow_rows_without_vector(context: TableContext, live: Sequence[DataFileMeta]) -> bool:
