@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -77,3 +78,25 @@ def test_a_table_reads_as_plain_python_says_whatever_the_schedule(
         assert rows_of(table.to_arrow()) == expected(case, written)
         assert table.count() == len(expected(case, written))
         assert not table.check().findings
+
+
+@covers("MRG-8", "MRG-17")
+def test_a_compaction_with_retractions_takes_all_that_is_older(tmp_path: Path) -> None:
+    options = {
+        "merge-engine": "aggregation",
+        "fields.a.aggregate-function": "sum",
+        "aggregation.remove-record-on-delete": "true",
+        "num-sorted-run.compaction-trigger": "2",
+        "num-levels": "5",
+        "write-only": "true",
+    }
+    table = Table.create(tmp_path / "t", "k INT, a INT", primary_key="k", options=options)
+    keys = pa.array(range(20_000), pa.int32())
+    table.upsert(pa.table({"k": keys, "a": keys}))
+    table.compact(full=True)
+    table.delete([{"k": 7}])
+    table.upsert([{"k": 7, "a": 1}])
+    # The two small runs alone would become one add, to be added to what is older.
+    assert table.compact() is not None
+    assert table.to_arrow(where="k = 7").to_pylist() == [{"k": 7, "a": 1}]
+    assert table.count() == 20_000
