@@ -100,3 +100,22 @@ def test_a_compaction_with_retractions_takes_all_that_is_older(tmp_path: Path) -
     assert table.compact() is not None
     assert table.to_arrow(where="k = 7").to_pylist() == [{"k": 7, "a": 1}]
     assert table.count() == 20_000
+
+
+@covers("MRG-8", "MRG-17", "DV-20")
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_a_removal_and_a_later_add_of_one_write_do_not_meet_the_older_row(
+    tmp_path: Path, vectors: str
+) -> None:
+    options = {
+        "merge-engine": "aggregation",
+        "fields.a.aggregate-function": "sum",
+        "aggregation.remove-record-on-delete": "true",
+        "deletion-vectors.enabled": vectors,
+    }
+    table = Table.create(tmp_path / "t", "k INT, a INT", primary_key="k", options=options)
+    table.upsert([{"k": 1, "a": 5}])
+    table.write_changes(pa.table({"k": [1, 1], "a": [0, 1], "op": ["-D", "+I"]}), row_kind="op")
+    assert table.to_arrow().to_pylist() == [{"k": 1, "a": 1}]
+    table.upsert([{"k": 1, "a": 2}])
+    assert table.to_arrow().to_pylist() == [{"k": 1, "a": 3}]
