@@ -31,12 +31,10 @@ import pyarrow as pa
 from pktable_spec.errors import UnsupportedOptionError
 
 from pktable.format.metadata.schema import TableSchema
-from pktable.merge.aggregation import Aggregation
 from pktable.merge.deduplicate import Deduplicate
 from pktable.merge.engine_options import ENGINE, EngineOptions
 from pktable.merge.first_row import FirstRow
 from pktable.merge.grouping import Flags, Window
-from pktable.merge.partial_update import PartialUpdate
 
 
 class Folded(Protocol):
@@ -103,10 +101,22 @@ class MergeEngine(Protocol):
         ...
 
 
+def _partial_update(options: EngineOptions) -> MergeEngine:
+    from pktable.merge.partial_update import PartialUpdate  # it imports Arrow's slow parts
+
+    return PartialUpdate(options)
+
+
+def _aggregation(options: EngineOptions) -> MergeEngine:
+    from pktable.merge.aggregation import Aggregation  # it imports Arrow's slow parts
+
+    return Aggregation(options)
+
+
 ENGINES: dict[str, Callable[[EngineOptions], MergeEngine]] = {
     Deduplicate.name: lambda options: Deduplicate(options.ignores_deletes),
-    PartialUpdate.name: PartialUpdate,
-    Aggregation.name: Aggregation,
+    "partial-update": _partial_update,
+    "aggregation": _aggregation,
     FirstRow.name: FirstRow,
 }
 """The implemented engines by name: each is made of the options and columns of a table."""
