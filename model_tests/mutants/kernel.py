@@ -21,7 +21,7 @@ from model_tests.mutants.registry import LEVEL_ZERO_LEFT, NOT_PICKED, READ, Muta
 
 
 def _deletes_dropped(plan: Any) -> Any:
-    return lambda *arguments: replace(plan(*arguments), drop_deletes=True)
+    return lambda *arguments, **named: replace(plan(*arguments, **named), drop_deletes=True)
 
 
 def _one_file_per_sequence(sorted_runs: Any) -> Any:

@@ -91,7 +91,7 @@ def test_an_engine_that_forgets_deletions_is_noticed() -> None:
 
 @pytest.fixture
 def max_of_v(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(ENGINES, NAME, MaxOfColumn("v"))
+    monkeypatch.setitem(ENGINES, NAME, lambda options: MaxOfColumn("v"))
     MERGE_ENGINES.add(NAME)
     yield
     MERGE_ENGINES.discard(NAME)
@@ -131,30 +131,24 @@ def test_a_table_merges_by_its_engine_whatever_is_compacted_when(tmp_path: Path,
         assert sorted(table.to_arrow(columns=["k"]).column("k").to_pylist()) == sorted(expected)
 
 
-def machine_run(engine: MergeEngine, monkeypatch: pytest.MonkeyPatch) -> Report:
+def machine_run(engine: MergeEngine, monkeypatch: pytest.MonkeyPatch, vectors: str) -> Report:
     """Run drawn histories on tables of ``engine``, checked by the oracle's own telling of the maximum of ``v``."""
-    monkeypatch.setitem(ENGINES, NAME, engine)
-    options = {"merge-engine": NAME, "deletion-vectors.enabled": "false"}
+    monkeypatch.setitem(ENGINES, NAME, lambda options: engine)
+    options = {"merge-engine": NAME, "deletion-vectors.enabled": vectors}
     profile = Profile("max", histories=15, steps=15, twin=False, seed=7, shrinks=False)
     with registered(OraclesMaxOfColumn(-2)):
         return run_histories("local", profile, options=options)
 
 
 @pytest.mark.usefixtures("max_of_v")
+@pytest.mark.parametrize("vectors", ["false", "true"])
 def test_the_machine_finds_the_tests_engine_right_and_a_broken_one_wrong(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, vectors: str
 ) -> None:
-    report = machine_run(MaxOfColumn("v"), monkeypatch)
+    report = machine_run(MaxOfColumn("v"), monkeypatch, vectors)
     assert (report.mismatches, report.message) == (0, None)
     assert report.stats.compactions > 10
-    assert machine_run(ForgetsDeletions("v"), monkeypatch).mismatches == 1
-
-
-@pytest.mark.usefixtures("max_of_v")
-def test_an_engine_that_needs_old_values_is_refused_with_deletion_vectors(tmp_path: Path) -> None:
-    options = {"merge-engine": NAME, "deletion-vectors.enabled": "true"}
-    with pytest.raises(UnsupportedOptionError, match="deletion vectors"):
-        Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=options)
+    assert machine_run(ForgetsDeletions("v"), monkeypatch, vectors).mismatches == 1
 
 
 def test_an_unknown_engine_is_refused_by_name(tmp_path: Path) -> None:

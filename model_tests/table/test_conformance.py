@@ -11,6 +11,7 @@ import base64
 import datetime as dt
 import json
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ import pytest
 from pktable import Table
 from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
-from pktable_spec.errors import UnsupportedOptionError
 
 from model_tests.backends.spark_session import spark_session
 from model_tests.real_data import PAIMON, each_paimon_table, needs_shared
@@ -84,20 +84,16 @@ def test_a_table_of_paimon_reads_on_spark_as_it_does_there(table: Path) -> None:
 
 
 @needs_shared
-@covers("RD-20", "TBL-9")
+@covers("RD-3", "MRG-9", "MRG-13")
 @pytest.mark.parametrize("name", ["agg", "partialupd"])
-def test_of_other_merge_engines_what_needs_a_merge_is_refused_by_name(name: str) -> None:
+def test_of_other_merge_engines_a_fresh_read_gives_what_the_next_compaction_gives(name: str) -> None:
     table = Table.open(PAIMON / "jvm-0.9/c.db" / name)
-    refused = [snapshot.id for snapshot in table.snapshots() if not reads_fresh(table, snapshot.id)]
-    assert refused
-    engine = table.schema.options["merge-engine"]
-    with pytest.raises(UnsupportedOptionError, match=f"merge-engine='{engine}' is not supported"):
-        table.to_arrow(snapshot=refused[0], fresh=True)
-
-
-def reads_fresh(table: Table, snapshot: int) -> bool:
-    try:
-        table.to_arrow(snapshot=snapshot, fresh=True)
-    except UnsupportedOptionError:
-        return False
-    return True
+    pairs = [
+        (one.id, two.id)
+        for one, two in pairwise(table.snapshots())
+        if (one.commit_kind, two.commit_kind) == ("APPEND", "COMPACT")
+    ]
+    assert pairs
+    for before, after in pairs:
+        fresh, compacted = table.to_arrow(snapshot=before, fresh=True), table.to_arrow(snapshot=after)
+        assert sorted(map(repr, fresh.to_pylist())) == sorted(map(repr, compacted.to_pylist()))

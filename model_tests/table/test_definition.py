@@ -229,7 +229,7 @@ def test_keys_that_are_no_columns_are_refused_in_plain_words(
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("merge-engine", "aggregation"),
+        ("merge-engine", "newest"),
         ("sequence.field", "v"),
         ("changelog-producer", "lookup"),
         ("bucket", "-1"),

@@ -127,11 +127,11 @@ class TableContext:
 
     @cached_property
     def merge_engine(self) -> MergeEngine:
-        """The table's merge engine. Raises UnsupportedOptionError."""
+        """The table's merge engine. Raises as `engine_of` does."""
         # Late, as it brings Arrow's kernels, which metadata alone does not need.
         from pktable.merge.engine import engine_of
 
-        return engine_of(self.schema.options)
+        return engine_of(self.schema)
 
     @cached_property
     def vector_bits(self) -> int:

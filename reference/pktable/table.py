@@ -38,6 +38,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
+from pktable.merge.engine import expect_writable_engine
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -219,6 +220,7 @@ class Table:
             raise InvalidRequestError("delete: give either keys or where=…")
         if keys is not None:
             self._expect_key("delete by keys", "delete(where=…)")
+        self._require_engine(deletes=True)
         if where is not None:
             self._require_writable()
             return self._statements.delete(where, commit_id or CommitId.new())
@@ -237,6 +239,7 @@ class Table:
         Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-1, STM-4, STM-6.
         """
         self._require_writable()
+        self._require_engine(updates=True)
         return self._statements.update(set, where, commit_id or CommitId.new())
 
     def merge(
@@ -259,6 +262,7 @@ class Table:
         Raises InvalidRequestError. Clauses: STM-1 to STM-6.
         """
         self._require_writable()
+        self._require_engine(updates=True, deletes=True)
         return MergeBuilder.of(self._statements, source, on, (target_alias, source_alias))
 
     def overwrite(
@@ -349,10 +353,22 @@ class Table:
         """
         context = self.catalog.context
         kind_of(self.schema, self.path).require_writable(self.schema, context.options)
+        if self.schema.primary_keys:
+            expect_writable_engine(self.schema)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(
                 f"{self.path}: the schema has changed since the table was opened ({newer}); open it again"
+            )
+
+    def _require_engine(self, *, updates: bool = False, deletes: bool = False) -> None:
+        """Raise InvalidRequestError unless merging a +U replaces a row, or a -D removes it. Clauses: MRG-18."""
+        engine = self.catalog.context.merge_engine
+        if (updates and not engine.updates) or (deletes and not engine.deletes):
+            what = "rows cannot be replaced" if updates else "rows cannot be deleted by key"
+            raise InvalidRequestError(
+                f"{self.path}: {what} under merge-engine={engine.name} and the options of this table; "
+                "write_changes writes rows of any kind"
             )
 
     def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> int | None:

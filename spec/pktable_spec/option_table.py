@@ -181,8 +181,10 @@ WORD: Final = Parser("a word", lambda name, value: value.lower())
 DIRECTORY: Final = Parser("a relative path", _directory)
 STATS_MODE: Final = Parser("none, full, truncate(N)", _stats_mode)
 
-MERGE_ENGINES: Final = {"deduplicate"}
-"""The implemented merge engines, in lower case. A second engine adds its name here."""
+MERGE_ENGINES: Final = {"deduplicate", "partial-update", "aggregation", "first-row"}
+"""The implemented merge engines, in lower case. Another engine adds its name here."""
+
+FLAG: Final = ("true", "false")
 
 IMPLEMENTED, HARMLESS, WRITING = Effect.IMPLEMENTED, Effect.HARMLESS, Effect.WRITING
 READING, MERGING, REFUSED = Effect.READING, Effect.MERGING, Effect.REFUSED
@@ -218,7 +220,21 @@ OPTIONS: Final = (
     # Merging.
     Option("merge-engine", MERGING, "deduplicate",
            "How the records of one key become one row.", "merge_engine", WORD, values=MERGE_ENGINES),
-    Option("ignore-delete", MERGING, "false", "Whether merging ignores deletions.", values=("false",)),
+    Option("ignore-delete", MERGING, "false", "Whether merging ignores deletions.", values=FLAG),
+    *(
+        Option(f"{engine}.ignore-delete", MERGING, "false", "An older name of `ignore-delete`.", values=FLAG)
+        for engine in ("deduplicate", "partial-update", "first-row")
+    ),
+    Option("partial-update.remove-record-on-delete", MERGING, "false",
+           "Whether -D removes the row; without it partial-update refuses deletions.", values=FLAG),
+    Option("partial-update.remove-record-on-sequence-group", MERGING, None,
+           "The columns of sequence groups by which a -D with the greatest value removes the row."),
+    Option("aggregation.remove-record-on-delete", MERGING, "false",
+           "Whether -D removes the row; without it aggregation takes its values back.", values=FLAG),
+    Option("fields.*", MERGING, None,
+           "For partial-update and aggregation: `fields.<column>.aggregate-function`, "
+           "`fields.default-aggregate-function`, `fields.<column>.ignore-retract`, "
+           "`fields.<column>.list-agg-delimiter` and `fields.<columns>.sequence-group`."),
     Option("rowkind.field", MERGING, None, "The column that holds the row kind of each row.", values=()),
     Option("sequence.field", MERGING, None,
            "The columns that decide which record of a key is the newest.", values=()),
@@ -346,18 +362,17 @@ OPTIONS: Final = (
     Option("comment", HARMLESS, None, "The comment of the table; the one of the schema is used."),
     Option("metadata.iceberg.storage", HARMLESS, None, "Where Paimon also writes Iceberg metadata."),
     # Options of Paimon that are not implemented; the description is the reason.
-    Option("aggregation.*", REFUSED, None, "it configures a merge engine that is not implemented"),
+    Option("aggregation.*", REFUSED, None, "aggregation has no such option here"),
     Option("changelog-producer.*", REFUSED, None, "no changelog files are written"),
     Option("consumer-id", REFUSED, None, "consumers of streams are not implemented"),
     Option("data-file.external-paths", REFUSED, None, "all files lie below the table"),
     Option("data-file.thin-mode", REFUSED, None, "data files hold the key columns twice"),
     Option("dynamic-bucket.*", REFUSED, None, "the number of buckets is fixed"),
-    Option("fields.*", REFUSED, None, "options of single columns are not implemented"),
     Option("file-index.*", REFUSED, None, "file indexes are not implemented"),
     Option("file.compression.per.level", REFUSED, None, "all levels are written alike"),
     Option("file.format.per.level", REFUSED, None, "all levels are written alike"),
     Option("full-compaction.delta-commits", REFUSED, None, "full compactions run on request only"),
-    Option("partial-update.*", REFUSED, None, "it configures a merge engine that is not implemented"),
+    Option("partial-update.*", REFUSED, None, "partial-update has no such option here"),
     Option("partition.expiration-time", REFUSED, None, "partitions do not expire"),
     Option("snapshot.num-retained.*", REFUSED, None, "snapshots expire on request only"),
     Option("snapshot.time-retained", REFUSED, None, "snapshots expire on request only"),

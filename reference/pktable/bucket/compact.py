@@ -11,32 +11,37 @@ That record is the one live row the key has above level 0 (DV-12), and the merge
 the key's live row, if there is one, lies above the output level. It must be deleted there before the record of this
 compaction becomes visible, or before a retraction is dropped.
 
+An engine that computes values gets the rows that are deleted there: they are merged as the oldest records of their
+keys, and the result holds what they held. First-row has no vectors: a key that an older file holds is left out.
+
 So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
 an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
 
-Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-18.
+Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-20, MRG-12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError
 
+from pktable.bucket.fetch import fetch_rows
 from pktable.bucket.index import write_index
-from pktable.bucket.locate import Locator
+from pktable.bucket.locate import Located, Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
+from pktable.format.vectors.deletion_vector import Positions
 from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
 from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
-from pktable.merge.grouping import Flags, Window, taken
+from pktable.merge.grouping import Flags, Indices, Window, taken
 from pktable.store.new_files import NewFiles
 
 
@@ -54,8 +59,14 @@ def compact_bucket(
     ``cached_rows``: the rows of some inputs by file name, which then are not read.
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
-    steps = plan(chosen, state.files, context.options, context.order)
+    merges_older = looks_up(context) and context.merge_engine.lookup != "position"
+    steps = plan(chosen, state.files, context.options, context.order, merges_older=merges_older)
     return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
+
+
+def looks_up(context: TableContext) -> bool:
+    """Return whether a compaction looks for older rows of its keys in files that it does not rewrite."""
+    return context.options.deletion_vectors_enabled or context.merge_engine.lookup == "presence"
 
 
 def keys_to_look_up(window: Window) -> Flags:
@@ -78,23 +89,17 @@ class _Compaction:
         self._context, self._state, self._plan, self._new, self._now = context, state, steps, new, now_millis
         self._cached_rows = cached_rows
         self._base_vectors = context.vectors(state)
-        self._expect_live(self._base_vectors)
         self._vectors = VectorMaintainer(self._base_vectors, bits=context.vector_bits)
+        self._drop_dangling()
         older = [file for file in state.files if file.level > steps.output_level]
-        self._older = older if context.options.deletion_vectors_enabled else []
+        self._older = older if looks_up(context) else []
         self._deleted = 0
         self._engine = context.merge_engine
-        assert not self._older or self._engine.lookup == "position", "refused when the table was opened"
 
-    def _expect_live(self, named: Iterable[str]) -> None:
-        """Raise CorruptFileError for a vector of no live file: its index could never be committed.
-
-        Clauses: DV-4, CMT-9.
-        """
-        unknown = set(named) - {file.file_name for file in self._state.files}
-        if unknown and self._state.index is not None:
-            path = self._context.index_path(self._state.index)
-            raise CorruptFileError("vectors", at=path, expected="of live files", found=min(unknown))
+    def _drop_dangling(self) -> None:
+        """Drop the vectors of files that are not live: Paimon 1.x leaves them. Clauses: DV-19."""
+        for name in self._base_vectors.keys() - {file.file_name for file in self._state.files}:
+            self._vectors.forget(name)
 
     def run(self) -> BucketChange:
         removed: list[DataFileMeta] = []
@@ -136,9 +141,13 @@ class _Compaction:
         locator = self._locator()
         try:
             for window in self._merged(runs, columns):
-                self._delete_replaced(window, locator)
-                folded = self._engine.fold(window)
-                writer.write(folded.rows(folded.adds() if self._plan.drop_deletes else None))
+                together, left_out = self._with_older(window, locator, columns)
+                folded = self._engine.fold(together)
+                chosen = (
+                    folded.adds() if self._plan.drop_deletes else np.ones(len(together.starts), dtype=bool)
+                )
+                chosen[left_out] = False
+                writer.write(folded.rows(None if chosen.all() else chosen))
             return writer.close()
         except BaseException:
             writer.abort()
@@ -148,22 +157,51 @@ class _Compaction:
         """Delete the older rows that the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
         locator = self._locator()
         for window in self._merged(sorted_runs([file], self._context.order), ()):
-            self._delete_replaced(window, locator)
+            self._with_older(window, locator, None)
 
     def _merged(self, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Window]:
-        return merge(
+        windows = merge(
             self._context, self._state.place, runs, self._base_vectors, columns, cached_rows=self._cached_rows
         )
+        for window in windows:
+            yield window.without(self._engine.ignored(window.records))
 
-    def _delete_replaced(self, window: Window, locator: Locator | None) -> None:
+    def _with_older(
+        self, window: Window, locator: Locator | None, columns: Sequence[str] | None
+    ) -> tuple[Window, Indices]:
+        """Look up the older rows that the keys of ``window`` replace, and delete them where they are.
+
+        Return the window, with these rows if the engine merges them, and the numbers of the keys to leave out.
+        ``columns``: those of a merged row; None if there is no merge. Clauses: DV-6, DV-9, DV-20, MRG-12.
+        """
+        left_out = np.empty(0, dtype=np.int64)
         if locator is None:
-            return
-        needed = keys_to_look_up(window)
-        if not needed.any():
-            return
+            return window, left_out
+        needed = np.flatnonzero(keys_to_look_up(window))
         keys = taken(window.records.select(list(self._context.key_columns)), window.newest[needed])
-        for file, positions in locator.locate(keys):
-            self._deleted += self._vectors.delete(file.file_name, positions)
+        for found in locator.locate(keys):
+            if self._engine.lookup == "presence":
+                left_out = np.append(left_out, needed[found.keys])
+                continue
+            live = self._live(found)
+            if columns is not None and self._engine.lookup == "values" and live.any():
+                window = self._joined(window, found.file, found.positions[live], needed[found.keys[live]])
+            self._deleted += self._vectors.delete(found.file.file_name, found.positions)
+        return window, left_out
+
+    def _live(self, found: Located) -> Flags:
+        """Return which of the positions were not deleted before this compaction, which meets each key once."""
+        vector = self._base_vectors.get(found.file.file_name)
+        if vector is None:
+            return np.ones(len(found.positions), dtype=bool)
+        first, last = found.positions[0], found.positions[-1]
+        live: Flags = ~vector.mask(int(last - first) + 1, int(first))[found.positions - first]
+        return live
+
+    def _joined(self, window: Window, file: DataFileMeta, positions: Positions, keys: Indices) -> Window:
+        names = window.records.column_names
+        rows = fetch_rows(self._context, self._state.place, file, positions, names)
+        return window.with_oldest(rows, keys, np.full(len(keys), file.level, dtype=np.int32))
 
     def _locator(self) -> Locator | None:
         return Locator(self._context, self._state.place, self._older) if self._older else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,17 @@ from pktable.format.types import DataType, values_of
 from pktable.format.vectors.deletion_vector import Positions
 from pktable.lsm.bucket import BucketPath
 from pktable.lsm.runs import Key, total_order
+from pktable.merge.grouping import Indices
 from pktable.merge.key_encoding import Encoded, encode_keys
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a file holds some of the keys that were looked for: ``positions``, ascending, of ``keys`` (row numbers)."""
+
+    file: DataFileMeta
+    positions: Positions
+    keys: Indices
 
 
 class Locator:
@@ -36,11 +47,11 @@ class Locator:
         self._candidates = sorted(candidates, key=lambda file: file.level)
         self._cursors: dict[str, _Cursor] = {}
 
-    def locate(self, keys: pa.Table) -> Iterator[tuple[DataFileMeta, Positions]]:
-        """Yield (file, positions) for the files that hold any of ``keys``.
+    def locate(self, keys: pa.Table) -> Iterator[Located]:
+        """Yield where ``keys`` are, for each file that holds any of them.
 
         ``keys``: the key columns, rows ascending and unique, not below those of an earlier call.
-        Positions ascending; a record is found whether or not a vector deletes it.
+        A record is found whether or not a vector deletes it.
         Raises CorruptFileError, also where the rows of a file are not in key order.
         """
         if not keys.num_rows or not self._candidates:
@@ -51,9 +62,9 @@ class Locator:
         for file in self._candidates:
             if order.smallest(file) <= high and low <= order.greatest(file):
                 cursor = self._cursors.setdefault(file.file_name, _Cursor(self._context, self._place, file))
-                positions = cursor.find(keys)
+                positions, rows = cursor.find(keys)
                 if len(positions):
-                    yield file, positions
+                    yield Located(file, positions, rows)
 
 
 def key_at(table: pa.Table, names: Sequence[str], types: Sequence[DataType], row: int) -> Key:
@@ -77,16 +88,21 @@ class _Cursor:
         self._batches = self._unread()
         self._held: tuple[int, pa.Table] | None = None
 
-    def find(self, keys: pa.Table) -> Positions:
-        """Return the ascending positions of ``keys`` in the file."""
+    def find(self, keys: pa.Table) -> tuple[Positions, Indices]:
+        """Return the ascending positions of ``keys`` in the file, and the row numbers of the keys found there."""
         self._low = self._key(keys, 0)[0]
         found: list[Positions] = []
+        rows: list[Indices] = []
+        before = 0
         while keys.num_rows and (batch := self._held or next(self._batches, None)):
-            positions, passed = self._search(*batch, keys)
+            positions, hits, passed = self._search(*batch, keys)
             found.append(positions)
+            rows.append(hits + before)
+            before += passed
             keys = keys.slice(passed)
             self._held = batch if not keys.num_rows else None
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        none = np.empty(0, np.int64)
+        return (np.concatenate(found), np.concatenate(rows)) if found else (none, none)
 
     def _unread(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield what is to be read yet, without the row groups that end below the keys wanted by then."""
@@ -97,22 +113,24 @@ class _Cursor:
             if greatest is None or greatest >= self._low:
                 yield from self._reader.read(self._names, row_groups=[group], batch_rows=BATCH_ROWS)
 
-    def _search(self, start: int, batch: pa.Table, keys: pa.Table) -> tuple[Positions, int]:
-        """Return the positions of ``keys`` in ``batch``, and how many of them are not above its last key."""
+    def _search(self, start: int, batch: pa.Table, keys: pa.Table) -> tuple[Positions, Indices, int]:
+        """Return the positions of ``keys`` in ``batch``, the row numbers of those found, and how many of ``keys`` are
+        not above its last key.
+        """
         none = np.empty(0, np.int64)
         if not batch.num_rows:
-            return none, 0
+            return none, none, 0
         last = self._key(batch, batch.num_rows - 1)
         passed = bisect_right(range(keys.num_rows), last, key=lambda row: self._key(keys, row))
         if not passed:
-            return none, 0
+            return none, none, 0
         stored, wanted = encode_keys(
             [[t.column(name) for name in self._names] for t in (batch, keys.slice(0, passed))], self._types
         )
         self._expect_ascending(stored)
         at = np.searchsorted(stored, wanted)
-        hits = at[stored[at] == wanted]  # none of them is above the last
-        return hits.astype(np.int64) + start, passed
+        equal = stored[at] == wanted  # none of them is above the last
+        return at[equal].astype(np.int64) + start, np.flatnonzero(equal), passed
 
     def _key(self, table: pa.Table, row: int) -> Key:
         return key_at(table, self._names, self._types, row)

@@ -196,6 +196,7 @@ def merged_rows(
     runs = sorted_runs(state.files, context.order)
     engine = context.merge_engine
     for window in merge(context, state.place, runs, context.vectors(state), engine.needed(columns)):
+        window = window.without(engine.ignored(window.records))
         folded = engine.fold(window)
         rows = folded.rows(folded.adds()).select(list(columns))
         yield predicate.filter(rows) if predicate else rows

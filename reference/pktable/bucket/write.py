@@ -3,14 +3,15 @@
 1. The rows of one bucket get ascending sequence numbers, in their order.
 2. They are sorted by key, and the merge engine folds the rows of each key to one record.
 3. The records are written as one sorted run. Retractions are kept: a compaction needs them.
+4. Where the engine cannot fold retractions, each is kept apart from the other records of its key, in a run of its own.
 
-Clauses: TBL-6, LSM-1, LSM-5, MRG-1.
+Clauses: TBL-6, LSM-1, LSM-5, MRG-1, MRG-8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from pktable.format.binary_row import EMPTY_ROW, encode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, values_of
 from pktable.lsm.bucket import BucketPath
-from pktable.merge.grouping import grouped
+from pktable.merge.grouping import Window, grouped, taken
 from pktable.merge.key_encoding import encode_keys
 from pktable.store.new_files import NewFiles
 
@@ -113,10 +114,10 @@ def write_rows(
     *,
     now_millis: int,
 ) -> BucketAppend:
-    """Write ``rows`` (n rows of the table's columns, ``kinds`` their row kinds) as one level-0 run.
+    """Write ``rows`` (n rows of the table's columns, ``kinds`` their row kinds) as one level-0 run, or more (`apart`).
 
-    Row i has sequence number ``first_sequence + i``. Raises CorruptFileError if a live file has claimed the greatest.
-    Clauses: TBL-6, LSM-1, LSM-5.
+    Row i has sequence number ``first_sequence + i``. Raises CorruptFileError if a live file has claimed the greatest,
+    InvalidRequestError for a retraction that the merge engine cannot merge. Clauses: TBL-6, LSM-1, LSM-5, MRG-8.
     """
     if first_sequence + rows.num_rows > GREATEST_SEQUENCE:
         raise CorruptFileError(
@@ -133,17 +134,59 @@ def write_rows(
             **{name: rows.column(name) for name in rows.column_names},
         }
     )
-    levels = np.zeros(records.num_rows, dtype=np.int32)
-    table = context.merge_engine.fold(grouped(records, encoded, levels, single=False)).rows()
-    writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
-    try:
-        writer.write(table)
-        written = tuple(writer.close())
-    except BaseException:
-        writer.abort()
-        raise
-    cached_rows = len(written) == 1 and table.nbytes <= CACHED_ROWS_BYTES
-    return BucketAppend(place, written, first_sequence, table if cached_rows else None)
+    engine = context.merge_engine
+    window = grouped(records, encoded, np.zeros(records.num_rows, dtype=np.int32), single=False)
+    counting = window.without(engine.ignored(records))
+    if not len(counting.starts):  # all rows are ignored: they are kept, and merged as if they were not there
+        return _written(context, place, [taken(records, window.newest)], first_sequence, new, now_millis)
+    runs = [counting] if engine.folds_retractions else apart(counting)
+    tables = [engine.fold(run).rows() for run in runs]
+    return _written(context, place, tables, first_sequence, new, now_millis)
+
+
+def apart(window: Window) -> list[Window]:
+    """Return ``window`` as windows, oldest first, in which a retraction is the only record of its key.
+
+    Records get other sequence numbers of those of the window, so that they ascend from window to window. The order of
+    the records of a key stays. Clauses: MRG-8, LSM-4.
+    """
+    retracts = ~window.adds()[window.order]
+    if not retracts.any():
+        return [window]
+    begins = retracts | np.append(False, retracts[:-1])
+    begins[window.starts] = False
+    lengths = np.diff(np.append(window.starts, len(begins)))
+    so_far = np.cumsum(begins)
+    ranks = np.zeros(window.records.num_rows, dtype=np.int64)
+    ranks[window.order] = so_far - np.repeat(so_far[window.starts], lengths)
+    at = window.records.column_names.index(SEQUENCE_NUMBER)
+    numbers = np.empty(len(ranks), dtype=np.int64)
+    numbers[np.argsort(ranks, kind="stable")] = window.records.column(at).to_numpy()
+    renumbered = window.records.set_column(at, SEQUENCE_NUMBER, pa.array(numbers))
+    whole = replace(window, records=renumbered)
+    return [whole.without(ranks != rank) for rank in range(int(ranks.max()) + 1)]
+
+
+def _written(
+    context: TableContext,
+    place: BucketPath,
+    tables: Sequence[pa.Table],
+    first_sequence: int,
+    new: NewFiles,
+    now_millis: int,
+) -> BucketAppend:
+    """Write each of ``tables`` as one level-0 run, oldest first."""
+    files: list[DataFileMeta] = []
+    for table in tables:
+        writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
+        try:
+            writer.write(table)
+            files += writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+    cached_rows = len(files) == 1 and tables[0].nbytes <= CACHED_ROWS_BYTES
+    return BucketAppend(place, tuple(files), first_sequence, tables[0] if cached_rows else None)
 
 
 def renumber(

@@ -18,6 +18,7 @@ from pktable.catalog.definitions import column_names, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
+from pktable.merge.engine import expect_writable_engine
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import guarded
@@ -158,6 +159,8 @@ def _check_definition(schema: TableSchema) -> None:
             raise InvalidRequestError(
                 f"option bucket-key: column {field.name} is of type {field.type}; expected an atomic type"
             )
+    if keys:
+        expect_writable_engine(schema)
 
 
 def _check_names(schema: TableSchema) -> None:

@@ -18,7 +18,6 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_full
-from pktable.merge.engine import engine_of
 
 
 class PrimaryKeyTables:
@@ -36,7 +35,6 @@ class PrimaryKeyTables:
         options.require_writable()
         if options.row_tracking:
             raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without a primary key")
-        engine_of(schema.options)
 
     def files_to_read(
         self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool
@@ -52,7 +50,10 @@ class PrimaryKeyTables:
         runs = sorted_runs(state.files, context.order)
         if full:
             return pick_full(runs, context.options, state.files_with_vector)
-        return pick(runs, context.options)
+        chosen = pick(runs, context.options)
+        if chosen is not None and must_take_all(context, chosen.files):
+            return pick_full(runs, context.options, ())
+        return chosen
 
     write = staticmethod(write_rows)
     renumber = staticmethod(renumber)
@@ -71,6 +72,18 @@ def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:
     if context.options.one_record_per_key:
         return 0 in levels or may_shadow_rows_without_vector(context, wanted)
     return len(levels) > 1 or (0 in levels and len(wanted) > 1)
+
+
+def must_take_all(context: TableContext, picked: Sequence[DataFileMeta]) -> bool:
+    """Return whether retractions of ``picked`` can be merged only with all that is older. Clauses: MRG-8.
+
+    With deletion vectors a compaction looks up what is older.
+    """
+    return (
+        any(file.delete_row_count != 0 for file in picked)
+        and not context.options.deletion_vectors_enabled
+        and not context.merge_engine.folds_retractions
+    )
 
 
 def may_shadow_rows_without_vector(context: TableContext, live: Sequence[DataFileMeta]) -> bool:

@@ -37,11 +37,17 @@ class CompactionPlan:
 
 
 def plan(
-    chosen: Pick, files: Sequence[DataFileMeta], options: TableOptions, order: KeyOrder
+    chosen: Pick,
+    files: Sequence[DataFileMeta],
+    options: TableOptions,
+    order: KeyOrder,
+    *,
+    merges_older: bool = False,
 ) -> CompactionPlan:
     """Return the plan for ``chosen``; ``files`` are all live files of the bucket.
 
-    Clauses: CMP-9, CMP-13, CMP-23, CMP-24.
+    ``merges_older``: the records of level 0 are merged with older ones of files that are not picked.
+    Clauses: CMP-9, CMP-13, CMP-23, CMP-24, DV-20.
     """
     highest = max(file.level for file in files)
     drop_deletes = chosen.output_level > 0 and (
@@ -53,7 +59,7 @@ def plan(
     upgrades: list[DataFileMeta] = []
 
     def settle(group: list[DataFileMeta]) -> None:
-        if len(group) == 1 and not _must_rewrite(group[0], chosen, options):
+        if len(group) == 1 and not _must_rewrite(group[0], chosen, options, merges_older):
             if group[0].level != chosen.output_level:
                 upgrades.append(group[0])
         elif group:
@@ -86,9 +92,11 @@ def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataF
     return [tuple(section) for section in found]
 
 
-def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions) -> bool:
-    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11, CMP-25."""
+def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions, merges_older: bool) -> bool:
+    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11, CMP-25, DV-20."""
     if file.file_name in chosen.must_rewrite:
+        return True
+    if merges_older and file.level == 0 and chosen.output_level < options.max_level:
         return True
     if file.delete_row_count == 0:
         return False

@@ -1,6 +1,6 @@
 """The merge engine ``deduplicate``: the newest record of a key wins.
 
-Clauses: MRG-1, MRG-2, MRG-4, MRG-6.
+Clauses: MRG-1, MRG-2, MRG-4, MRG-6, MRG-8.
 """
 
 from __future__ import annotations
@@ -11,14 +11,23 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from pktable.merge.grouping import Flags, Indices, Window, taken
+from pktable.merge.grouping import Flags, Indices, Window, is_add, taken
 
 
 class Deduplicate:
     """The `MergeEngine` that keeps the newest record."""
 
     name: Final = "deduplicate"
-    lookup: Final[Literal["position", "values"]] = "position"
+    lookup: Final[Literal["position"]] = "position"
+    folds_retractions: Final = True
+    updates: Final = True
+
+    def __init__(self, ignores_deletes: bool = False) -> None:
+        self._ignores_deletes = ignores_deletes
+        self.deletes = not ignores_deletes
+
+    def ignored(self, records: pa.Table) -> Flags | None:
+        return ~is_add(records) if self._ignores_deletes else None
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return columns

@@ -7,26 +7,34 @@ a compaction and the runs of a read, so its result must not depend on how the re
 * **idempotent**: the fold of a single record is that record;
 * **oldest first**: an engine sees the records of a key in the order of their sequence numbers.
 
+Engines that compute columns cannot fold a retraction into one record that would do the same to whatever is older. Such
+an engine says so (``folds_retractions``), and the first law is one of adds only. With retractions another one holds:
+
+* **complete**: folding the result of the oldest records of a key with the later records equals folding all of them,
+  where a result that is a retraction is left out.
+
+Then a write keeps each retraction apart from the other records of its key, in a run of its own, and a compaction with
+retractions takes in all that is older.
+
 Deletion vectors ask for more. A compaction with deletion vectors looks up the keys that only level 0 has and deletes
 the rows that older files hold of them. An engine whose result needs the value of such a row must say so (``lookup``).
 
-Clauses: MRG-1, MRG-2, MRG-3.
+Clauses: MRG-1, MRG-2, MRG-3, MRG-8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Protocol
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import UnsupportedOptionError
 
+from pktable.format.metadata.schema import TableSchema
 from pktable.merge.deduplicate import Deduplicate
+from pktable.merge.engine_options import ENGINE, EngineOptions
+from pktable.merge.first_row import FirstRow
 from pktable.merge.grouping import Flags, Window
-
-OPTION: Final = "merge-engine"
-DEDUPLICATE: Final = "deduplicate"
-DELETION_VECTORS: Final = "deletion-vectors.enabled"
 
 
 class Folded(Protocol):
@@ -50,8 +58,31 @@ class MergeEngine(Protocol):
         ...
 
     @property
-    def lookup(self) -> Literal["position", "values"]:
-        """Whether a compaction with deletion vectors needs only the position of an older row, or also its values."""
+    def lookup(self) -> Literal["position", "values", "presence"]:
+        """The part of an older row, in a file that it does not rewrite, that a compaction needs.
+
+        With deletion vectors: its position, or also its values, which it merges. "presence": whether there is one,
+        without deletion vectors; then the newer records of the key are left out.
+        """
+        ...
+
+    @property
+    def folds_retractions(self) -> bool:
+        """Whether the first law also holds for retractions."""
+        ...
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a -D that has nothing but its key removes the row."""
+        ...
+
+    @property
+    def updates(self) -> bool:
+        """Whether a +U replaces the row by its own."""
+        ...
+
+    def ignored(self, records: pa.Table) -> Flags | None:
+        """Return per record whether it is to be merged as if it were not there; None if that holds for no record."""
         ...
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
@@ -62,23 +93,49 @@ class MergeEngine(Protocol):
         ...
 
     def fold(self, window: Window) -> Folded:
-        """Return one record per key of ``window``. Reads no file, raises nothing."""
+        """Return one record per key of ``window``, which has no ignored records. Reads no file.
+
+        Raises InvalidRequestError for a retraction that the engine cannot merge, and, with the rows of the result, for
+        a number that its type cannot hold.
+        """
         ...
 
 
-ENGINES: dict[str, MergeEngine] = {DEDUPLICATE: Deduplicate()}
-"""The implemented engines by name."""
+def _partial_update(options: EngineOptions) -> MergeEngine:
+    from pktable.merge.partial_update import PartialUpdate  # it imports Arrow's slow parts
+
+    return PartialUpdate(options)
 
 
-def engine_of(options: Mapping[str, str]) -> MergeEngine:
-    """Return the merge engine that a table's options name.
+def _aggregation(options: EngineOptions) -> MergeEngine:
+    from pktable.merge.aggregation import Aggregation  # it imports Arrow's slow parts
 
-    Raises UnsupportedOptionError if it is not implemented, or not together with deletion vectors.
+    return Aggregation(options)
+
+
+ENGINES: dict[str, Callable[[EngineOptions], MergeEngine]] = {
+    Deduplicate.name: lambda options: Deduplicate(options.ignores_deletes),
+    "partial-update": _partial_update,
+    "aggregation": _aggregation,
+    FirstRow.name: FirstRow,
+}
+"""The implemented engines by name: each is made of the options and columns of a table."""
+
+
+def engine_of(schema: TableSchema) -> MergeEngine:
+    """Return the merge engine of a table, made of its options and columns.
+
+    Raises UnsupportedOptionError if something it asks for is not implemented, or not together with deletion vectors;
+    InvalidRequestError if its options do not fit each other or the columns.
     """
-    name = options.get(OPTION, DEDUPLICATE).lower()
-    engine = ENGINES.get(name)
-    if engine is None:
-        raise UnsupportedOptionError(OPTION, name, " or ".join(ENGINES))
-    if engine.lookup == "values" and options.get(DELETION_VECTORS, "false").lower() == "true":
-        raise UnsupportedOptionError(OPTION, name, "an engine that works with deletion vectors")
-    return engine
+    options = EngineOptions(schema)
+    make = ENGINES.get(options.engine)
+    if make is None:
+        raise UnsupportedOptionError(ENGINE, options.engine, " or ".join(ENGINES))
+    return make(options)
+
+
+def expect_writable_engine(schema: TableSchema) -> None:
+    """Raise as `engine_of` does, and for an option that the table's engine does not know. Clauses: MRG-11."""
+    EngineOptions(schema).expect_known()
+    engine_of(schema)

@@ -11,7 +11,7 @@ Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +58,29 @@ class Window:
     def adds(self) -> Flags:
         """Return per record whether it leaves a row (+I, +U)."""
         return is_add(self.records)
+
+    def without(self, flags: Flags | None) -> Window:
+        """Return the window without the records whose flag holds; keys that have no others are gone."""
+        if flags is None or not flags.any():
+            return self
+        kept = ~flags[self.order]
+        counts = np.add.reduceat(kept.astype(np.int64), self.starts)
+        counts = counts[counts > 0]
+        return replace(self, order=self.order[kept], starts=np.cumsum(counts) - counts)
+
+    def with_oldest(self, records: pa.Table, keys: Indices, levels: Levels) -> Window:
+        """Return the window with one more record of each of ``keys`` (numbers, ascending), older than its others."""
+        if not len(keys):
+            return self
+        added = np.arange(len(keys)) + self.records.num_rows
+        shift = np.zeros(len(self.starts), dtype=np.int64)
+        shift[keys] = 1
+        return Window(
+            pa.concat_tables([self.records, records.select(self.records.column_names)]),
+            self.starts + np.cumsum(shift) - shift,
+            np.insert(self.order, self.starts[keys], added),
+            np.concatenate([self.levels, levels]),
+        )
 
 
 def is_add(records: pa.Table) -> Flags:

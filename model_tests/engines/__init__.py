@@ -1,0 +1,1 @@
+"""The merge engines that compute columns: their laws, tables of theirs, and tables of Paimon."""

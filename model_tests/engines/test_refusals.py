@@ -1,0 +1,176 @@
+"""What the merge engines refuse: options that fit nothing, retractions that cannot be merged, statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import InvalidRequestError, Table, UnsupportedOptionError
+from pktable_spec.covers import covers
+
+PARTIAL = {"merge-engine": "partial-update"}
+AGGREGATION = {"merge-engine": "aggregation"}
+SUMS = {**AGGREGATION, "fields.a.aggregate-function": "sum"}
+MAXIMA = {**AGGREGATION, "fields.a.aggregate-function": "max"}
+COLUMNS = "k INT, a INT, b STRING, g INT"
+
+
+def create(path: Path, options: Mapping[str, str]) -> Table:
+    return Table.create(path / "t", COLUMNS, primary_key="k", options=dict(options))
+
+
+def files_of(path: Path) -> set[str]:
+    return {str(one.relative_to(path)) for one in path.rglob("*") if one.is_file()}
+
+
+def change(table: Table, kind: str, a: int | None = 1) -> Any:
+    return table.write_changes(
+        pa.table({"k": pa.array([1], pa.int32()), "a": pa.array([a], pa.int32()), "b": ["x"],
+                  "g": pa.array([1], pa.int32()), "op": [kind]}),
+        row_kind="op",
+    )  # fmt: skip
+
+
+@covers("MRG-11", "TBL-9")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"fields.a.aggregate-function": "sum"},
+            "fields.a.aggregate-function='sum' is not supported: expected merge",
+        ),
+        ({"partial-update.remove-record-on-delete": "true"}, "partial-update.remove-record-on-delete='true'"),
+        (
+            {**PARTIAL, "aggregation.remove-record-on-delete": "true"},
+            "expected merge-engine=aggregation with it",
+        ),
+        ({**AGGREGATION, "fields.g.sequence-group": "a"}, "fields.g.sequence-group='a' is not supported"),
+        ({**AGGREGATION, "fields.a.nested-key": "x"}, "fields.a.nested-key='x' is not supported"),
+        ({**AGGREGATION, "fields.z.aggregate-function": "sum"}, "column z does not exist"),
+        (
+            {**AGGREGATION, "fields.b.aggregate-function": "sum"},
+            "column b is of type STRING; expected a number",
+        ),
+        ({**AGGREGATION, "fields.a.aggregate-function": "hll_sketch"}, "'hll_sketch' is not supported"),
+        (
+            {**AGGREGATION, "fields.default-aggregate-function": "nothing"},
+            "fields.default-aggregate-function",
+        ),
+        ({**AGGREGATION, "fields.b.distinct": "true"}, "fields.b.distinct='true' is not supported"),
+        (
+            {**SUMS, "aggregation.remove-record-on-delete": "true", "fields.a.ignore-retract": "true"},
+            "together",
+        ),
+        ({**PARTIAL, "fields.g.sequence-group": "a,z"}, "fields.g.sequence-group: column z does not exist"),
+        ({**PARTIAL, "fields.z.sequence-group": "a"}, "fields.z.sequence-group: column z does not exist"),
+        ({**PARTIAL, "fields.g.sequence-group": "k"}, "column k is in the primary key"),
+        (
+            {**PARTIAL, "fields.g.sequence-group": "a", "fields.b.sequence-group": "a"},
+            "fields.b.sequence-group: column a is in fields.g.sequence-group already",
+        ),
+        ({**PARTIAL, "fields.a.aggregate-function": "sum"}, "column a is in no sequence group"),
+        (
+            {**PARTIAL, "fields.g.sequence-group": "b", "fields.b.aggregate-function": "listagg"},
+            "fields.b.aggregate-function='listagg' is not supported",
+        ),
+        (
+            {**PARTIAL, "partial-update.remove-record-on-sequence-group": "g"},
+            "column g orders no sequence group",
+        ),
+        (
+            {**PARTIAL, "partial-update.remove-record-on-delete": "true", "ignore-delete": "true"},
+            "not to be set together with ignore-delete",
+        ),
+        (
+            {**PARTIAL, "partial-update.remove-record-on-delete": "true", "fields.g.sequence-group": "a"},
+            "not to be set together with a sequence group",
+        ),
+        ({"merge-engine": "first-row", "deletion-vectors.enabled": "true"}, "merge-engine='first-row'"),
+    ],
+)
+def test_options_that_fit_nothing_are_refused_in_one_line(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        create(tmp_path, options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not files_of(tmp_path)
+
+
+@covers("MRG-10")
+@pytest.mark.parametrize("kind", ["-U", "-D"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (MAXIMA, "option fields.a.aggregate-function=max: column a cannot take back a retraction"),
+        (PARTIAL, "rows cannot be deleted"),
+        ({"merge-engine": "first-row"}, "rows cannot be deleted"),
+    ],
+)
+def test_a_retraction_that_cannot_be_merged_is_refused_and_nothing_written(
+    tmp_path: Path, options: dict[str, str], message: str, kind: str
+) -> None:
+    table = create(tmp_path, options)
+    change(table, "+I")
+    before = files_of(tmp_path)
+    with pytest.raises(InvalidRequestError, match=message):
+        change(table, kind)
+    assert files_of(tmp_path) == before
+
+
+@covers("MRG-9")
+@pytest.mark.parametrize("function", ["sum", "product"])
+def test_a_number_that_its_column_cannot_hold_is_refused(tmp_path: Path, function: str) -> None:
+    table = create(tmp_path, {**AGGREGATION, "fields.a.aggregate-function": function, "write-only": "true"})
+    change(table, "+I", (1 << 31) - 1)
+    change(table, "+I", 2)
+    with pytest.raises(InvalidRequestError, match=f"column a: expected a {function} that INT can hold"):
+        table.to_arrow()
+
+
+@covers("MRG-18")
+@pytest.mark.parametrize("options", [PARTIAL, SUMS, {"merge-engine": "first-row"}, {"ignore-delete": "true"}])
+def test_a_deletion_by_key_is_refused_where_it_would_do_something_else(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    table = create(tmp_path, options)
+    change(table, "+I")
+    arguments: list[dict[str, Any]] = [{"keys": [{"k": 1}]}, {"where": "k = 1"}]
+    for one in arguments:
+        with pytest.raises(InvalidRequestError, match="rows cannot be deleted by key under merge-engine="):
+            table.delete(**one)
+    assert table.count() == 1
+
+
+@covers("MRG-17", "MRG-18")
+@pytest.mark.parametrize("name", ["partial-update", "aggregation"])
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_a_deletion_by_key_removes_the_row_where_the_options_say_so(
+    tmp_path: Path, name: str, vectors: str
+) -> None:
+    options = {"merge-engine": name, f"{name}.remove-record-on-delete": "true"}
+    table = create(tmp_path, {**options, "deletion-vectors.enabled": vectors})
+    change(table, "+I")
+    table.delete([{"k": 1}])
+    assert table.count() == 0
+    change(table, "+I", None)
+    assert table.to_arrow().column("a").to_pylist() == [None]
+
+
+@covers("MRG-18")
+@pytest.mark.parametrize("options", [PARTIAL, SUMS])
+def test_statements_that_replace_rows_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
+    table = create(tmp_path, options)
+    with pytest.raises(InvalidRequestError, match="rows cannot be replaced under merge-engine="):
+        table.update({"a": "a + 1"})
+    with pytest.raises(InvalidRequestError, match="rows cannot be replaced under merge-engine="):
+        table.merge([{"k": 1}], on="k")
+
+
+def test_an_unknown_function_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOptionError, match="expected sum or product or max"):
+        create(tmp_path, {**AGGREGATION, "fields.a.aggregate-function": "count"})

@@ -1,0 +1,134 @@
+"""The merge engine ``aggregation``: each column of the rows of a key is folded by a function of its own.
+
+``fields.<column>.aggregate-function`` names it, ``fields.default-aggregate-function`` those of the others, which
+without it keep their last value that is not null. A retraction takes its values back, where the function can;
+``aggregation.remove-record-on-delete`` makes -D remove the row instead.
+
+Clauses: MRG-8, MRG-9, MRG-10, MRG-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
+
+from pktable.merge.aggregates import AGGREGATES, Aggregate, Column
+from pktable.merge.engine_options import (
+    DEFAULT_FUNCTION,
+    DELIMITER,
+    FIELDS,
+    FUNCTION,
+    IGNORE_RETRACT,
+    EngineOptions,
+    remove_on_delete,
+)
+from pktable.merge.grouping import Flags, Window
+from pktable.merge.segments import Computed, Segments, segments_of
+
+NAME: Final = "aggregation"
+LAST_NON_NULL: Final = "last_non_null_value"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatedColumn:
+    """A column, its function, and whether retractions leave it as it is."""
+
+    column: Column
+    aggregate: Aggregate
+    ignores_retractions: bool
+
+    def fold(self, values: pa.Array, segments: Segments) -> pa.Array:
+        """Return the column of the segments' rows; ``values``: the column of their records."""
+        if self.ignores_retractions and not segments.adds.all():
+            values, segments = values.filter(pa.array(segments.adds)), segments.adds_only()
+        return self.aggregate.fold(values, segments, self.column)
+
+    def expect_no_retraction(self) -> None:
+        """Raise InvalidRequestError if a retraction cannot be taken back from the column."""
+        if not (self.aggregate.retracts or self.ignores_retractions):
+            name = f"{FIELDS}{self.column.name}"
+            raise InvalidRequestError(
+                f"option {name}.{FUNCTION}={self.aggregate.name}: column {self.column.name} cannot take back a "
+                f"retraction (-U, -D); set {name}.{IGNORE_RETRACT}=true to leave it as it is"
+            )
+
+
+def aggregated_column(options: EngineOptions, name: str, function: str) -> AggregatedColumn:
+    """Return a column with its function. Raises InvalidRequestError, UnsupportedOptionError."""
+    own = f"{FIELDS}{name}.{FUNCTION}"
+    option = own if own in options.options else DEFAULT_FUNCTION
+    aggregate = AGGREGATES.get(function)
+    if aggregate is None:
+        raise UnsupportedOptionError(option, function, " or ".join(AGGREGATES))
+    kind = options.schema.field(name).type
+    takes, test = aggregate.takes
+    if not test(kind):
+        raise InvalidRequestError(
+            f"option {option}={function}: column {name} is of type {kind}; expected {takes}"
+        )
+    delimiter = options.of_column(name, DELIMITER)
+    ignores = options.flag(f"{FIELDS}{name}.{IGNORE_RETRACT}")
+    return AggregatedColumn(Column(name, kind, "," if delimiter is None else delimiter), aggregate, ignores)
+
+
+def copied_columns(options: EngineOptions) -> frozenset[str]:
+    """Return the columns that are the same in all records of a key, or those of the newest."""
+    keys = options.schema.primary_keys
+    return frozenset({SEQUENCE_NUMBER, VALUE_KIND, *keys, *(KEY_PREFIX + key for key in keys)})
+
+
+class Aggregation:
+    """The `MergeEngine` that aggregates columns."""
+
+    name: Final = NAME
+    lookup: Final[Literal["values"]] = "values"
+    folds_retractions: Final = False
+    updates: Final = False
+
+    def __init__(self, options: EngineOptions) -> None:
+        self._ignores_deletes = options.ignores_deletes
+        self._removes = options.flag(remove_on_delete(NAME))
+        self.deletes = self._removes and not self._ignores_deletes
+        self._copied = copied_columns(options)
+        default = options.options.get(DEFAULT_FUNCTION, LAST_NON_NULL)
+        self._columns: Mapping[str, AggregatedColumn] = {
+            field.name: aggregated_column(
+                options, field.name, options.of_column(field.name, FUNCTION) or default
+            )
+            for field in options.schema.fields
+            if field.name not in options.schema.primary_keys
+        }
+        for name, column in self._columns.items():
+            if self._removes and column.ignores_retractions:
+                options.refuse_together(f"{FIELDS}{name}.{IGNORE_RETRACT}", remove_on_delete(NAME))
+
+    def ignored(self, records: pa.Table) -> Flags | None:
+        return kinds_of(records) & 1 != 0 if self._ignores_deletes else None
+
+    def needed(self, columns: Sequence[str]) -> Sequence[str]:
+        return columns
+
+    def fold(self, window: Window) -> Computed:
+        kinds = kinds_of(window.records)
+        removals = kinds == RowKind.DELETE if self._removes else np.zeros(len(kinds), dtype=bool)
+        if ((kinds & 1 != 0) & ~removals)[window.order].any():
+            for name, column in self._columns.items():
+                if name in window.records.column_names:
+                    column.expect_no_retraction()
+        segments, alive = segments_of(window, removals[window.order])
+        return Computed(window, segments, alive, self._column, self._copied)
+
+    def _column(self, name: str, segments: Segments) -> pa.Array:
+        return self._columns[name].fold(segments.values(name), segments)
+
+
+def kinds_of(records: pa.Table) -> np.typing.NDArray[np.int8]:
+    """Return the row kind of each record."""
+    found: np.typing.NDArray[np.int8] = records.column(VALUE_KIND).to_numpy()
+    return found

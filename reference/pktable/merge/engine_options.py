@@ -1,0 +1,128 @@
+"""The table options of the merge engines, read for one engine and its columns.
+
+An option of another engine, an unknown one of a column, and a value that does not fit its column are refused by name:
+`EngineOptions.expect_known` once before a table is written, the rest when an engine is made.
+
+Clauses: MRG-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+
+from pktable.format.metadata.schema import TableSchema
+
+ENGINE: Final = "merge-engine"
+IGNORE_DELETE: Final = "ignore-delete"
+VECTORS: Final = "deletion-vectors.enabled"
+FIELDS: Final = "fields."
+DEFAULT_FUNCTION: Final = "fields.default-aggregate-function"
+FUNCTION: Final = "aggregate-function"
+GROUP: Final = "sequence-group"
+IGNORE_RETRACT: Final = "ignore-retract"
+DELIMITER: Final = "list-agg-delimiter"
+DISTINCT: Final = "distinct"
+REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
+
+_OF_COLUMN: Final = {
+    "aggregation": (FUNCTION, IGNORE_RETRACT, DELIMITER, DISTINCT),
+    "partial-update": (FUNCTION, GROUP, IGNORE_RETRACT, DELIMITER, DISTINCT),
+}
+"""The endings of ``fields.<column>.<ending>`` that an engine knows."""
+
+
+def remove_on_delete(engine: str) -> str:
+    """Return the option by which a deletion removes the row instead of being folded into it."""
+    return f"{engine}.remove-record-on-delete"
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """The options of a table, as its merge engine asks for them. Raises InvalidRequestError for what is malformed."""
+
+    schema: TableSchema
+    options: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", {name: str(value) for name, value in self.schema.options.items()})
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine, in lower case."""
+        return self.options.get(ENGINE, "deduplicate").lower()
+
+    @property
+    def ignores_deletes(self) -> bool:
+        return self.flag(IGNORE_DELETE) or self.flag(f"{self.engine}.{IGNORE_DELETE}")
+
+    def flag(self, name: str) -> bool:
+        value = self.options.get(name, "false").lower()
+        if value not in ("true", "false"):
+            raise InvalidRequestError(f"option {name}={value!r}: expected true or false")
+        return value == "true"
+
+    def of_column(self, column: str, ending: str) -> str | None:
+        """Return the value of ``fields.<column>.<ending>``, None if it is absent."""
+        return self.options.get(f"{FIELDS}{column}.{ending}")
+
+    def groups(self) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+        """Return the sequence groups: the option of each, the columns that order it, and those that it protects.
+
+        Raises InvalidRequestError for a column that is unknown, in the primary key, or in two groups.
+        """
+        found = []
+        taken: dict[str, str] = {}
+        for name, value in self.options.items():
+            if not (name.startswith(FIELDS) and name.endswith(f".{GROUP}")):
+                continue
+            ordering = _names(name[len(FIELDS) : -len(GROUP) - 1])
+            protected = _names(value)
+            for column in (*ordering, *protected):
+                self._expect_column(name, column)
+                if column in self.schema.primary_keys:
+                    raise InvalidRequestError(f"option {name}: column {column} is in the primary key")
+                if column in taken:
+                    raise InvalidRequestError(f"option {name}: column {column} is in {taken[column]} already")
+                taken[column] = name
+            found.append((name, ordering, protected))
+        return found
+
+    def refuse_together(self, one: str, other: str) -> None:
+        raise InvalidRequestError(f"option {one}: expected not to be set together with {other}")
+
+    def expect_known(self) -> None:
+        """Raise UnsupportedOptionError for an option of another engine, or one of a column that is not implemented."""
+        for name, value in self.options.items():
+            if name.startswith(FIELDS):
+                self._expect_known_of_column(name, value)
+            for engine in ("partial-update", "aggregation"):
+                if name.startswith(f"{engine}.") and engine != self.engine:
+                    raise UnsupportedOptionError(name, value, f"{ENGINE}={engine} with it")
+
+    def _expect_known_of_column(self, name: str, value: str) -> None:
+        if self.engine not in _OF_COLUMN:
+            expected = " or ".join(f"{ENGINE}={engine}" for engine in _OF_COLUMN)
+            raise UnsupportedOptionError(name, value, f"{expected} with it")
+        if name == DEFAULT_FUNCTION:
+            return
+        column, _, ending = name[len(FIELDS) :].rpartition(".")
+        if ending not in _OF_COLUMN[self.engine]:
+            known = ", ".join(f"{FIELDS}<column>.{one}" for one in _OF_COLUMN[self.engine])
+            raise UnsupportedOptionError(name, value, f"one of {known}")
+        if ending == DISTINCT and value.lower() != "false":
+            raise UnsupportedOptionError(name, value, "false")
+        if ending != GROUP:
+            self._expect_column(name, column)
+
+    def _expect_column(self, option: str, column: str) -> None:
+        if column not in self.schema.value_names:
+            names = ", ".join(self.schema.value_names)
+            raise InvalidRequestError(f"option {option}: column {column} does not exist; columns are {names}")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())

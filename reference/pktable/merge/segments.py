@@ -1,0 +1,152 @@
+"""The records of a key that count, and the row that they make column by column.
+
+A merge engine that computes columns reads the records of a key from the oldest on:
+
+1. A record that removes the row ends it: nothing up to it counts.
+2. A retraction of no row does nothing: what counts begins with an add.
+3. The records from there on are a `Segments`, one segment per key that has a row. An engine makes each column of them.
+
+A key of which nothing counts has no row; its newest record, which is a retraction, stands for it.
+
+Clauses: MRG-1, MRG-3, MRG-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pktable_spec.vocabulary import VALUE_KIND, RowKind
+
+from pktable.format.types import one_array
+from pktable.merge.grouping import Flags, Indices, Window, is_add, taken
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The m records that count of s keys, by key and then oldest first. Each segment begins with an add.
+
+    ``records``: the window's. ``order``: m row numbers of it. ``starts``: where the s segments begin in ``order``.
+    ``adds``: m flags, whether the record is an add.
+    """
+
+    records: pa.Table
+    order: Indices
+    starts: Indices
+    adds: Flags
+
+    def values(self, name: str) -> pa.Array:
+        """Return a column of the m records."""
+        return one_array(self.records.column(name)).take(pa.array(self.order))
+
+    @property
+    def lengths(self) -> Indices:
+        found: Indices = np.diff(np.append(self.starts, len(self.order)))
+        return found
+
+    @property
+    def segment_of(self) -> Indices:
+        """The segment of each of the m records."""
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    def adds_only(self) -> Segments:
+        """Return the segments without their retractions."""
+        if self.adds.all():
+            return self
+        counts = np.add.reduceat(self.adds.astype(np.int64), self.starts)
+        starts = np.cumsum(counts) - counts
+        return replace(self, order=self.order[self.adds], starts=starts, adds=self.adds[self.adds])
+
+    def last(self, flags: Flags) -> Indices:
+        """Return per segment the last of the m records whose flag holds, -1 if none does."""
+        at = np.where(flags, np.arange(len(flags)), -1)
+        found: Indices = np.maximum.reduceat(at, self.starts) if len(self.starts) else at[:0]
+        return found
+
+    def first(self, flags: Flags) -> Indices:
+        """Return per segment the first of the m records whose flag holds, -1 if none does."""
+        none = len(flags)
+        at = np.where(flags, np.arange(none), none)
+        found: Indices = np.minimum.reduceat(at, self.starts) if len(self.starts) else at[:0]
+        return np.where(found == none, -1, found)
+
+    def any(self, flags: Flags) -> Flags:
+        """Return per segment whether the flag of any of its records holds."""
+        found: Flags = np.logical_or.reduceat(flags, self.starts) if len(self.starts) else flags[:0]
+        return found
+
+
+def at_or_null(values: pa.Array, chosen: Indices) -> pa.Array:
+    """Return the values at ``chosen``, null where that is -1."""
+    return values.take(pa.array(chosen, mask=chosen < 0))
+
+
+def segments_of(window: Window, removals: Flags | None = None) -> tuple[Segments, Flags]:
+    """Return the segments of a window, and per key whether it has one.
+
+    ``removals``: one flag per record of ``window.order``, whether it removes the row; none does by default.
+    """
+    order, starts, count = window.order, window.starts, len(window.order)
+    adds = is_add(window.records)[order]
+    if adds.all():
+        return Segments(window.records, order, starts, adds), np.ones(len(starts), dtype=bool)
+    at = np.arange(count)
+    lengths = np.diff(np.append(starts, count))
+    begins = adds
+    if removals is not None:
+        removed = np.maximum.reduceat(np.where(removals, at, -1), starts)
+        begins = adds & (at > np.repeat(removed, lengths))
+    first = np.minimum.reduceat(np.where(begins, at, count), starts)
+    alive = first < count
+    counts = at >= np.repeat(first, lengths)
+    kept = (np.append(starts[1:], count) - first)[alive]
+    found = Segments(window.records, order[counts], np.cumsum(kept) - kept, adds[counts])
+    return found, alive
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The `Folded` of an engine that computes columns. ``column``: makes the named one of the segments' rows.
+
+    Columns that are in ``copied`` are those of the newest record.
+    """
+
+    window: Window
+    segments: Segments
+    alive: Flags
+    column: Callable[[str, Segments], pa.Array]
+    copied: frozenset[str]
+
+    def adds(self) -> Flags:
+        return self.alive
+
+    def rows(self, chosen: Flags | None = None) -> pa.Table:
+        wanted = np.ones(len(self.alive), dtype=bool) if chosen is None else chosen
+        found = taken(self.window.records, self.window.newest[wanted])
+        alive, segment = self.alive[wanted], (np.cumsum(self.alive) - 1)[wanted]
+        for at, name in enumerate(found.column_names):
+            if name == VALUE_KIND:
+                values = self._kinds(found.column(name), alive)
+            elif name in self.copied:
+                continue
+            else:
+                values = _either(alive, segment, self.column(name, self.segments), found.column(name))
+            found = found.set_column(at, found.schema.field(at), values)
+        return found
+
+    def _kinds(self, newest: Any, alive: Flags) -> pa.Array:
+        """Return the kind of each row: that of the newest record, but +I if a row remains of a retraction."""
+        kinds = newest.to_numpy()
+        remains = alive & (kinds & 1 != 0)
+        return pa.array(np.where(remains, int(RowKind.INSERT), kinds), newest.type)
+
+
+def _either(alive: Flags, segment: Indices, computed: pa.Array, newest: Any) -> pa.Array:
+    """Return the computed value of the segment where a key has one, else that of the newest record."""
+    if alive.all():
+        return computed if len(segment) == len(computed) else computed.take(pa.array(segment))
+    both = pa.concat_arrays([computed, one_array(newest)])
+    return both.take(pa.array(np.where(alive, segment, len(computed) + np.arange(len(alive)))))
