@@ -177,3 +177,12 @@ def deduplicate_ignoring_deletes(records: Sequence[Record]) -> Row | None:
 
 
 __all__ = ["Meaning", "Record", "Row", "aggregation", "first_row", "partial", "partial_update"]
+
+
+def with_maps_in_order(row: dict[str, Any]) -> dict[str, Any]:
+    """Return ``row`` with the entries of its maps, which have no order, sorted. Maps are lists of pairs."""
+    return {name: sorted(value) if is_map(value) else value for name, value in row.items()}
+
+
+def is_map(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, tuple) for one in value)

@@ -16,6 +16,7 @@ from pktable.merge.grouping import Window, grouped
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
+from model_tests.engines import naive
 from model_tests.engines.cases import CASES, Case
 from model_tests.engines.naive import Row
 
@@ -55,7 +56,8 @@ def fold(case: Case, table: pa.Table, *, complete: bool = False) -> pa.Table:
 
 def rows_of(table: pa.Table) -> dict[int, Row]:
     hidden = (KEY_PREFIX + "k", SEQUENCE_NUMBER, VALUE_KIND)
-    return {row.pop("k"): row for row in table.drop_columns(list(hidden)).to_pylist()}
+    rows = {row.pop("k"): row for row in table.drop_columns(list(hidden)).to_pylist()}
+    return {key: naive.with_maps_in_order(row) for key, row in rows.items()}
 
 
 def expected(case: Case, records: Sequence[Keyed]) -> dict[int, Row]:
@@ -63,7 +65,7 @@ def expected(case: Case, records: Sequence[Keyed]) -> dict[int, Row]:
     for key, kind, row in records:
         by_key.setdefault(key, []).append((kind, row))
     means = {key: case.means(of_key) for key, of_key in by_key.items()}
-    return {key: row for key, row in means.items() if row is not None}
+    return {key: naive.with_maps_in_order(row) for key, row in means.items() if row is not None}
 
 
 @covers("MRG-3", "MRG-9", "MRG-12", "MRG-13", "MRG-14", "MRG-15", "MRG-16", "MRG-17")

@@ -15,6 +15,7 @@ from pktable import Table
 from pktable.format.types import array_of
 from pktable_spec.covers import covers
 
+from model_tests.engines import naive
 from model_tests.engines.cases import CASES, Case
 from model_tests.engines.test_laws import Keyed, expected
 
@@ -34,7 +35,7 @@ def changes_of(case: Case, records: list[Keyed]) -> pa.Table:
 def rows_of(found: pa.Table) -> dict[int, dict[str, Any]]:
     rows = {row.pop("k"): row for row in found.to_pylist()}
     assert len(rows) == found.num_rows, "a key twice"
-    return rows
+    return {key: naive.with_maps_in_order(row) for key, row in rows.items()}
 
 
 @covers(

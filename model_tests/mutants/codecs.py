@@ -77,7 +77,7 @@ MUTANTS = (
         "M13",
         "an index is read on from vector to vector, not from where its ranges say",
         patched(
-            (table_files, "decode_index", instead(_read_on)), (TableContext, "vectors", _positions_unchecked)
+            (table_files, "open_index", instead(_read_on)), (TableContext, "vectors", _positions_unchecked)
         ),
         READ,
         ("DVF-9",),

@@ -35,6 +35,7 @@ ADDITIONS = {
 TRANSLATORS = {
     "Year": {
         "tree.children",
+        "tree.rewritten",
         "arrow_eval.expression_of",
         "arrow_eval._may_raise",
         "spark_sql.spark_text",

@@ -308,7 +308,7 @@ def test_the_command_line_reaches_an_object_store(
     assert "expected KEY=VALUE" in refusal("count", root, "--storage-option", "region")
     denied = refusal("count", root, *storage, "--storage-option", "aws_access_key_id=NOBODY")
     assert denied.startswith(f"pktable: {root}")
-    assert "access denied (403: InvalidAccessKeyId" in denied
+    assert "access denied (403" in denied
     assert denied.count("\n") == 1
     assert "storage options are for object stores" in refusal("count", str(tmp_path), *storage)
 

@@ -46,7 +46,7 @@ Found(records) ==
 SeenWrite == /\ Sees("Write") /\ Len(Event.created) = 1 /\ Found(Event.created[1]) /\ UNCHANGED pending
 SeenBeginWrite(w) ==
   /\ Sees("BeginWrite") /\ Event.job = w /\ Is(w, "idle")
-  /\ Stage(w, [kind |-> "write", changes |-> <<>>, first |-> 0, plan |-> Idle])
+  /\ Stage(w, [kind |-> "write", changes |-> <<>>, first |-> 0, plan |-> Idle, on |-> {}])
 SeenCommitWrite(w) ==
   /\ Sees("CommitWrite") /\ Event.job = w /\ Is(w, "write")
   /\ Len(Event.created) = 1 /\ Found(Event.created[1]) /\ Drop(w)
