@@ -39,5 +39,8 @@ def test_commands_know_append_tables(
     assert [one["kind"] for one in command("history", path)] == ["APPEND", "APPEND", "OVERWRITE", "COMPACT"]
     assert [row["level"] for row in command("files", path)] == [0, 0]
     assert command("check", path) == []
+    update = ("update", path, "--set", "v = 'x'", "--where", "id = 1")
+    assert command(*update, "--dry-run") == [{"rows": 2, "snapshot": None, "dry_run": True}]
+    assert command(*update) == [{"rows": 2, "snapshot": 5, "dry_run": False}]
     (refused,) = command("write", path, rows, "--row-kind", "v", code=2)
     assert "the table has no primary key; use append" in str(refused["error"])

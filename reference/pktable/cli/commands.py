@@ -135,9 +135,7 @@ def delete(
     """
     table = open_table(path, spark, storage=storage)
     snapshot = None if dry_run else table.delete(where=where)
-    count = table.count(fresh=True, where=where) if dry_run else _rows_written(table, snapshot)
-    done = counted(count, "row")
-    _print_change(f"{done} deleted", f"would delete {done}", snapshot, dry_run, output, rows=count)
+    _print_statement("delete", table, where, snapshot, dry_run, output)
 
 
 @app.command()
@@ -166,25 +164,36 @@ def update(
             raise InvalidRequestError(f"--set: expected COLUMN=SQL, each column once, found {text!r}")
         values[name.strip()] = value.strip()
     snapshot = None if dry_run else table.update(values, where=where)
-    count = table.count(fresh=True, where=where) if dry_run else _rows_written(table, snapshot)
+    _print_statement("update", table, where, snapshot, dry_run, output)
+
+
+def _print_statement(
+    verb: str, table: Table, where: str | None, snapshot: int | None, dry_run: bool, output: Format
+) -> None:
+    """Print what a statement did, after which ``snapshot`` was the latest (None: it changed nothing), or would do."""
+    if dry_run:
+        count = table.count(fresh=True, where=where)
+    elif snapshot is None:
+        count = 0
+    elif table.schema.primary_keys:
+        count = _rows_written(table, snapshot)
+    else:
+        gone = table.count(snapshot=snapshot - 1) - table.count(snapshot=snapshot)
+        # An update adds as many rows as it takes away.
+        count = gone or table.count(where=where, snapshot=snapshot - 1)
     done = counted(count, "row")
-    _print_change(f"{done} updated", f"would update {done}", snapshot, dry_run, output, rows=count)
+    _print_change(f"{done} {verb}d", f"would {verb} {done}", snapshot, dry_run, output, rows=count)
 
 
-def _rows_written(table: Table, snapshot: int | None) -> int:
-    """Return how many rows the write wrote after which ``snapshot`` was the latest; 0 if there was none.
-
-    Of a delete from an append table, which writes none: how many are there no more.
-    """
-    if snapshot is None:
-        return 0
-    if not table.schema.primary_keys:
-        return table.count(snapshot=snapshot - 1) - table.count(snapshot=snapshot)
-    user = table.catalog.snapshots.read(snapshot).commit_user
-    for found in reversed(table.snapshots()):
-        if found.commit_user == user and found.commit_kind == APPEND:
-            return found.delta_record_count
-    return 0
+def _rows_written(table: Table, snapshot: int) -> int:
+    """Return how many rows the write wrote after which ``snapshot`` was the latest."""
+    log, found = table.catalog.snapshots, table.catalog.snapshots.read(snapshot)
+    user = found.commit_user
+    while (
+        found.commit_user != user or found.commit_kind != APPEND
+    ):  # its compaction follows, and others between
+        found = log.read(found.id - 1)
+    return found.delta_record_count
 
 
 @app.command()
