@@ -258,6 +258,10 @@ def test_values_of_every_kind_are_stored_exactly(tmp_path: Path) -> None:
         (lambda t: t.merge([{"id": 1}], on="nothing"), "on 'nothing': column 'nothing' does not exist"),
         (lambda t: t.merge([{"id": 1}], on=["n"]), "on: expected columns of target and source, found n"),
         (lambda t: t.merge([{"id": 1}], on=[]), "on: expected columns of target and source, found none"),
+        (
+            lambda t: t.merge([{"id": 1, "more": object()}], on="id"),
+            "column more: Arrow finds no type for its values",
+        ),
         (lambda t: t.merge(5, on="id"), "rows: expected a pyarrow.Table"),
         (
             lambda t: t.merge([{"id": 1, "n": 1}], on="id").when_matched_update({"n": "n"}),

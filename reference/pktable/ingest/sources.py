@@ -108,6 +108,7 @@ class _Columns:
         self.schema = schema
         names = schema.primary_keys if change.keys_only else schema.value_names
         self.fields: dict[str, Field | None] = {name: schema.field(name) for name in names}
+        self.kinds = change.column
         if change.column is not None:
             self.fields[change.column] = None  # row kinds are checked later
         self.names = list(self.fields)
@@ -133,7 +134,9 @@ class _Columns:
         try:
             return pa.array(values)
         except (pa.ArrowException, OverflowError):
-            raise InvalidRequestError(f"row kinds in {name!r}: expected strings or integers") from None
+            if name == self.kinds:
+                raise InvalidRequestError(f"row kinds in {name!r}: expected strings or integers") from None
+            raise InvalidRequestError(f"column {name}: Arrow finds no type for its values") from None
 
     def of_any(self, name: str, values: Any) -> pa.Array | pa.ChunkedArray:
         """Return a list, a numpy array, or anything that speaks Arrow as the column ``name``."""
