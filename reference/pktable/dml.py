@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -164,6 +165,7 @@ class Statements:
                 f"overwrite: where may use partition columns only ({found}), found {', '.join(others)}"
             )
 
+        @cache  # it is asked about every bucket, at every attempt to commit
         def holds(partition: bytes) -> bool:
             values = decode_row(partition, [f.type for f in fields], at=context.root)
             columns = {f.name: array_of([value], f.type) for f, value in zip(fields, values, strict=True)}

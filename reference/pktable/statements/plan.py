@@ -86,13 +86,10 @@ class Statement:
             for part in walk(root):
                 if isinstance(part, Column) and part.name.startswith(side + "."):
                     found[part.name[len(side) + 1 :]] = None
-        # A deleted row of a table with keys is written whole, as it was.
-        if side == TARGET and self.by_key and any(clause.kind is RowKind.DELETE for clause in self.clauses):
-            found |= dict.fromkeys(self.columns)
-        if side == TARGET:
-            found |= dict.fromkeys(
-                self.key
-            )  # an append table's rows come with their place, which is no column
+        if side == TARGET and self.by_key:  # an append table's rows come with their place, which is no column
+            deletes = any(clause.kind is RowKind.DELETE for clause in self.clauses)
+            # A deleted row is written whole, as it was.
+            found |= dict.fromkeys(self.columns if deletes else self.key)
         return list(found)
 
     def _expressions(self, side: str) -> Iterator[Expression]:

@@ -50,12 +50,14 @@ def changed_rows(statement: Statement, target: DataFrame, source: DataFrame | No
         _by_clause([_value(statement, clause, i, name) for clause in statement.clauses]).alias(name)
         for i, name in enumerate(statement.columns)
     ]
-    places = [] if statement.by_key else [_target(name).alias(name) for name in PLACE]
-    shown = [_shown(name, _target(name)) for name in statement.shown_key]
-    shown_key = F.concat_ws(", ", *shown).alias(SHOWN)
-    changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), *places, F.col(IS_TARGET), shown_key)
+    places: list[Column] = []
+    if not statement.by_key:
+        names = statement.shown_key
+        places = [_target(name).alias(name) for name in PLACE]
+        places.append(_shown(names, [_target(name) for name in names]).alias(SHOWN))
+    changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), *places, F.col(IS_TARGET))
     if source is not None and (statement.of(When.MATCHED) or statement.of(When.NOT_MATCHED)):
-        changes = (_one_for_each_key if statement.by_key else _one_for_each_place)(statement, changes)
+        changes = _one_for_each(statement, changes)
     return changes.drop(IS_TARGET, SHOWN)
 
 
@@ -104,32 +106,31 @@ def _target(name: str) -> Column:
     return F.col(quoted(qualified(TARGET, name)))
 
 
-def _shown(name: str, value: Column) -> Column:
-    return F.concat(F.lit(f"{name} = "), value.cast("string"))
+def _shown(names: Sequence[str], values: Sequence[Column]) -> Column:
+    """Return the text that names a row in a message."""
+    parts = [F.concat(F.lit(f"{n} = "), value.cast("string")) for n, value in zip(names, values, strict=True)]
+    return F.concat_ws(", ", *parts)
 
 
-def _one_for_each_place(statement: Statement, changes: DataFrame) -> DataFrame:
-    """Return the changes; a target row of an append table that has two of them fails the job. Clauses: STM-3."""
-    # Rows that are inserted have no place, and each is by itself.
-    apart = F.when(F.col(IS_TARGET).isNull(), F.monotonically_increasing_id())
-    count = F.count(F.lit(1)).over(Window.partitionBy(*PLACE, apart))
-    problem = F.raise_error(F.concat(F.lit(TWICE), F.col(SHOWN))).cast("boolean")
-    counted = changes.withColumn(CHANGED, count)
-    return counted.where(F.when(F.col(CHANGED) > 1, problem).otherwise(F.lit(True))).drop(CHANGED)
+def _one_for_each(statement: Statement, changes: DataFrame) -> DataFrame:
+    """Return one change for each key, an insert if there is one. Two of a kind fail the job. Clauses: STM-3.
 
-
-def _one_for_each_key(statement: Statement, changes: DataFrame) -> DataFrame:
-    """Return one change for each key, an insert if there is one. Two of a kind fail the job. Clauses: STM-3."""
-    keys = [F.col(quoted(name)) for name in statement.key]
-    of_key = Window.partitionBy(*keys)
-    changed = F.count(F.col(IS_TARGET)).over(of_key)
-    inserted = F.count(F.lit(1)).over(of_key) - changed
-    shown = [_shown(name, key) for name, key in zip(statement.key, keys, strict=True)]
-    problem = F.raise_error(F.concat(F.lit(TWICE), F.concat_ws(", ", *shown))).cast("boolean")
-    is_kept = F.col(IS_TARGET).isNull() | (F.col(INSERTED) == 0)
+    In an append table it is one for each old row, named by its place. Inserted rows have none, and each is by itself.
+    """
+    is_new = F.col(IS_TARGET).isNull()
+    if statement.by_key:
+        keys = [F.col(quoted(name)) for name in statement.key]
+        alike, shown = Window.partitionBy(*keys), _shown(statement.key, keys)
+    else:
+        apart = F.when(is_new, F.monotonically_increasing_id())
+        alike, shown = Window.partitionBy(*PLACE, apart), F.col(SHOWN)
+    changed = F.count(F.col(IS_TARGET)).over(alike)
+    inserted = F.count(F.lit(1)).over(alike) - changed
     counted = changes.withColumn(CHANGED, changed).withColumn(INSERTED, inserted)
+    problem = F.raise_error(F.concat(F.lit(TWICE), shown)).cast("boolean")
     twice = (F.col(CHANGED) > 1) | (F.col(INSERTED) > 1)
-    return counted.where(F.when(twice, problem).otherwise(is_kept)).drop(CHANGED, INSERTED)
+    kept = F.when(twice, problem).otherwise(is_new | (F.col(INSERTED) == 0))
+    return counted.where(kept).drop(CHANGED, INSERTED)
 
 
 def _value(statement: Statement, clause: Clause, i: int, name: str) -> Column:
