@@ -35,6 +35,7 @@ from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.file_changes import FileChanger, RowChange, RowWork, StagedRewrite
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
@@ -375,12 +376,13 @@ class StagedWrite:
 
         ``state``: the one after the write. Returns their buckets, which are to be planned again. Clauses: CMT-54.
         """
-        planned = _with_appends(self.base, self.appends, replaced(self.base, self.replaces))
-        stale = [
-            change.place.id
-            for change in self.changes
-            if _names(planned, change.place.id) != _names(state, change.place.id)
-        ]
+        own = {append.place.id: append.files for append in self.appends}
+        gone = replaced(self.base, self.replaces)
+        stale = []
+        for bucket_id in (change.place.id for change in self.changes):
+            before = () if bucket_id in gone else self.base.files.get(bucket_id, ())
+            if _entries(*before, *own.get(bucket_id, ())) != _entries(*state.files.get(bucket_id, ())):
+                stale.append(bucket_id)
         dropped = [change for change in self.changes if change.place.id in stale]
         self.changes = [change for change in self.changes if change.place.id not in stale]
         _remove_created(self.stager.context, dropped)
@@ -482,8 +484,8 @@ def _with_appends(
     return replace(state, files=files, indexes=indexes)
 
 
-def _names(state: TableState, bucket_id: BucketId) -> set[tuple[str, int]]:
-    return {(file.file_name, file.level) for file in state.files.get(bucket_id, ())}
+def _entries(*files: DataFileMeta) -> set[tuple[str, int]]:
+    return {(file.file_name, file.level) for file in files}
 
 
 def _remove_created(context: TableContext, changes: Iterable[BucketChange]) -> None:

@@ -9,7 +9,7 @@ Clauses: CMT-2, CMT-6, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-18.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -27,7 +27,7 @@ from pktable.catalog.rules import (
     first_conflict,
 )
 from pktable.catalog.state import Delta, TableState
-from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, ManifestEntry
+from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
 from pktable.lsm.bucket import BucketChange, BucketId, IndexedChange
 from pktable.lsm.runs import KeyOrder
 
@@ -85,12 +85,11 @@ class Append:
     replaces: Replaces | None = None
 
     def conflicts(self, state: TableState) -> Conflicts:
-        found = {
-            append.place.id: first_conflict(self.rules, append, state.files.get(append.place.id, ()))
+        found = _objections(
+            (append.place.id, first_conflict(self.rules, append, state.files.get(append.place.id, ())))
             for append in self.appends
-        }
-        stale = self.isolation.conflicts(self.appends, state) if self.isolation else {}
-        return {bucket_id: conflict for bucket_id, conflict in found.items() if conflict} | stale
+        )
+        return found | (self.isolation.conflicts(self.appends, state) if self.isolation else {})
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
         """Return the added files; the DV index files stay as they are. Clauses: CMT-2, CMT-6.
@@ -132,27 +131,17 @@ class Compaction:
     rules: Sequence[tuple[str, Rule]] = field(default_factory=lambda: rules.COMPACTION_RULES)
 
     def conflicts(self, state: TableState) -> Conflicts:
-        found = {
-            change.place.id: first_conflict(self.rules, Attempt(change, state, self.order))
+        return _objections(
+            (change.place.id, first_conflict(self.rules, Attempt(change, state, self.order)))
             for change in self.changes
-        }
-        return {bucket_id: conflict for bucket_id, conflict in found.items() if conflict}
+        )
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
         """Return files and DV index files after the compactions; None if they change nothing. Clauses: CMT-2, CMT-6."""
         if refused and not self.partly:
             return None
-        entries: list[ManifestEntry] = []
-        indexes = dict(state.indexes)
-        for change in self.changes:
-            bucket_id = change.place.id
-            if bucket_id in refused:
-                continue
-            entries += [entry(DELETE, bucket_id, self.total_buckets, file) for file in change.removed]
-            entries += [entry(ADD, bucket_id, self.total_buckets, file) for file in change.added]
-            indexes.pop(bucket_id, None)
-            if change.index is not None:
-                indexes[bucket_id] = (change.index,)
+        fitting = [change for change in self.changes if change.place.id not in refused]
+        entries, indexes = _after(state, fitting, self.total_buckets)
         if not entries and indexes == state.indexes:
             return None
         return Delta(COMPACT, tuple(entries), indexes)
@@ -171,26 +160,38 @@ class FileChanges:
     rules: Sequence[tuple[str, IndexedRule]] = field(default_factory=lambda: rules.INDEXED_RULES)
 
     def conflicts(self, state: TableState) -> Conflicts:
-        found = {
-            change.place.id: first_conflict(self.rules, IndexedAttempt(change, state))
+        return _objections(
+            (change.place.id, first_conflict(self.rules, IndexedAttempt(change, state)))
             for change in self.changes
-        }
-        return {bucket_id: conflict for bucket_id, conflict in found.items() if conflict}
+        )
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
         """Return files and DV index files after the changes. Clauses: APP-13, APP-14, CMT-2."""
         if refused:
             return None
-        indexes = dict(state.indexes)
-        entries: list[ManifestEntry] = []
-        for change in self.changes:
-            bucket_id = change.place.id
-            entries += [entry(DELETE, bucket_id, self.total_buckets, file) for file in change.removed]
-            entries += [entry(ADD, bucket_id, self.total_buckets, file) for file in change.added]
-            indexes.pop(bucket_id, None)
-            if change.indexes:
-                indexes[bucket_id] = change.indexes
+        entries, indexes = _after(state, self.changes, self.total_buckets)
         return Delta(self.kind, tuple(entries), indexes)
+
+
+def _objections(found: Iterable[tuple[BucketId, Conflict | None]]) -> dict[BucketId, Conflict]:
+    """Return the conflicts among ``found``, by bucket."""
+    return {bucket_id: conflict for bucket_id, conflict in found if conflict}
+
+
+def _after(
+    state: TableState, changes: Iterable[BucketChange | IndexedChange], total_buckets: int
+) -> tuple[list[ManifestEntry], dict[BucketId, tuple[IndexManifestEntry, ...]]]:
+    """Return the manifest entries of ``changes``, and the DV index files of all buckets after them."""
+    entries: list[ManifestEntry] = []
+    indexes = dict(state.indexes)
+    for change in changes:
+        bucket_id = change.place.id
+        entries += [entry(DELETE, bucket_id, total_buckets, file) for file in change.removed]
+        entries += [entry(ADD, bucket_id, total_buckets, file) for file in change.added]
+        indexes.pop(bucket_id, None)
+        if change.indexes:
+            indexes[bucket_id] = change.indexes
+    return entries, indexes
 
 
 def entry(kind: int, bucket_id: BucketId, total_buckets: int, file: DataFileMeta) -> ManifestEntry:

@@ -50,17 +50,14 @@ class Isolation:
         if state.id == self.base.id and state.snapshot == self.base.snapshot:
             return {}
         found: dict[BucketId, Conflict] = {}
+        of_bucket = {append.place.id: append for append in appends}
         try:
             for snapshot in self._between(state):
-                if snapshot.commit_kind == COMPACT:
-                    continue
                 for entry in self._delta(snapshot):
-                    for append in appends:
-                        if append.place.id == (entry.partition, entry.bucket) and (
-                            snapshot.commit_kind != APPEND or entry.kind != ADD or self._meets(append, entry)
-                        ):
-                            what = f"snapshot {snapshot.id} changed keys that the statement changes"
-                            found[append.place.id] = Conflict(CLAUSE, what)
+                    append = of_bucket.get((entry.partition, entry.bucket))
+                    if append is not None and self._changes_keys_of(append, snapshot, entry):
+                        what = f"snapshot {snapshot.id} changed keys that the statement changes"
+                        found[append.place.id] = Conflict(CLAUSE, what)
         except (SnapshotNotFoundError, CorruptFileError):
             # It expired or was rolled back, and its manifests with it. Damage is met when the statement reads again.
             what = f"a snapshot since {self.base.id}, which the statement read, is gone"
@@ -68,21 +65,23 @@ class Isolation:
         return found
 
     def _between(self, state: TableState) -> Iterator[Snapshot]:
-        """Yield the snapshots after the base. Raises SnapshotNotFoundError unless they follow it."""
+        """Yield the snapshots after the base but compactions. Raises SnapshotNotFoundError unless they follow it."""
         if self.base.snapshot is not None:
             gone = self.snapshots.expired_error(self.base.snapshot)
             if gone is not None:
                 raise gone
-        for snapshot in range(self.base.id + 1, state.id):
-            yield self.snapshots.read(snapshot)
-        if state.snapshot is not None:
-            yield state.snapshot
+        later = [self.snapshots.read(snapshot) for snapshot in range(self.base.id + 1, state.id)]
+        for found in (*later, state.snapshot):
+            if found is not None and found.commit_kind != COMPACT:
+                yield found
 
     def _delta(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
         delta = self.manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         for meta in delta:
             yield from self.manifests.read(meta)
 
-    def _meets(self, append: BucketAppend, entry: ManifestEntry) -> bool:
+    def _changes_keys_of(self, append: BucketAppend, snapshot: Snapshot, entry: ManifestEntry) -> bool:
+        if snapshot.commit_kind != APPEND or entry.kind != ADD:
+            return True
         low, high = self.order.smallest(entry.file), self.order.greatest(entry.file)
         return any(self.order.smallest(f) <= high and low <= self.order.greatest(f) for f in append.files)

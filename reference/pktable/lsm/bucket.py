@@ -74,6 +74,11 @@ class BucketChange:
     def empty(self) -> bool:
         return not self.removed and not self.added and self.index == self.base_index
 
+    @property
+    def indexes(self) -> tuple[IndexManifestEntry, ...]:
+        """The bucket's DV index files after the compaction."""
+        return () if self.index is None else (self.index,)
+
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
