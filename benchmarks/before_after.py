@@ -15,9 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +25,9 @@ import pyarrow.parquet as pq
 from pktable import Table
 from pktable.run.spark.session import local_session
 
-from benchmarks.machine import describe, hardware, processor_seconds
+from benchmarks.machine import cpu, describe, greatest_memory, hardware
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = os.sysconf("SC_PAGE_SIZE")
 COLUMNS = "k BIGINT, " + ", ".join(
     f"c{i} {kind}" for i, kind in enumerate(["INT", "DOUBLE", "STRING", "BIGINT", "DATE"] * 3)
 )
@@ -138,38 +135,6 @@ def measured(folder: Path, files: int) -> dict[str, Any]:
 def _digest(table: pa.Table) -> str:
     rows = table.sort_by("k")
     return hashlib.sha256(repr(rows.slice(0, 50).to_pylist()).encode()).hexdigest() + str(rows.num_rows)
-
-
-def cpu(work: Callable[[], object]) -> float:
-    """Return the CPU seconds that this process and its descendants use for ``work``."""
-    before = processor_seconds()
-    work()
-    return sum(used - before.get(process, 0) for process, used in processor_seconds().items())
-
-
-@contextmanager
-def greatest_memory() -> Iterator[list[float]]:
-    """Give a list of one number: the greatest resident bytes of this process and its descendants inside the block."""
-    greatest, done = [0.0], threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.2):
-            greatest[0] = max(greatest[0], sum(map(_resident, processor_seconds())))
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield greatest
-    finally:
-        done.set()
-        thread.join()
-
-
-def _resident(process: int) -> float:
-    try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE
-    except OSError:  # it has ended
-        return 0
 
 
 def report(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def java() -> str:
@@ -71,3 +74,35 @@ def processor_seconds() -> dict[int, float]:
     while more := {one for one, parent in parents.items() if parent in wanted} - wanted:
         wanted |= more
     return {one: used[one] for one in wanted if one in used}
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Return the CPU seconds that this process and its descendants use for ``work``."""
+    before = processor_seconds()
+    work()
+    return sum(used - before.get(process, 0) for process, used in processor_seconds().items())
+
+
+@contextmanager
+def greatest_memory() -> Iterator[list[float]]:
+    """Give a list of one number: the greatest resident bytes of this process and its descendants inside the block."""
+    greatest, done = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.2):
+            greatest[0] = max(greatest[0], sum(map(_resident, processor_seconds())))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield greatest
+    finally:
+        done.set()
+        thread.join()
+
+
+def _resident(process: int) -> float:
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE
+    except OSError:  # it has ended
+        return 0

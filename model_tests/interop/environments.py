@@ -34,6 +34,11 @@ RUST: Final = "pypaimon-rust 0.4.0"
 JVMS: Final = (JVM, NEWER_JVM)
 OPTIONAL: Final = frozenset({NEWER_JVM})
 
+CONNECTOR: Final = "paimon-spark-3.5:RELEASE"
+SPARK_OF_CONNECTOR: Final = "3.5.6"
+PY4J_OF_CONNECTOR: Final = "py4j==0.10.9.7"
+SPARK_JARS: Final = "PKTABLE_PAIMON_SPARK_JARS"
+
 
 @dataclass(frozen=True)
 class Start:
@@ -114,11 +119,13 @@ def _bundle_from_pypi(folder: Path, version: str) -> Path:
 
 def _bundle_from_maven(folder: Path, version: str) -> Path:
     repository = folder / "repository"
-    get = ("dependency:get", f"-Dartifact=org.apache.paimon:paimon-bundle:{version}", "-Dtransitive=false")
-    _once(
-        repository, version, lambda: _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={repository}")
-    )
+    _once(repository, version, lambda: _from_maven(f"paimon-bundle:{version}", repository))
     return _only(repository, f"org/apache/paimon/paimon-bundle/{version}/*.jar")
+
+
+def _from_maven(artifact: str, repository: Path) -> None:
+    get = ("dependency:get", f"-Dartifact=org.apache.paimon:{artifact}", "-Dtransitive=false")
+    _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={repository}")
 
 
 def _hadoop_jars() -> list[Path]:
@@ -132,6 +139,25 @@ def _hadoop_jars() -> list[Path]:
         "commons-logging-*.jar",
     )
     return [jar for pattern in wanted for jar in jars.glob(pattern)]
+
+
+def paimon_spark(jars: str | None) -> tuple[Start, str]:
+    """Return how a Python with Paimon's Spark connector is started, and which connector that is. Raises SetupError.
+
+    ``jars``: of a connector for Spark 3.5, separated by commas; None for the newest that Maven Central serves. The
+    process finds them in the variable `SPARK_JARS`.
+    """
+    ROOT.mkdir(exist_ok=True)
+    spark = ROOT / f"pyspark-{SPARK_OF_CONNECTOR}"
+    packages = (f"pyspark=={SPARK_OF_CONNECTOR}", PY4J_OF_CONNECTOR)
+    _once(spark, " ".join(packages), lambda: _pip(sys.executable, "--no-deps", "--target", str(spark), *packages))
+    if jars is None:
+        repository = ROOT / "paimon-spark"
+        _once(repository, CONNECTOR, lambda: _from_maven(CONNECTOR, repository))
+        jars = str(_only(repository, "org/apache/paimon/paimon-spark-*/*/*.jar"))
+    path = os.pathsep.join(map(str, (spark, TREE)))
+    start = Start((sys.executable,), {**os.environ, "PYTHONPATH": path, SPARK_JARS: jars})
+    return start, ", ".join(Path(jar).stem for jar in jars.split(","))
 
 
 def _pypaimon(folder: Path, version: str) -> Start:

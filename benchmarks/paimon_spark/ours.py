@@ -1,0 +1,90 @@
+"""pktable, as its users call it, with Spark or without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pktable import Table
+from pktable.run.spark.session import local_session
+
+from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Sizes, source
+
+
+class Ours:
+    """The contender. ``folder``: of the inputs. ``home``: the folder of its tables, laid out as Paimon's warehouse."""
+
+    def __init__(self, folder: Path, home: Path, sizes: Sizes, memory: str, *, spark: bool) -> None:
+        self._folder, self._home, self._sizes = folder, home, sizes
+        self.spark = local_session(cores="2", memory=memory) if spark else None
+
+    def create(self, table: str) -> None:
+        kind = table.split("_")[0]
+        Table.create(
+            self._home / "d.db" / table,
+            COLUMNS[kind],
+            primary_key=KEYS[kind],
+            options={**VECTORS, **OPTIONS[kind]},
+            spark=self.spark,
+        )
+
+    def upsert(self, table: str, name: str) -> None:
+        self._table(self._home, table).upsert(self._rows(name))
+
+    def merge(self, table: str, name: str) -> None:
+        merge = self._table(self._home, table).merge(self._rows(name), on=KEYS[table])
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def delete(self, table: str, where: str) -> None:
+        self._table(self._home, table).delete(where=where)
+
+    def compact(self, table: str) -> None:
+        self._table(self._home, table).compact(full=True)
+
+    def latest(self, home: Path, table: str) -> int:
+        return int((home / "d.db" / table / "snapshot" / "LATEST").read_text())
+
+    def answer(self, home: Path, query: Query, at: int) -> list[str]:
+        table = self._table(home, query.table)
+        options: dict[str, Any] = {"snapshot": at} if query.at_load else {}
+        if query.aggregates == "count(*)":
+            return [str(table.count(**options))]
+        found: list[str] = []
+        for where in query.where:
+            rows = table.read(columns=list(query.columns), where=where, **options)
+            found += self._aggregated(rows, query.aggregates)
+        return found
+
+    def contents(self, table: str, aggregates: str) -> list[str]:
+        return self._aggregated(self._table(self._home, table).read(), aggregates)
+
+    def close(self) -> None:
+        if self.spark is not None:
+            self.spark.stop()
+
+    def _aggregated(self, rows: Any, aggregates: str | None) -> list[str]:
+        """Return the values of ``aggregates``, nothing if all rows are to be produced and thrown away."""
+        if isinstance(rows, pa.Table):
+            if aggregates is None:
+                return []
+            found: Any = duckdb.sql(f"SELECT {aggregates} FROM rows").fetchall()[0]
+        elif aggregates is None:
+            rows.write.format("noop").mode("overwrite").save()
+            return []
+        else:
+            found = rows.selectExpr(*_split(aggregates)).collect()[0]
+        return [str(value) for value in found]
+
+    def _rows(self, name: str) -> Any:
+        path = source(self._folder, name)
+        return pq.read_table(path) if self.spark is None else self.spark.read.parquet(path)
+
+    def _table(self, home: Path, table: str) -> Table:
+        return Table.open(home / "d.db" / table, spark=self.spark)
+
+
+def _split(aggregates: str) -> list[str]:
+    return aggregates.split(", ")

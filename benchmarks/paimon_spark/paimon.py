@@ -1,0 +1,100 @@
+"""Paimon's Spark connector, as its users call it: SQL on a catalog. It runs with the Spark that the connector needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Sizes, source
+
+JARS = "PKTABLE_PAIMON_SPARK_JARS"
+
+
+class Paimon:
+    """The contender. ``folder``: of the inputs. ``home``: of the warehouse with its tables."""
+
+    def __init__(self, folder: Path, home: Path, sizes: Sizes, memory: str) -> None:
+        self._folder, self._home, self._sizes = folder, home, sizes
+        builder = SparkSession.builder.master("local[2]").config("spark.jars", os.environ[JARS])
+        for name, value in {
+            "spark.driver.memory": memory,
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "8",
+            "spark.sql.extensions": "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
+            "spark.sql.catalog.paimon": "org.apache.paimon.spark.SparkCatalog",
+            "spark.sql.catalog.paimon.warehouse": f"file:{home}",
+        }.items():
+            builder = builder.config(name, value)
+        self.spark = builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("ERROR")
+        self.spark.sql("USE paimon")
+        self.spark.sql("CREATE DATABASE IF NOT EXISTS d")
+        self.spark.sql("USE d")
+
+    def create(self, table: str) -> None:
+        options = {
+            **VECTORS,
+            **OPTIONS[table.split("_")[0]],
+            "primary-key": ",".join(KEYS[table.split("_")[0]]),
+        }
+        listed = ", ".join(f"'{name}'='{value}'" for name, value in options.items())
+        self.spark.sql(f"CREATE TABLE {table} ({COLUMNS[table.split('_')[0]]}) TBLPROPERTIES ({listed})")
+
+    def upsert(self, table: str, name: str) -> None:
+        self._rows(name).write.insertInto(f"paimon.d.{table}")
+
+    def merge(self, table: str, name: str) -> None:
+        self._rows(name).createOrReplaceTempView("changes")
+        on = " AND ".join(f"t.{key} = s.{key}" for key in KEYS[table])
+        self.spark.sql(
+            f"MERGE INTO {table} t USING changes s ON {on} "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    def delete(self, table: str, where: str) -> None:
+        self.spark.sql(f"DELETE FROM {table} WHERE {where}")
+
+    def compact(self, table: str) -> None:
+        self.spark.sql(f"CALL paimon.sys.compact(table => 'd.{table}')")
+
+    def latest(self, home: Path, table: str) -> int:
+        return int((home / "d.db" / table / "snapshot" / "LATEST").read_text())
+
+    def answer(self, home: Path, query: Query, at: int) -> list[str]:
+        catalog = self._catalog(home)
+        version = f" VERSION AS OF {at}" if query.at_load else ""
+        named = f"{catalog}.d.{query.table}{version}"
+        if query.aggregates is None:
+            self.spark.sql(f"SELECT {', '.join(query.columns)} FROM {named}").write.format("noop").mode(
+                "overwrite"
+            ).save()
+            return []
+        found: list[str] = []
+        for where in query.where:
+            condition = f" WHERE {where}" if where else ""
+            row = self.spark.sql(f"SELECT {query.aggregates} FROM {named}{condition}").collect()[0]
+            found += map(str, row)
+        return found
+
+    def contents(self, table: str, aggregates: str) -> list[str]:
+        return [str(value) for value in self.spark.sql(f"SELECT {aggregates} FROM {table}").collect()[0]]
+
+    def close(self) -> None:
+        self.spark.stop()
+
+    def _rows(self, name: str) -> Any:
+        return self.spark.read.parquet(source(self._folder, name))
+
+    def _catalog(self, home: Path) -> str:
+        """Return the name of a catalog whose warehouse is ``home``."""
+        name = f"of_{home.name}"
+        self.spark.conf.set(f"spark.sql.catalog.{name}", "org.apache.paimon.spark.SparkCatalog")
+        self.spark.conf.set(f"spark.sql.catalog.{name}.warehouse", f"file:{home}")
+        return name
