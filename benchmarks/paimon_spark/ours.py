@@ -51,32 +51,22 @@ class Ours:
         table = self._table(home, query.table)
         options: dict[str, Any] = {"snapshot": at} if query.at_load else {}
         if query.aggregates == "count(*)":
-            return [str(table.count(**options))]
+            return [str((table.count(**options),))]
         found: list[str] = []
         for where in query.where:
             rows = table.read(columns=list(query.columns), where=where, **options)
-            found += self._aggregated(rows, query.aggregates)
+            if query.aggregates is None and where is None:
+                _throw_away(rows)
+            else:
+                found += _collected(rows, query.aggregates)
         return found
 
     def contents(self, table: str, aggregates: str) -> list[str]:
-        return self._aggregated(self._table(self._home, table).read(), aggregates)
+        return _collected(self._table(self._home, table).read(), aggregates)
 
     def close(self) -> None:
         if self.spark is not None:
             self.spark.stop()
-
-    def _aggregated(self, rows: Any, aggregates: str | None) -> list[str]:
-        """Return the values of ``aggregates``, nothing if all rows are to be produced and thrown away."""
-        if isinstance(rows, pa.Table):
-            if aggregates is None:
-                return []
-            found: Any = duckdb.sql(f"SELECT {aggregates} FROM rows").fetchall()[0]
-        elif aggregates is None:
-            rows.write.format("noop").mode("overwrite").save()
-            return []
-        else:
-            found = rows.selectExpr(*_split(aggregates)).collect()[0]
-        return [str(value) for value in found]
 
     def _rows(self, name: str) -> Any:
         path = source(self._folder, name)
@@ -86,5 +76,15 @@ class Ours:
         return Table.open(home / "d.db" / table, spark=self.spark)
 
 
-def _split(aggregates: str) -> list[str]:
-    return aggregates.split(", ")
+def _throw_away(rows: Any) -> None:
+    if not isinstance(rows, pa.Table):
+        rows.write.format("noop").mode("overwrite").save()
+
+
+def _collected(rows: Any, aggregates: str | None) -> list[str]:
+    """Return ``rows`` as text, or their ``aggregates`` as one row."""
+    if isinstance(rows, pa.Table):
+        found: Any = duckdb.sql(f"SELECT {aggregates or '*'} FROM rows").fetchall()
+    else:
+        found = (rows.selectExpr(*aggregates.split(", ")) if aggregates else rows).collect()
+    return sorted(str(tuple(row)) for row in found)

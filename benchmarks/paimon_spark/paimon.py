@@ -70,21 +70,20 @@ class Paimon:
     def answer(self, home: Path, query: Query, at: int) -> list[str]:
         catalog = self._catalog(home)
         version = f" VERSION AS OF {at}" if query.at_load else ""
-        named = f"{catalog}.d.{query.table}{version}"
-        if query.aggregates is None:
-            self.spark.sql(f"SELECT {', '.join(query.columns)} FROM {named}").write.format("noop").mode(
-                "overwrite"
-            ).save()
-            return []
+        selected = (
+            f"SELECT {query.aggregates or ', '.join(query.columns)} FROM {catalog}.d.{query.table}{version}"
+        )
         found: list[str] = []
         for where in query.where:
-            condition = f" WHERE {where}" if where else ""
-            row = self.spark.sql(f"SELECT {query.aggregates} FROM {named}{condition}").collect()[0]
-            found += map(str, row)
+            rows = self.spark.sql(f"{selected} WHERE {where}" if where else selected)
+            if query.aggregates is None and where is None:
+                rows.write.format("noop").mode("overwrite").save()
+            else:
+                found += sorted(str(tuple(row)) for row in rows.collect())
         return found
 
     def contents(self, table: str, aggregates: str) -> list[str]:
-        return [str(value) for value in self.spark.sql(f"SELECT {aggregates} FROM {table}").collect()[0]]
+        return [str(tuple(row)) for row in self.spark.sql(f"SELECT {aggregates} FROM {table}").collect()]
 
     def close(self) -> None:
         self.spark.stop()

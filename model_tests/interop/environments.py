@@ -150,7 +150,11 @@ def paimon_spark(jars: str | None) -> tuple[Start, str]:
     ROOT.mkdir(exist_ok=True)
     spark = ROOT / f"pyspark-{SPARK_OF_CONNECTOR}"
     packages = (f"pyspark=={SPARK_OF_CONNECTOR}", PY4J_OF_CONNECTOR)
-    _once(spark, " ".join(packages), lambda: _pip(sys.executable, "--no-deps", "--target", str(spark), *packages))
+    _once(
+        spark,
+        " ".join(packages),
+        lambda: _pip(sys.executable, "--no-deps", "--target", str(spark), *packages),
+    )
     if jars is None:
         repository = ROOT / "paimon-spark"
         _once(repository, CONNECTOR, lambda: _from_maven(CONNECTOR, repository))

@@ -24,7 +24,8 @@ from typing import Final, TypeVar
 from pktable_spec.errors import CommitConflictError, CommitUnknownError
 from pktable_spec.vocabulary import COMPACT
 
-from pktable.catalog.changes import BATCH, CatalogChange, CommitId, Conflicts
+from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
+from pktable.catalog.commit_ids import CommitIds
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.row_ids import with_row_ids
@@ -90,6 +91,7 @@ class Committer:
         self._context, self.snapshots, self.manifests, self._states = context, snapshots, manifests, states
         self.clock, self.policy = clock, policy
         self._publisher = Publisher(context.store, context.paths, snapshots)
+        self._commit_ids = CommitIds(snapshots)
 
     def latest(self) -> TableState:
         """Return the state of the latest snapshot."""
@@ -139,13 +141,9 @@ class Committer:
 
         A commit that comes after this look takes the id that follows ``state``.
         """
-        if commit_id.identifier == BATCH or state.snapshot is None:
-            return
-        for snapshot in reversed(self.snapshots.retained()):
-            if snapshot.commit_kind != COMPACT and commit_id == CommitId(
-                snapshot.commit_user, snapshot.commit_identifier
-            ):
-                raise AlreadyCommittedError(self._states.at(snapshot))
+        found = self._commit_ids.find(commit_id, state.snapshot) if state.snapshot else None
+        if found is not None:
+            raise AlreadyCommittedError(self._states.at(found))
 
     def _put(self, state: TableState, delta: Delta, commit_id: CommitId, fence: Fence) -> TableState:
         """Write the metadata of the next snapshot and put the snapshot.

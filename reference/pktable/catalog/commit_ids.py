@@ -1,0 +1,53 @@
+"""Which commits the retained snapshots are of.
+
+A snapshot that is still there as it was shows that all before it are as they were: a rollback to one of them would have
+removed it. So each snapshot is read once, however many writes ask.
+
+Clauses: CMT-53.
+"""
+
+from __future__ import annotations
+
+from pktable_spec.vocabulary import COMPACT
+
+from pktable.catalog.changes import BATCH, CommitId
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.format.metadata.snapshot import Snapshot
+
+
+class CommitIds:
+    """The identifiers of the writes of one table, remembered from one look to the next."""
+
+    def __init__(self, snapshots: SnapshotLog) -> None:
+        self._snapshots = snapshots
+        self._newest: Snapshot | None = None
+        self._seen: set[CommitId] = set()
+
+    def find(self, wanted: CommitId, latest: Snapshot) -> Snapshot | None:
+        """Return the retained snapshot of a write, None if there is none up to ``latest`` or it has no identifier.
+
+        Raises CorruptFileError. Clauses: CMT-53.
+        """
+        if wanted.identifier == BATCH:
+            return None
+        self._look_at_new(latest)
+        if wanted not in self._seen:
+            return None
+        # It may be of a snapshot that has expired since, or was rolled back.
+        return next((one for one in reversed(self._snapshots.retained()) if _write(one) == wanted), None)
+
+    def _look_at_new(self, latest: Snapshot) -> None:
+        snapshot: Snapshot | None = latest
+        while snapshot is not None and snapshot != self._newest:
+            if found := _write(snapshot):
+                self._seen.add(found)
+            # The first that is missing has expired, and so have all before it.
+            snapshot = self._snapshots.file(snapshot.id - 1) if snapshot.id > 1 else None
+        self._newest = latest
+
+
+def _write(snapshot: Snapshot) -> CommitId | None:
+    """Return the identifier of the write that ``snapshot`` is of; a compaction has that of the write it follows."""
+    if snapshot.commit_kind == COMPACT or snapshot.commit_identifier == BATCH:
+        return None
+    return CommitId(snapshot.commit_user, snapshot.commit_identifier)
