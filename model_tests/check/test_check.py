@@ -303,7 +303,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 
 def test_the_command_says_clean_or_what_is_wrong(surgeon: Surgeon, cli: Any) -> None:
     path = surgeon.root
-    counted = "checked: 7 snapshots, 1 buckets, 4 data files, 14 rows\n"
+    counted = "checked: 7 snapshots, 1 bucket, 4 data files, 14 rows\n"
     assert cli("check", path) == (0, f"clean; {counted}", "")
     (path / "index/index-stray").write_bytes(b"")
     code, out, err = cli("check", path)
@@ -345,7 +345,7 @@ def test_notes_fail_a_strict_check_only(surgeon: Surgeon, cli: Any) -> None:
 def test_formats_for_programs_give_findings_alone_and_the_summary_on_standard_error(
     surgeon: Surgeon, cli: Any
 ) -> None:
-    counted = "checked: 7 snapshots, 1 buckets, 4 data files, 14 rows\n"
+    counted = "checked: 7 snapshots, 1 bucket, 4 data files, 14 rows\n"
     assert cli("check", surgeon.root, "--format", "jsonl") == (0, "", f"clean; {counted}")
     code, out, err = cli("check", surgeon.root, "--format", "csv")
     assert (code, out.count("\n"), err) == (0, 1, f"clean; {counted}")
@@ -375,7 +375,14 @@ def test_the_error_for_a_directory_of_tables_names_them(surgeon: Surgeon, tmp_pa
     assert cli("check", database)[2].endswith(
         ": cities, more-00, more-01, more-02, more-03, more-04, more-05, more-06, more-07, more-08 and 3 more\n"
     )
+    assert cli("check", database / "empty")[2].endswith("found an empty directory or a file\n")
+    (database / "empty/file").write_text("")
+    assert cli("check", database / "empty/file")[2].endswith("found an empty directory or a file\n")
     assert cli("check", database / "empty")[2].endswith("found a directory without one\n")
+    (database / "empty/.hoodie").mkdir()
+    (database / "empty/.hoodie/hoodie.properties").write_text("")
+    with pytest.raises(NotATableError, match=r"found a Hudi table; pktable\.HudiTable opens it"):
+        Table.open(database / "empty")
     assert cli("check", database / "none")[2].endswith("found nothing\n")
 
 

@@ -26,7 +26,7 @@ from pktable.cli.app import (
     refuse,
     storage_options,
 )
-from pktable.cli.commands import OnSpark, TablePath, app, spark_session
+from pktable.cli.commands import OnSpark, TablePath, app, counted, spark_session
 from pktable.cli.output import Format, ReaderGoneError, print_rows
 from pktable.cli.progress import Reporter, printable, tell
 from pktable.replay.git_history import GitHistory
@@ -125,8 +125,8 @@ def _summary(report: Report, findings: Sequence[Finding]) -> str:
     errors = sum(finding.severity == ERROR for finding in findings)
     result = f"errors: {errors}, notes: {len(findings) - errors}" if findings else "clean"
     return (
-        f"{result}; checked: {report.snapshots} snapshots, {report.buckets} buckets, {report.files} data files, "
-        f"{report.rows} rows"
+        f"{result}; checked: {counted(report.snapshots, 'snapshot')}, {counted(report.buckets, 'bucket')}, "
+        f"{counted(report.files, 'data file')}, {counted(report.rows, 'row')}"
     )
 
 

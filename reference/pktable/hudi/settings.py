@@ -86,7 +86,7 @@ def read_settings(store: FileIO, root: str) -> HudiSettings:
     path = f"{root}/{PROPERTIES}"
     try:
         given = decode_properties(store.read(path), at=path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise NotATableError(root, "none", PROPERTIES) from None
     for option, values in REQUIRED.items():
         if (found := given.get(option) or values[0]).lower() not in [value.lower() for value in values]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from pktable_spec.errors import NotATableError
 
+from pktable.format.hudi.names import PROPERTIES
 from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.store.file_io import FileIO
 
@@ -21,9 +22,13 @@ def not_a_table(store: FileIO, root: str, location: str | None = None) -> NotATa
     path = location or root
     if not store.exists(root) and not store.list_names(root):  # an object store has no directories
         return NotATableError(path, "nothing")
+    if store.exists(f"{root}/{PROPERTIES}"):
+        return NotATableError(path, "a Hudi table; pktable.HudiTable opens it")
     names = tables_in(store, root)
     if not names:
-        return NotATableError(path, "a directory without one")
+        return NotATableError(
+            path, "a directory without one" if store.list_names(root) else "an empty directory or a file"
+        )
     shown = ", ".join(names[:NAMES_SHOWN])
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return NotATableError(path, f"a directory of tables: {shown}{more}")
