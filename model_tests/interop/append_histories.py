@@ -30,7 +30,7 @@ from model_tests.interop.histories import (
 )
 
 STATEMENTS: Final = ("delete", "update")
-"""What an implementation that can change rows does with those that satisfy a condition."""
+"""The statements on the rows that satisfy a condition, which deletion vectors are enough for."""
 MERGED_TYPES: Final = ("INT", "BIGINT", "STRING")
 """The types whose values are equal where their texts are."""
 APPEND_OPTIONS: Final = {
