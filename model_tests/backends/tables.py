@@ -24,10 +24,12 @@ from pktable_spec.interface import (
     EVERYTHING,
     BucketId,
     Change,
+    Comparison,
     FileInfo,
     OpenTable,
     Query,
     Row,
+    Scalar,
     Shape,
     SnapshotInfo,
     StoredRecord,
@@ -131,6 +133,21 @@ class PaimonTable:
     def compact(self, *, full: bool = False) -> None:
         with self._windows():
             self.table.compact(full=full)
+
+    def update(self, where: Comparison, values: Mapping[str, Scalar]) -> None:
+        with self._windows():
+            self.table.update({name: _as_sql(value) for name, value in values.items()}, where=where.sql)
+
+    def delete_where(self, where: Comparison) -> None:
+        with self._windows():
+            self.table.delete(where=where.sql)
+
+    def merge(self, source: Sequence[Row]) -> None:
+        rows = self._rows([Change(RowKind.INSERT, row) for row in source])
+        merge = self.table.merge(rows, on=list(self._shape.primary_key))
+        merge = merge.when_matched_delete("source.v IS NULL").when_matched_update_all()
+        with self._windows():
+            merge.when_not_matched_insert_all("source.v IS NOT NULL").execute()
 
     def read(
         self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
@@ -363,6 +380,11 @@ class PaimonTable:
         import pyarrow as pa
 
         return self._rows(changes).append_column(ROW_KIND, pa.array([kind.symbol for kind, _ in changes]))
+
+
+def _as_sql(value: Scalar) -> Scalar:
+    """Return a value as an assignment takes it: text in quotes."""
+    return f"'{value}'" if isinstance(value, str) else value
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from pktable_spec.interface import (
     BucketId,
     Change,
     CountsRows,
+    ExecutesStatements,
     FileInfo,
     HasConcurrentWriters,
     KeepsSnapshots,
@@ -55,6 +56,7 @@ from model_tests.histories.layout import (
     sorted_runs,
 )
 from model_tests.histories.refusals import OracleStates
+from model_tests.histories.statements import effect, execute
 
 
 @dataclass
@@ -143,6 +145,17 @@ class Expectations:
                     fail(f"a write makes an APPEND and then COMPACT snapshots, found {_kinds(new)}")
                 self.settle(layout)
         self.level_zero_is_compacted(touched)
+
+    @covers("STM-1", "STM-2", "STM-5")
+    def execute(self, do: str, changes: Sequence[Change]) -> None:
+        """Execute a statement, and check that it made the snapshots of a write of its changes."""
+        assert isinstance(self.table, ExecutesStatements)
+        expected = effect(self.shape, do, changes, self.latest.fresh)
+        execute(self.table, self.shape, do, changes)
+        if expected:
+            self.written(expected, write_only=False)
+        else:
+            self.nothing_was_committed()
 
     def write_concurrently(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         """Let two writers commit that do not know of each other, and check both snapshots."""

@@ -59,8 +59,9 @@ class Operation:
     """One operation on a table, by its name in ``do``, and a query to read the table with afterwards.
 
     ``do`` is one of write, concurrent writes, compact, begin write, begin compaction, commit, abandon, reopen, read,
-    expire, tag, delete tag, damage vectors, reorder vectors, enable vectors. ``job`` names staged work. ``refused`` is
-    the clause by which a stored history expects a commit to be refused, empty for none. ``bit`` is the one to damage.
+    expire, tag, delete tag, damage vectors, reorder vectors, enable vectors, or one of `statements.STATEMENTS`.
+    ``job`` names staged work. ``refused`` is the clause by which a stored history expects a commit to be refused, empty
+    for none. ``bit`` is the one to damage.
     ``number``: of the newest snapshots, those that an expiry retains, or those that are newer than the one to tag.
     ``handle``: the handle of the table that does it.
     """

@@ -22,6 +22,7 @@ from model_tests.histories.expectations import Stats
 from model_tests.histories.history import BULK, MORE_BULK, History, Operation
 from model_tests.histories.profiles import Profile
 from model_tests.histories.session import DELETION_VECTORS, Session
+from model_tests.histories.statements import STATEMENTS
 from model_tests.histories.strategies import (
     BATCHES,
     BITS,
@@ -36,7 +37,7 @@ from model_tests.histories.strategies import (
 )
 
 JOBS = ("A", "B")
-CHANGES = {"write", "concurrent writes", "commit"}
+CHANGES = {"write", "concurrent writes", "commit", *STATEMENTS}
 """Operations after which another compaction, or opening the table again, may do something."""
 
 
@@ -132,6 +133,13 @@ class TableMachine(RuleBasedStateMachine):
     @rule(drawn=BATCHES, write_only=SELDOM, query=QUERY_NUMBERS)
     def write_changes(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("write", query, drawn=drawn, write_only=write_only)
+
+    @covers("STM-1", "STM-2", "STM-5")
+    @precondition(lambda self: self.session.can("merge"))
+    @rule(do=st.sampled_from(STATEMENTS), drawn=UPSERTS, query=QUERY_NUMBERS)
+    def execute(self, do: str, drawn: Drawn, query: int) -> None:
+        """An UPDATE, a DELETE by condition or a MERGE."""
+        self._do(do, query, drawn=drawn if do == "merge" else drawn[:1])
 
     @covers("LSM-4", "LSM-8")
     @precondition(lambda self: self.session.can("concurrent writes") and self._has_vectors_enabled())

@@ -20,6 +20,7 @@ from pktable_spec.covers import covers
 from pktable_spec.interface import (
     BucketId,
     Change,
+    ExecutesStatements,
     HasConcurrentWriters,
     HasHandles,
     KeepsSnapshots,
@@ -37,6 +38,7 @@ from model_tests.histories.history import Changes, History, Operation, row_kind,
 from model_tests.histories.layout import ExpectedCompaction, Layout
 from model_tests.histories.profiles import Profile
 from model_tests.histories.refusals import Refusals, refusals
+from model_tests.histories.statements import STATEMENTS
 from model_tests.histories.strategies import HANDLES
 from model_tests.refinement.check import Refinement
 
@@ -54,6 +56,7 @@ NEEDS: Final[Mapping[str, type]] = {
     "enable vectors": SuffersFaults,
     "damage vectors": SuffersFaults,
     "reorder vectors": SuffersFaults,
+    **dict.fromkeys(STATEMENTS, ExecutesStatements),
 }
 """The capability that an operation needs; the others need none."""
 
@@ -153,6 +156,11 @@ class Session:
         changes = self._numbered(operation.changes)
         for expectations in self.tables:
             expectations.write(changes, write_only=operation.write_only)
+
+    def _execute(self, operation: Operation) -> None:
+        changes = self._numbered(operation.changes)
+        for expectations in self.tables:
+            expectations.execute(operation.do, changes)
 
     def _write_concurrently(self, operation: Operation) -> None:
         """Divide the changes between two writers, so that they have no key in common."""
@@ -314,6 +322,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Session, Operation], None]]] = {
     "commit": Session._commit,
     "abandon": Session._abandon,
     "read": Session._read,
+    **dict.fromkeys(STATEMENTS, Session._execute),
 }
 
 

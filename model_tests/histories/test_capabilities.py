@@ -11,6 +11,7 @@ from pktable_spec.interface import (
     BucketId,
     Change,
     CountsRows,
+    ExecutesStatements,
     HasConcurrentWriters,
     HasHandles,
     KeepsSnapshots,
@@ -37,7 +38,7 @@ from model_tests.histories.session import NEEDS, replay
 
 CAPABILITIES = (
     *(ReadsTogether, ShowsRecords, StagesWork, HasConcurrentWriters, StoredOnDisk, SuffersFaults),
-    *(KeepsSnapshots, HasHandles, CountsRows),
+    *(KeepsSnapshots, HasHandles, CountsRows, ExecutesStatements),
 )
 PROFILE = Profile("toy", histories=150, steps=12, seed=1)
 Records = dict[Key, tuple[int, RowKind, Row]]
@@ -58,7 +59,14 @@ def test_the_backends_have_the_capabilities_that_their_histories_need() -> None:
     assert set(NEEDS.values()) <= set(CAPABILITIES)
     with local_backend() as open_table:
         assert capabilities(open_table(SHAPES["int"], {})) == set(CAPABILITIES)
-    in_memory = set(CAPABILITIES) - {StoredOnDisk, SuffersFaults, KeepsSnapshots, HasHandles, CountsRows}
+    in_memory = set(CAPABILITIES) - {
+        StoredOnDisk,
+        SuffersFaults,
+        KeepsSnapshots,
+        HasHandles,
+        CountsRows,
+        ExecutesStatements,
+    }
     assert capabilities(ModelTable(SHAPES["int"], {})) == in_memory
 
 

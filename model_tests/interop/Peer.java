@@ -33,6 +33,7 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.Arra
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.StreamTableWrite;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.source.ReadBuilder;
@@ -58,14 +59,22 @@ public final class Peer {
         void on(StreamTableWrite write) throws Exception;
     }
 
+    interface Commands {
+        JsonNode carryOut(JsonNode command) throws Exception;
+    }
+
     public static void main(String[] arguments) throws Exception {
+        serve(Peer::carryOut);
+    }
+
+    static void serve(Commands commands) throws Exception {
         PrintStream answers = new PrintStream(System.out, true, "UTF-8");
         System.setOut(System.err); // what Paimon or a library prints must not look like an answer
-        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             ObjectNode answer = JSON.createObjectNode();
             try {
-                answer.set("ok", carryOut(JSON.readTree(line)));
+                answer.set("ok", commands.carryOut(JSON.readTree(line)));
             } catch (Throwable failure) { // an answer too: some commands must fail
                 answer.put("error", chain(failure));
             }
@@ -74,7 +83,7 @@ public final class Peer {
         System.exit(0);
     }
 
-    private static JsonNode carryOut(JsonNode command) throws Exception {
+    static JsonNode carryOut(JsonNode command) throws Exception {
         String name = command.get("do").asText();
         if (name.equals("hello")) {
             return null;
@@ -88,7 +97,7 @@ public final class Peer {
             alter(path, command.get("changes"));
             return null;
         }
-        FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), path);
+        FileStoreTable table = table(command);
         switch (name) {
             case "write":
                 if (command.path("write_only").asBoolean()) {
@@ -115,6 +124,10 @@ public final class Peer {
             default:
                 throw new IllegalArgumentException("unknown command " + name);
         }
+    }
+
+    static FileStoreTable table(JsonNode command) {
+        return FileStoreTableFactory.create(LocalFileIO.create(), new Path(command.get("table").asText()));
     }
 
     // ------------------------------------------------------------------ definitions
@@ -176,12 +189,16 @@ public final class Peer {
     static void commit(FileStoreTable table, Work work) throws Exception {
         // Every commit is a user of its own, so that no commit of this process is taken for the retry of another.
         String user = UUID.randomUUID().toString();
-        try (StreamTableWrite write = table.newWrite(user);
-                TableCommitImpl commit = table.newCommit(user).ignoreEmptyCommit(true)) {
+        try (StreamTableWrite write = table.newWrite(user)) {
             write.withIOManager(IOManager.create(TEMPORARY));
             work.on(write);
-            long identifier = commits++;
-            commit.commit(identifier, write.prepareCommit(true, identifier));
+            commit(table, user, write.prepareCommit(true, commits));
+        }
+    }
+
+    static void commit(FileStoreTable table, String user, List<CommitMessage> messages) throws Exception {
+        try (TableCommitImpl commit = table.newCommit(user).ignoreEmptyCommit(true)) {
+            commit.commit(commits++, messages);
         }
     }
 
@@ -270,7 +287,7 @@ public final class Peer {
         return rows;
     }
 
-    private static Predicate predicate(RowType type, JsonNode where) {
+    static Predicate predicate(RowType type, JsonNode where) {
         PredicateBuilder builder = new PredicateBuilder(type);
         List<Predicate> all = new ArrayList<>();
         for (JsonNode condition : where) {

@@ -73,11 +73,13 @@ def _directions(bench: Bench, profile: str) -> list[Result]:
     for number, direction in enumerate(DIRECTIONS):
         if not direction.writers <= {*bench.peers, OURS}:
             continue
-        for name, drawn, count in (
-            (direction.name, direction.histories(), short),
-            (f"{direction.name}, long writes", direction.long_histories(), long),
-        ):
-            result = bench.run(name, drawn, readers, count=count * direction.weight, first=SEED + number)
+        drawn = [(direction.name, direction.histories(), short)]
+        if not direction.append:
+            drawn.append((f"{direction.name}, long writes", direction.long_histories(), long))
+        for name, strategy, count in drawn:
+            result = bench.run(
+                name, strategy, readers, count=int(count * direction.weight), first=SEED + number
+            )
             results.append(result)
             _tell(result)
     return results

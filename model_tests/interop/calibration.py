@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from unittest import mock
 
+from pktable.bucket import append_vectors
 from pktable.format import bucket_hash as bucket
 from pktable.format.vectors import deletion_vector
 
@@ -22,6 +23,7 @@ SECONDS: Final = 60
 """Within which the fault of pypaimon 2.0.0 must be found."""
 HISTORIES: Final = 60
 OURS_ALONE, _, _, WITH_JVM = DIRECTIONS[:4]
+APPEND_TABLES: Final = next(direction for direction in DIRECTIONS if direction.append)
 SMALL: Final = Universe(
     {name: KEYS[name] for name in ("INT", "BIGINT", "STRING")}, {"INT": PARTITIONS["INT"]}, ("STRING",)
 )
@@ -54,8 +56,12 @@ Patch = tuple[Any, str, object]
 FAULTS: Final[Mapping[str, tuple[Direction, Patch]]] = {
     "keys hashed with another seed": (WITH_JVM, (bucket, "SEED", 43)),
     "vectors with another magic": (OURS_ALONE, (deletion_vector, "MAGIC_32", b"\x5e\x43\xf2\xd1")),
+    "vectors that forget what was deleted before": (
+        APPEND_TABLES,
+        (append_vectors, "merged", lambda before, deleted, bits: deleted),
+    ),
 }
-"""By name: where it must show, and the constant that is wrong in writer and reader alike."""
+"""By name: where it must show, and what is wrong, in writer and reader alike."""
 
 
 def own_faults(bench: Bench, first: int) -> Iterator[tuple[Result, str | None]]:

@@ -55,6 +55,16 @@ def compact(*, full: bool = False) -> Command:
     return {"do": "compact", "full": full}
 
 
+def append_table(columns: Sequence[tuple[str, str]], **options: str) -> Command:
+    """Create a table without a primary key, without buckets unless ``options`` say otherwise."""
+    return create(columns, (), **{"bucket": "-1", **options})
+
+
+def change_rows(column: str, operator: str, literal: str, *, to_null: int | None = None) -> Command:
+    """Delete the rows that satisfy a condition, or add them again with null in the column numbered ``to_null``."""
+    return {"do": "change rows", "where": [[column, operator, literal]], "to_null": to_null}
+
+
 def loaded(*keys: tuple[str, ...]) -> tuple[Command, ...]:
     """Commands that put rows into one large run at the bottom, so that later writes delete its positions."""
     bulk = [("+I", *key, hashlib.sha256(str(number).encode()).hexdigest()) for number, key in enumerate(keys)]
@@ -375,6 +385,37 @@ CASES: Final = (
         (
             create(INT_KEY, ["k"], manifest_merge__min__count="1"),
             *(write(insert(str(number), "a"), insert(str(number + 1), "b")) for number in range(3)),
+        ),
+    ),
+    Case(
+        "append-several-indexes",
+        "an append table with vectors in several index files: a delete writes one again, a compaction leaves none",
+        NEWER_JVM,
+        ("APP-1", "APP-3", "APP-4", "APP-5", "APP-11", "APP-13", "APP-14", "APP-21", "APP-31"),
+        (
+            append_table(INT_KEY, compaction_min_file__num="2"),
+            *(write(*(insert(str(k), "a") for k in range(first, first + 4))) for first in (0, 4, 8)),
+            change_rows("k", "=", "1"),
+            change_rows("k", "=", "5"),
+            change_rows("k", ">=", "9"),
+            change_rows("k", "<=", "4"),
+            change_rows("k", "=", "8", to_null=1),
+            compact(),
+        ),
+    ),
+    Case(
+        "append-empty-index",
+        "an append table with buckets whose compaction leaves an index file without vectors: one byte",
+        NEWER_JVM,
+        ("APP-3", "APP-6", "APP-7", "APP-13", "DVF-7", "DV-13"),
+        (
+            append_table(INT_KEY, bucket="1", bucket__key="k"),
+            write(*(insert(str(k), "a") for k in range(4)), write_only=True),
+            write(*(insert(str(k), "b") for k in range(4, 8)), write_only=True),
+            change_rows("k", "=", "1"),
+            change_rows("k", ">", "5"),
+            compact(full=True),
+            write(insert("8", "c")),
         ),
     ),
     Case(

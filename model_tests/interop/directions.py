@@ -19,6 +19,8 @@ from typing import Final
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
+from model_tests.interop.append_histories import append_histories
+from model_tests.interop.append_outcomes import AppendPlayed
 from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST
 from model_tests.interop.histories import (
     EVERYTHING,
@@ -41,13 +43,17 @@ SHRINKING_SECONDS: Final = 60
 
 @dataclass(frozen=True)
 class Direction:
-    """Who writes and compacts tables that whom has created. ``weight``: its share of the histories."""
+    """Who writes and compacts tables that whom has created.
+
+    ``weight``: its share of the histories. ``append``: whether these are of append tables, and none of them long.
+    """
 
     name: str
     actors: tuple[Actor, ...]
     creators: tuple[str, ...]
-    weight: int = 1
+    weight: float = 1
     bitmap64: bool = True
+    append: bool = False
 
     @property
     def writers(self) -> frozenset[str]:
@@ -55,6 +61,8 @@ class Direction:
 
     def histories(self) -> SearchStrategy[History]:
         """Draw small histories, of keys and partitions that every writer can write."""
+        if self.append:
+            return append_histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
         return histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
 
     @property
@@ -75,6 +83,10 @@ def level_zero_writer(name: str) -> Actor:
     return Actor(name, compacts=False, retracts=False)
 
 
+COMPACTS_BUCKETS: Final = Actor(JVM, changes="nothing", compacts_unaware=False)
+CHANGES_ROWS: Final = Actor(NEWER_JVM, changes="rows")
+
+
 DIRECTIONS: Final = (
     Direction("pktable writes and compacts", (US,), (OURS,), weight=2),
     *(Direction(f"{jvm} writes and compacts", (Actor(jvm),), (jvm,)) for jvm in JVMS),
@@ -85,6 +97,31 @@ DIRECTIONS: Final = (
     ),
     *(
         Direction(f"{peer} writes level 0, pktable compacts", (US, level_zero_writer(peer)), (OURS,))
+        for peer in (PYPAIMON, RUST)
+    ),
+    Direction("append tables: pktable alone", (US,), (OURS,), weight=0.5, append=True),
+    Direction(
+        "append tables: pktable and paimon-jvm 0.9.0 in turn",
+        (US, COMPACTS_BUCKETS),
+        (OURS, JVM),
+        weight=0.5,
+        bitmap64=False,
+        append=True,
+    ),
+    Direction(
+        "append tables: pktable and paimon-jvm 1.4.2 in turn",
+        (US, CHANGES_ROWS),
+        (OURS, NEWER_JVM),
+        append=True,
+    ),
+    *(
+        Direction(
+            f"append tables: {peer} adds rows, pktable changes them",
+            (US, Actor(peer, compacts=False, changes="nothing")),
+            (OURS,),
+            weight=0.5,
+            append=True,
+        )
         for peer in (PYPAIMON, RUST)
     ),
 )
@@ -112,7 +149,8 @@ class Bench:
         """Play a history on a new table, which is gone afterwards. Raises what `Played.play` raises."""
         path = self._database / f"t{next(self._numbers)}"
         try:
-            played = Played(history, path, self.peers)
+            kind = Played if history.definition.primary_key else AppendPlayed
+            played = kind(history, path, self.peers)
             played.play()
             yield played
         finally:

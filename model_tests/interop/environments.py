@@ -25,6 +25,7 @@ HERE: Final = Path(__file__).parent
 TREE: Final = HERE.parents[1]
 ROOT: Final = Path(os.environ.get("PKTABLE_INTEROP") or TREE / ".interop")
 JAVA_SOURCE: Final = HERE / "Peer.java"
+NEWER_JAVA_SOURCE: Final = HERE / "AppendPeer.java"
 
 JVM: Final = "paimon-jvm 0.9.0"
 NEWER_JVM: Final = "paimon-jvm 1.4.2"
@@ -76,7 +77,8 @@ def _folder(name: str) -> Path:
 def _jvm(folder: Path, version: str) -> Start:
     # The better compiler takes more time than its code saves in a few minutes.
     options = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    return _java_program(folder, version, JAVA_SOURCE, *options)
+    source = JAVA_SOURCE if version == JVM.split()[1] else NEWER_JAVA_SOURCE
+    return _java_program(folder, version, source, *options)
 
 
 def jvm_program(source: Path, *options: str) -> Start:

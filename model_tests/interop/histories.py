@@ -139,7 +139,8 @@ class Definition:
 class Step:
     """One operation of one implementation: ``write`` its ``changes`` or its ``span``, or ``compact``.
 
-    ``span``: row kind, start, stop and step of the integer keys of a long write.
+    On an append table also a statement: ``delete`` or ``update`` the rows ``where`` a condition holds, ``merge`` or
+    ``overwrite`` with its ``changes``. ``span``: row kind, start, stop and step of the integer keys of a long write.
     """
 
     by: str
@@ -148,6 +149,7 @@ class Step:
     span: tuple[str, int, int, int] | None = None
     write_only: bool = False
     full: bool = False
+    where: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -241,11 +243,17 @@ NUMBERS = st.lists(st.integers(0, 4 * 6 * 4 - 1), min_size=1, max_size=4)
 
 @dataclass(frozen=True)
 class Actor:
-    """Who may do what: ``compacts``, ``retracts``, chooses ``write_only`` writes."""
+    """Who may do what: ``compacts``, ``retracts``, chooses ``write_only`` writes.
+
+    Of append tables: ``changes`` "rows" by their deletion vectors, "all" by every statement, or "nothing", and compacts
+    those without buckets (``compacts_unaware``).
+    """
 
     name: str
     compacts: bool = True
     retracts: bool = True
+    changes: str = "all"
+    compacts_unaware: bool = True
 
 
 @st.composite

@@ -49,7 +49,8 @@ class Snapshot:
     @cached_property
     def visible_files(self) -> dict[str, pq.FileMetaData]:
         """The Parquet metadata, by name, of each file that a read looks into."""
-        lowest = 1 if self._table.schema.options.get(VECTORS) == "true" else 0
+        schema = self._table.schema
+        lowest = 1 if schema.primary_keys and schema.options.get(VECTORS) == "true" else 0
         files = [one for one in self._table.files(self._snapshot.id).to_pylist() if one["level"] >= lowest]
         return {
             file["file_name"]: pq.read_metadata(

@@ -119,7 +119,7 @@ class Played:
             Table.create(
                 self.path,
                 ", ".join(f"{name} {type}" for name, type in definition.columns),
-                primary_key=list(definition.primary_key),
+                primary_key=list(definition.primary_key) or None,
                 partition_by=list(definition.partition_by),
                 options=dict(definition.options),
             )
@@ -250,8 +250,8 @@ class _Comparison:
             return [f"{at}: reading {certain[0].what} should fail with {certain[0].error!r}: {outcome}"]
         rows = self.expected[id]
         if condition is not None:
-            keeps = _keeps(self._played.history.definition, condition)
-            rows = [row for row in rows if keeps(row)]
+            holds = keeps(self._played.history.definition, condition)
+            rows = [row for row in rows if holds(row)]
         return _wrong_rows(at, outcome, rows)
 
 
@@ -278,12 +278,15 @@ def _difference(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
 def _our_read(
     table: Table, snapshot: int, condition: Condition | None = None, *, fresh: bool = False
 ) -> list[Row]:
-    where = None
-    if condition is not None:
-        column, symbol, literal = condition
-        number = _is_number(str(table.schema.field(column).type))
-        where = f"{column} {symbol} {literal if number else _quoted(literal)}"
+    where = None if condition is None else sql_of(table, condition)
     return [tuple(row) for row in rows_of(table.to_arrow(snapshot=snapshot, fresh=fresh, where=where))]
+
+
+def sql_of(table: Table, condition: Condition) -> str:
+    """Return a condition as pktable reads it."""
+    column, symbol, literal = condition
+    number = _is_number(str(table.schema.field(column).type))
+    return f"{column} {symbol} {literal if number else _quoted(literal)}"
 
 
 def _quoted(text: str) -> str:
@@ -304,8 +307,8 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _keeps(definition: Definition, condition: Condition) -> Callable[[Row], bool]:
-    """Return whether a row satisfies a condition on a key column: integers by value, strings by UTF-8."""
+def keeps(definition: Definition, condition: Condition) -> Callable[[Row], bool]:
+    """Return whether a row satisfies a condition on a column without nulls: integers by value, strings by UTF-8."""
     column, symbol, literal = condition
     at = [name for name, _ in definition.columns].index(column)
     order: Callable[[Any], Any] = int if _is_number(definition.type_of(column)) else str.encode

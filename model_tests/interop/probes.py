@@ -78,6 +78,13 @@ def _asks(peer: str, do: str, **arguments: Any) -> Callable[[Bench], None]:
     return ask
 
 
+def _compacts_without_buckets(bench: Bench) -> None:
+    options = {VECTORS: "true", "bucket": "-1"}
+    definition = Definition((("k", "INT"), ("v0", "STRING"), ("w", "INT")), (), (), options)
+    steps = (Step(JVM, "write", changes=(("+I", ("1", "a")),)), Step(JVM, "compact"))
+    bench.check(History(definition, OURS, steps), [], Tally())
+
+
 def _opens_times(bench: Bench) -> None:
     definition = Definition(
         (("k", "INT"), ("v", "TIME(3)"), ("w", "INT")), ("k",), (), {VECTORS: "false", "bucket": "1"}
@@ -164,6 +171,12 @@ PROBES: Final = (
             Step(OURS, "write", changes=(("-D", ("1", None)),)),
             Step(JVM, "compact", full=True),
         ),
+    ),
+    Probe(
+        JVM,
+        "compact an append table without buckets through its writer",
+        "NoopCompactManager does not support",
+        _compacts_without_buckets,
     ),
     *(
         Probe(

@@ -10,12 +10,16 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, Phase, given, settings
 from pktable import Table
+from pktable.bucket import append_vectors
 from pktable.format.types import parse_columns, to_arrow
+from pktable_spec.covers import covers
+from pktable_spec.errors import PkTableError
 
 from model_tests.interop import __main__ as command
 from model_tests.interop import directions, environments
+from model_tests.interop.append_histories import append_histories
 from model_tests.interop.environments import JVM, NEWER_JVM, SetupError, Start
 from model_tests.interop.histories import (
     EVEN_FLOATS,
@@ -52,6 +56,41 @@ def test_a_history_has_only_keys_and_values_of_its_types(history: History) -> No
                 )
                 known = (*KEYS[type], *EVEN_FLOATS.get(type, ())) if key else VALUES[type]
                 assert partition or value in (None, "bulk", *known)
+
+
+APPENDED = append_histories([Actor(OURS)], [OURS], EVERYTHING, bitmap64=True)
+FEW = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def statements_agree(folder: Path) -> None:
+    bench = directions.Bench(folder, {})
+
+    @FEW
+    @given(APPENDED)
+    def agree(history: History) -> None:
+        bench.check(history, [], Tally())
+
+    agree()
+
+
+@covers("APP-1", "APP-12", "APP-31", "STM-7")
+def test_statements_of_append_tables_of_all_types_agree_with_the_oracle(tmp_path: Path) -> None:
+    statements_agree(tmp_path)
+
+
+def test_a_vector_that_forgets_what_was_deleted_before_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append_vectors, "merged", lambda before, deleted, bits: deleted)
+    with pytest.raises((AssertionError, PkTableError)):
+        statements_agree(tmp_path)
 
 
 # ---------------------------------------------------------------------------------- comparing

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from model_tests.mutants import codecs, commits, kernel, reading
+from model_tests.mutants import changing, codecs, commits, kernel, reading
 from model_tests.mutants.registry import Mutant
 
-_ORDER = "MSCO"
+_ORDER = "MSCOT"
 
 
 def _place(mutant: Mutant) -> tuple[int, int, str]:
@@ -20,7 +20,5 @@ def _place(mutant: Mutant) -> tuple[int, int, str]:
     return _ORDER.index(mutant.id[0]), int(number), mutant.id
 
 
-MUTANTS: Mapping[str, Mutant] = {
-    mutant.id: mutant
-    for mutant in sorted((*kernel.MUTANTS, *commits.MUTANTS, *codecs.MUTANTS, *reading.MUTANTS), key=_place)
-}
+_ALL = [mutant for module in (kernel, commits, codecs, reading, changing) for mutant in module.MUTANTS]
+MUTANTS: Mapping[str, Mutant] = {mutant.id: mutant for mutant in sorted(_ALL, key=_place)}

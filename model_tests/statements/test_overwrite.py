@@ -9,6 +9,8 @@ from pktable import CommitId, InvalidRequestError, Table
 from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
 
+from model_tests.backends.spark_session import spark_session
+
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2"}
 
 
@@ -63,14 +65,10 @@ def test_an_overwrite_by_nothing_removes_and_truncate_removes_all(table: Table) 
 
 
 @covers("STM-7")
-def test_a_row_of_another_partition_and_a_condition_on_other_columns_are_refused(table: Table) -> None:
+def test_a_row_of_another_partition_is_refused(table: Table) -> None:
     before, files = table.catalog.state().id, sorted(Path(table.path).rglob("data-*"))
     with pytest.raises(InvalidRequestError, match="overwrite: rows of partition region=us do not satisfy"):
         table.overwrite([*rows("eu", 1), *rows("us", 1)], where="region = 'eu'")
-    with pytest.raises(
-        InvalidRequestError, match=r"where may use partition columns only \(region\), found id"
-    ):
-        table.overwrite(rows("eu", 1), where="region = 'eu' AND id = 1")
     assert table.catalog.state().id == before
     assert sorted(Path(table.path).rglob("data-*")) == files
 
@@ -99,3 +97,90 @@ def test_an_overwrite_removes_what_is_live_when_it_commits(table: Table) -> None
     compaction.commit(CommitId("compaction"))  # its inputs are gone: it is planned again
     assert found(table) == ["us1", "us2"]
     assert not table.check().findings
+
+
+APPENDED = {
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "vectors in buckets": {**OPTIONS, "bucket-key": "id"},
+    "files written again": {},
+}
+
+
+@covers("STM-10")
+@pytest.mark.parametrize("options", APPENDED.values(), ids=APPENDED)
+@pytest.mark.parametrize("spark", [pytest.param(True, marks=pytest.mark.spark), False], ids=["spark", "here"])
+def test_an_overwrite_of_rows_of_an_append_table_is_one_snapshot(
+    tmp_path: Path, options: dict[str, str], spark: bool
+) -> None:
+    session = spark_session() if spark else None
+    table = Table.create(
+        tmp_path / "t", "region STRING, id INT, v STRING", primary_key=None, options=options, spark=session
+    )
+    table.append([*rows("eu", 1, 2, 2, 3), *rows("us", 1, 2)])
+    new = rows("eu", 2, 7, 7)
+    assert table.overwrite(
+        session.createDataFrame(new) if session else new, where="region = 'eu' AND id >= 2"
+    )
+    assert found(table) == ["eu1", "eu2", "eu7", "eu7", "us1", "us2"]
+    assert [one.commit_kind for one in table.snapshots()] == ["APPEND", "OVERWRITE"]
+    assert table.overwrite([], where="v = 'none'") is None
+    table.overwrite([], where="id = 7")
+    assert found(table) == ["eu1", "eu2", "us1", "us2"]
+    assert not [one for one in table.check().findings if one.severity == "error"]
+
+
+@covers("STM-10", "STM-8")
+@pytest.mark.parametrize("spark", [pytest.param(True, marks=pytest.mark.spark), False], ids=["spark", "here"])
+def test_an_overwrite_of_rows_of_a_key_table_is_one_write(table: Table, spark: bool) -> None:
+    session = spark_session() if spark else None
+    table, before = Table.open(table.path, spark=session), table.catalog.state().id
+    new = [{**row, "v": "new"} for row in rows("eu", 2, 9)]
+    table.overwrite(
+        session.createDataFrame(new) if session else new, where="region = 'eu' AND (id = 9 OR id < 3)"
+    )
+    assert found(table) == ["eu3", "new", "new", "us1", "us2"]
+    assert [one.commit_kind for one in table.snapshots() if one.id > before] == ["APPEND", "COMPACT"]
+    # A row of a key that is there, with values for which the condition did not hold.
+    table.overwrite([{"region": "us", "id": 1, "v": "new"}], where="v = 'new'")
+    assert table.to_arrow(where="v = 'new'").to_pylist() == [{"region": "us", "id": 1, "v": "new"}]
+    assert found(table) == ["eu3", "new", "us2"]
+    assert not [one for one in table.check().findings if one.severity == "error"]
+
+
+@covers("STM-10")
+@pytest.mark.parametrize("spark", [pytest.param(True, marks=pytest.mark.spark), False], ids=["spark", "here"])
+@pytest.mark.parametrize("key", [["region", "id"], None], ids=["key", "append"])
+def test_a_new_row_that_does_not_satisfy_the_condition_is_refused(
+    tmp_path: Path, key: list[str] | None, spark: bool
+) -> None:
+    session = spark_session() if spark else None
+    table = Table.create(tmp_path / "t", "region STRING, id INT, v STRING", primary_key=key, spark=session)
+    before = sorted(Path(table.path).rglob("*"))
+    for wrong in (rows("eu", 5, 1), [*rows("eu", 5), {"region": "eu", "id": 6, "v": None}]):
+        new = session.createDataFrame(wrong) if session else wrong
+        with pytest.raises(
+            InvalidRequestError, match=r"overwrite: the row \{'region': 'eu', 'id': .*\} does not sat"
+        ):
+            table.overwrite(new, where="id > 3 AND v <> 'x'")
+    assert sorted(Path(table.path).rglob("*")) == before
+
+
+@covers("STM-10", "APP-17")
+def test_an_overwrite_of_rows_that_another_deletes_is_computed_again(tmp_path: Path) -> None:
+    table = Table.create(
+        tmp_path / "t", "region STRING, id INT, v STRING", primary_key=None, options=APPENDED["vectors"]
+    )
+    table.append(rows("eu", 1, 2, 3))
+    other, original, computed = Table.open(table.path), table.runner.find, []
+
+    def find(*arguments: object) -> object:
+        places = original(*arguments)  # type: ignore[arg-type]
+        computed.append(1)
+        if len(computed) == 1:
+            other.delete(where="id = 2")
+        return places
+
+    table.runner.find = find  # type: ignore[assignment,method-assign]
+    table.overwrite(rows("eu", 4), where="id >= 2")
+    assert len(computed) == 2
+    assert found(table) == ["eu1", "eu4"]

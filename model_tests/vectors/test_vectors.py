@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,37 @@ def test_a_thin_file_has_no_key_columns() -> None:
     files = list((VECTORS / "thin-files/table").glob("bucket-0/*.parquet"))
     assert files
     assert all(not name.startswith("_KEY_") for file in files for name in pq.read_schema(file).names)
+
+
+@covers("APP-11", "APP-14")
+def test_a_delete_writes_again_only_the_index_file_it_touches() -> None:
+    names = [{entry.file_name for entry in index_entries("append-several-indexes", at)} for at in (6, 7)]
+    assert (len(names[0]), len(names[0] & names[1]), len(names[1] - names[0])) == (3, 1, 1)
+    assert sorted(positions("append-several-indexes", 6)) == [[1], [1], [1, 2, 3]]
+    assert sorted(positions("append-several-indexes", 7)) == [[0, 1], [0, 1, 2, 3], [1, 2, 3]]
+
+
+@covers("APP-13", "APP-21")
+def test_a_compaction_without_buckets_leaves_no_index_file_and_with_buckets_one_byte() -> None:
+    assert index_entries("append-several-indexes", 9) == []
+    (entry,) = index_entries("append-empty-index", 5)
+    assert (entry.file_size, entry.ranges) == (1, ())
+    assert (VECTORS / "append-empty-index/table/index" / entry.file_name).read_bytes() == b"\1"
+
+
+@covers("APP-2", "APP-12")
+def test_a_vector_of_append_tables_takes_all_statements_of_others(tmp_path: Path) -> None:
+    for folder in VECTORS.glob("append-*"):
+        shutil.copytree(folder / "table", tmp_path / folder.name)
+        table = Table.open(tmp_path / folder.name)
+        before = rows_of(table.to_arrow())
+        last = max(int(row[-2] or 0) for row in before)
+        table.update({"v": "'new'"}, where=f"k = {last}")
+        table.delete(where=f"k < {last}")
+        table.compact(full=True)
+        kept = [[*row[:-1], "new"] for row in before if row[-2] == str(last)]
+        assert sorted(rows_of(table.to_arrow())) == sorted(kept), folder.name
+        assert not [one for one in table.check().findings if one.severity == "error"]
 
 
 def test_the_readme_lists_the_vectors() -> None:

@@ -3,7 +3,7 @@
 A statement reads the latest snapshot with level 0 merged in, the runner computes its changes, and they are written and
 committed like any write. If another commit changed rows that it read, it is computed again on the latest snapshot.
 
-Clauses: STM-1 to STM-9.
+Clauses: STM-1 to STM-10.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pktable.staging import Stager, Work
 from pktable.statements.names import Names, join_of
 from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
 from pktable.statements.pruning import target_condition
-from pktable.statements.sources import accept_source, source_fields, source_types
+from pktable.statements.sources import accept_source, expect_all, source_fields, source_types
 
 Assignments: TypeAlias = Mapping[str, Any]
 
@@ -117,9 +117,11 @@ class Statements:
         return after.id if after else None
 
     def overwrite(self, rows: Any, where: str | None, commit_id: CommitId) -> int | None:
-        """Replace the rows of the partitions that ``where`` holds for by ``rows``; None if nothing changes."""
-        context = self.catalog.context
-        holds = self._partitions(where)
+        """Replace the rows that ``where`` holds for by ``rows``; None if nothing changes."""
+        context, predicate = self.catalog.context, self.condition(where)
+        if predicate is not None and not set(predicate.columns()) <= set(context.schema.partition_keys):
+            return self._overwrite_rows(rows, str(where), predicate, commit_id)
+        holds = self._partitions(predicate)
         change = ChangeKind(RowKind.INSERT)
         rows = accept_rows(rows, context.schema, change)
         staged = self.catalog.snapshots.retry_on_latest(
@@ -136,6 +138,24 @@ class Statements:
         after = staged.commit(commit_id).id
         return after if after != before else None
 
+    def _overwrite_rows(self, rows: Any, where: str, predicate: Predicate, commit_id: CommitId) -> int | None:
+        """Delete the rows that ``predicate`` holds for and add ``rows``, in one write. Clauses: STM-10."""
+        context = self.catalog.context
+        rows = accept_rows(rows, context.schema, ChangeKind(RowKind.INSERT))
+        expect_all(rows, where, predicate, context.schema)
+        if context.schema.primary_keys:
+            merge = MergeBuilder.of(self, rows, context.schema.primary_keys, (TARGET, SOURCE))
+            if set(context.schema.value_names) > set(context.schema.primary_keys):
+                merge = merge.when_matched_update_all()
+            merge = merge.when_not_matched_insert_all().when_not_matched_by_source_delete()
+            return self.execute(merge.statement(), merge.source, predicate, commit_id)
+
+        def work(state: TableState) -> RowChange:
+            return RowChange(self.runner.find(context, self._query(state, (), predicate)), rows)
+
+        after = self.stager.change_rows(work, commit_id)
+        return after.id if after else None
+
     def condition(self, where: str | None) -> Predicate | None:
         """Return the condition ``where``. Raises InvalidRequestError."""
         if where is not None and not isinstance(where, str):
@@ -151,19 +171,12 @@ class Statements:
         parts = plan_read(context, self.catalog.states, state, fresh=True, predicate=predicate)
         return Query(parts, columns, predicate)
 
-    def _partitions(self, where: str | None) -> Callable[[bytes], bool]:
-        """Return whether ``where``, over partition columns, holds for a partition. Clauses: STM-7."""
-        predicate = self.condition(where)
+    def _partitions(self, predicate: Predicate | None) -> Callable[[bytes], bool]:
+        """Return whether a condition on partition columns holds for a partition. Clauses: STM-7."""
         if predicate is None:
             return lambda partition: True
         context = self.catalog.context
         fields = context.schema.partition_fields
-        others = [name for name in predicate.columns() if name not in context.schema.partition_keys]
-        if others:
-            found = ", ".join(context.schema.partition_keys) or "none"
-            raise InvalidRequestError(
-                f"overwrite: where may use partition columns only ({found}), found {', '.join(others)}"
-            )
 
         @cache  # it is asked about every bucket, at every attempt to commit
         def holds(partition: bytes) -> bool:
@@ -247,6 +260,13 @@ class MergeBuilder:
         ``commit_id``: as in `Table.upsert`. Raises InvalidRequestError before anything is committed: for a value that
         cannot be evaluated or stored, or if several source rows change one row. Raises CommitConflictError.
         """
+        statement = self.statement()
+        condition = target_condition(statement, self.source if isinstance(self.source, pa.Table) else None)
+        predicate = Predicate("merge", condition) if condition else None
+        return self.statements.execute(statement, self.source, predicate, commit_id or CommitId.new())
+
+    def statement(self) -> Statement:
+        """Return the MERGE as it is so far. Raises InvalidRequestError."""
         if not self.clauses:
             raise InvalidRequestError(
                 "merge: add a clause, such as when_matched_update_all(), before execute()"
@@ -255,10 +275,7 @@ class MergeBuilder:
         if not keys:
             raise InvalidRequestError("merge: on needs an equality of a target column and a source column")
         schema = self._schema
-        statement = Statement(self.clauses, schema.value_names, schema.primary_keys, keys, residual)
-        condition = target_condition(statement, self.source if isinstance(self.source, pa.Table) else None)
-        predicate = Predicate("merge", condition) if condition else None
-        return self.statements.execute(statement, self.source, predicate, commit_id or CommitId.new())
+        return Statement(self.clauses, schema.value_names, schema.primary_keys, keys, residual)
 
     @property
     def _schema(self) -> TableSchema:

@@ -268,12 +268,12 @@ class Table:
     def overwrite(
         self, rows: Any, *, where: str | None = None, commit_id: CommitId | None = None
     ) -> int | None:
-        """Replace all rows by ``rows``, or with ``where`` those of the partitions that satisfy it.
+        """Replace all rows by ``rows``, or with ``where`` those that satisfy it.
 
-        ``rows``: as in `upsert`; each must be of such a partition. ``where``: a condition on partition columns.
-        ``commit_id``: as in `upsert`. Rows that others commit until then are replaced too.
+        ``rows``: as in `upsert`; each must satisfy ``where``. ``commit_id``: as in `upsert`. Rows that others commit
+        until then are replaced too, unless ``where`` is about other columns than those of partitions.
         Returns the id of the snapshot after it, None if there was nothing before and after.
-        Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-7.
+        Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-7, STM-10.
         """
         self._require_writable()
         return self._statements.overwrite(rows, where, commit_id or CommitId.new())

@@ -259,6 +259,30 @@ class StagesWork(ShowsRecords, Protocol):
 
 
 @runtime_checkable
+class ExecutesStatements(Protocol):
+    """A table that changes rows by statements over the rows that are there. None of them is a change of its own.
+
+    Clauses: STM-1, STM-2.
+    """
+
+    def update(self, where: Comparison, values: Mapping[str, Scalar]) -> None:
+        """Give the columns ``values`` new values in the rows for which ``where`` holds."""
+        ...
+
+    def delete_where(self, where: Comparison) -> None:
+        """Delete the rows for which ``where`` holds."""
+        ...
+
+    def merge(self, source: Sequence[Row]) -> None:
+        """Join with ``source`` by the primary key, which no two of its rows share.
+
+        A row that a source row without ``v`` matches is deleted, one that any other matches is replaced by it. Source
+        rows with ``v`` that match none are inserted.
+        """
+        ...
+
+
+@runtime_checkable
 class HasConcurrentWriters(Protocol):
     """A table to which independent writers can commit at the same time."""
 

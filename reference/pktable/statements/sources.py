@@ -3,21 +3,27 @@
 A source may have any columns. Python values, whose type Arrow would guess, take that of the table's column of the same
 name, if there is one.
 
-Clauses: STM-4.
+Clauses: STM-4, STM-10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, from_arrow, to_arrow
+from pktable.ingest.changes import conform
 from pktable.ingest.sources import is_spark_frame, untyped_rows
+from pktable.predicate import Predicate
+from pktable.predicate.spark_sql import spark_text
+
+ROW: Final = "__pktable_row"
 
 
 def accept_source(rows: Any, schema: TableSchema) -> Any:
@@ -32,6 +38,22 @@ def accept_source(rows: Any, schema: TableSchema) -> Any:
     table = untyped_rows(rows, schema)
     expect_distinct(table.column_names)
     return pa.table({name: _plain(name, table.column(name)) for name in table.column_names})
+
+
+def expect_all(rows: Any, where: str, predicate: Predicate, schema: TableSchema) -> None:
+    """Raise InvalidRequestError unless ``predicate``, written ``where``, holds for every row. Runs a DataFrame.
+
+    Clauses: STM-10.
+    """
+    if is_spark_frame(rows):
+        other = rows.where(f"NOT coalesce({spark_text(predicate.root)}, false)").limit(1).toArrow()
+    else:
+        numbered = conform(rows, schema).append_column(ROW, pa.array(np.arange(rows.num_rows)))
+        kept = predicate.filter(numbered).column(ROW).to_numpy()
+        other = numbered.take(np.setdiff1d(np.arange(rows.num_rows), kept)[:1]).drop_columns([ROW])
+    if other.num_rows:
+        (row,) = other.select(schema.value_names).to_pylist()
+        raise InvalidRequestError(f"overwrite: the row {row} does not satisfy {where!r}; leave it out")
 
 
 def expect_distinct(names: Sequence[str]) -> None:
