@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import tempfile
@@ -344,3 +345,38 @@ def test_a_delete_takes_effect_whatever_the_ordering_value_was(tmp_path: Path) -
     assert delete(table, "no such key") is None
     upsert(table, {"a": Row(10, 2)})
     assert rows_of(table) == {"a": Row(10, 2), "b": Row(9, 1)}
+
+
+@covers("LOG-65")
+def test_every_file_of_a_write_that_died_has_a_marker_and_none_is_left_by_others(tmp_path: Path) -> None:
+    marked = 0
+    for number in range(20):
+        table = tiny_groups(
+            HudiTable.create(tmp_path / f"t{number}", "k INT, p STRING", key="k", partition_by="p")
+        )
+        table.upsert([{"k": i, "p": "x"} for i in range(5)])
+        root = Path(table.path)
+        before = {path for path in root.rglob("*") if ".hoodie" not in path.parts}
+        dying = tiny_groups(HudiTable.open(table.path, store=DyingStore(number, AFTER)))
+        with contextlib.suppress(Killed):
+            dying.upsert([{"k": i, "p": "xy"[i % 2]} for i in range(7)])
+        files = {
+            path.relative_to(root)
+            for path in root.rglob("*")
+            if ".hoodie" not in path.parts and path.is_file()
+        }
+        new = {path for path in files if root / path not in before and not path.name.endswith("metadata")}
+        markers = {
+            path.relative_to(root / ".hoodie" / ".temp").relative_to(
+                *path.relative_to(root / ".hoodie" / ".temp").parts[:1]
+            )
+            for path in (root / ".hoodie" / ".temp").rglob("*.marker.CREATE")
+        }
+        if table.timeline().pending:
+            assert {f"{path}.marker.CREATE" for path in new} <= set(map(str, markers))
+            marked += len(new)
+        table.rollback()
+        assert not table.timeline().pending
+        table.upsert([{"k": 1, "p": "x"}])
+        assert table.check().findings == []
+    assert marked > 5

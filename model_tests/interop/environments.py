@@ -31,6 +31,9 @@ NEWER_JVM: Final = "paimon-jvm 1.4.2"
 PYPAIMON: Final = "pypaimon 2.1.0"
 OLDER_PYPAIMON: Final = "pypaimon 2.0.0"
 RUST: Final = "pypaimon-rust 0.4.0"
+HUDI_SPARK: Final = "hudi-spark 1.2.0"
+HUDI_RUST: Final = "hudi-rs 0.5.0"
+HUDI_ON: Final = "pyspark==3.5.9"
 JVMS: Final = (JVM, NEWER_JVM)
 OPTIONAL: Final = frozenset({NEWER_JVM})
 
@@ -113,12 +116,16 @@ def _bundle_from_pypi(folder: Path, version: str) -> Path:
 
 
 def _bundle_from_maven(folder: Path, version: str) -> Path:
+    return _from_maven(folder, "org.apache.paimon", "paimon-bundle", version)
+
+
+def _from_maven(folder: Path, group: str, artifact: str, version: str) -> Path:
     repository = folder / "repository"
-    get = ("dependency:get", f"-Dartifact=org.apache.paimon:paimon-bundle:{version}", "-Dtransitive=false")
+    get = ("dependency:get", f"-Dartifact={group}:{artifact}:{version}", "-Dtransitive=false")
     _once(
         repository, version, lambda: _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={repository}")
     )
-    return _only(repository, f"org/apache/paimon/paimon-bundle/{version}/*.jar")
+    return _only(repository, f"{group.replace('.', '/')}/{artifact}/{version}/*.jar")
 
 
 def _hadoop_jars() -> list[Path]:
@@ -162,6 +169,21 @@ def _python_peer(module: str, *before: Path) -> Start:
     )
 
 
+def _hudi_spark(folder: Path, version: str) -> Start:
+    jar = _from_maven(folder, "org.apache.hudi", "hudi-spark3.5-bundle_2.12", version)
+    spark = folder / "spark"
+    _once(spark, HUDI_ON, lambda: _pip(sys.executable, "--target", str(spark), HUDI_ON))
+    path = os.pathsep.join(map(str, (spark, TREE)))
+    settings = {"PYTHONPATH": path, "SPARK_HOME": str(spark / "pyspark"), "TZ": "UTC"}
+    return Start((sys.executable, "-m", "model_tests.hudi.spark_peer", str(jar)), {**os.environ, **settings})
+
+
+def _hudi_rust(folder: Path, version: str) -> Start:
+    _once(folder, version, lambda: _pip_alone(folder, f"hudi=={version}"))
+    path = os.pathsep.join(map(str, (folder, TREE)))
+    return Start((sys.executable, "-m", "model_tests.hudi.rust_peer"), {**os.environ, "PYTHONPATH": path})
+
+
 def _python_of_pypaimon() -> str:
     return str(_folder(PYPAIMON) / "bin" / "python")
 
@@ -170,6 +192,8 @@ SETUPS: Final[Mapping[str, Callable[[Path, str], Start]]] = {
     "paimon-jvm": _jvm,
     "pypaimon": _pypaimon,
     "pypaimon-rust": _rust,
+    "hudi-spark": _hudi_spark,
+    "hudi-rs": _hudi_rust,
 }
 
 

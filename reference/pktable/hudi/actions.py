@@ -39,6 +39,7 @@ from pktable_spec.errors import CommitConflictError, CommitUnknownError, Corrupt
 from pktable.format.hudi.names import DIRECTORY, InstantName, timeline_file
 from pktable.format.hudi.timeline_files import decode_rollback_plan
 from pktable.format.hudi.timeline_writing import encode_rollback, encode_rollback_plan
+from pktable.hudi.markers import remove_markers
 from pktable.hudi.slices import groups_of, partitions
 from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import FileIO, puts_may_be_late
@@ -175,6 +176,7 @@ class Actions:
         """
         name = f"{instant}_{self._next(self.names())}.{DELTA_COMMIT}"
         self._settle(instant, DELTA_COMMIT, Decision(name, content))
+        remove_markers(self.store, self.root, instant)
         return self._completion(instant)
 
     def plan(self, instant: str, content: bytes) -> None:
@@ -289,6 +291,7 @@ class Actions:
         for found in paths.values():
             for file in found:
                 self.store.delete(file)
+        remove_markers(self.store, self.root, instant)
         return paths
 
     def _files_of(self, instant: str) -> dict[str, list[str]]:

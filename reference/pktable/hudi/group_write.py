@@ -4,7 +4,7 @@ A commit appends at most one log file to a file slice, of one block, whose index
 group begins with a base file, because some readers know no group without one. Its rows are sorted by key, and its
 footer has a bloom filter and the key range under Hudi's names.
 
-Clauses: LOG-5, LOG-9, LOG-38, LOG-45, LOG-56, LOG-57, LOG-62.
+Clauses: LOG-5, LOG-9, LOG-38, LOG-45, LOG-56, LOG-57, LOG-62, LOG-65.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from pktable.format.hudi.log_index import encode_tail, with_index
 from pktable.format.hudi.timeline_writing import WrittenFile
 from pktable.format.types import DataType, Field, arrow_field
 from pktable.hudi.index_writer import DEFAULT, IndexPolicy, IndexWriter
+from pktable.hudi.markers import announce
 from pktable.hudi.scan import OWN_COLUMNS
 from pktable.hudi.slices import FileSlice
 from pktable.store.file_io import FileIO
@@ -84,7 +85,7 @@ class GroupWrite:
         path = below(self.partition, name)
         rows = with_own_columns(self.rows, self.keys, self.partition, self.instant, self.number, name)
         content = base_content(rows, self.schema)
-        self.store.write(f"{self.root}/{path}", content)
+        self._write(path, content)
         count = rows.num_rows
         return WrittenFile(self.partition, self.group, path, len(content), count, inserts=count)
 
@@ -95,7 +96,7 @@ class GroupWrite:
         path = below(self.partition, name)
         block = self._deletes() if self.rows is None else self._data(self.rows)
         content = b"".join(map(encode_block, block))
-        self.store.write(f"{self.root}/{path}", content)
+        self._write(path, content)
         count, deletes = len(self.keys), self.rows is None
         return WrittenFile(
             self.partition,
@@ -110,6 +111,10 @@ class GroupWrite:
             before=self.slice.instant,
             is_log=True,
         )
+
+    def _write(self, path: str, content: bytes) -> None:
+        announce(self.store, self.root, self.instant, path)
+        self.store.write(f"{self.root}/{path}", content)
 
     def _data(self, rows: pa.Table) -> list[LogBlock]:
         keys = self.keys.to_pylist()
