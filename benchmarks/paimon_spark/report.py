@@ -36,7 +36,7 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield "# Beside Paimon's Spark connector"
     yield ""
     yield (
-        f"{about['paimon']} on Spark 3.5.6 beside pktable on Spark {about['pyspark']} and without Spark: the same "
+        f"{about['paimon']} on Spark 3.5 beside pktable on Spark {about['pyspark']} and without Spark: the same "
         f"rows, options and queries, `local[2]` and {result['memory']} of heap for each JVM. TPC-H with "
         f"{sizes['orders']:,} orders, lineitem in four buckets. "
         f"Processor seconds of the process tree, medians of {len(rounds)} rounds; "

@@ -32,12 +32,14 @@ NEWER_JVM: Final = "paimon-jvm 1.4.2"
 PYPAIMON: Final = "pypaimon 2.1.0"
 OLDER_PYPAIMON: Final = "pypaimon 2.0.0"
 RUST: Final = "pypaimon-rust 0.4.0"
+HUDI_SPARK: Final = "hudi-spark 1.2.0"
+HUDI_RUST: Final = "hudi-rs 0.5.0"
 JVMS: Final = (JVM, NEWER_JVM)
 OPTIONAL: Final = frozenset({NEWER_JVM})
 
-CONNECTOR: Final = "paimon-spark-3.5:RELEASE"
-SPARK_OF_CONNECTOR: Final = "3.5.6"
-PY4J_OF_CONNECTOR: Final = "py4j==0.10.9.7"
+CONNECTOR: Final = "paimon-spark-3.5"
+NEWEST: Final = "RELEASE"
+OLDER_SPARK: Final = "pyspark==3.5.9"
 SPARK_JARS: Final = "PKTABLE_PAIMON_SPARK_JARS"
 
 
@@ -120,14 +122,16 @@ def _bundle_from_pypi(folder: Path, version: str) -> Path:
 
 
 def _bundle_from_maven(folder: Path, version: str) -> Path:
+    return _from_maven(folder, "org.apache.paimon", "paimon-bundle", version)
+
+
+def _from_maven(folder: Path, group: str, artifact: str, version: str) -> Path:
     repository = folder / "repository"
-    _once(repository, version, lambda: _from_maven(f"paimon-bundle:{version}", repository))
-    return _only(repository, f"org/apache/paimon/paimon-bundle/{version}/*.jar")
-
-
-def _from_maven(artifact: str, repository: Path) -> None:
-    get = ("dependency:get", f"-Dartifact=org.apache.paimon:{artifact}", "-Dtransitive=false")
-    _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={repository}")
+    get = ("dependency:get", f"-Dartifact={group}:{artifact}:{version}", "-Dtransitive=false")
+    _once(
+        repository, version, lambda: _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={repository}")
+    )
+    return _only(repository, f"{group.replace('.', '/')}/{artifact}/*/*.jar")
 
 
 def _hadoop_jars() -> list[Path]:
@@ -150,19 +154,10 @@ def paimon_spark(jars: str | None) -> tuple[Start, str]:
     process finds them in the variable `SPARK_JARS`.
     """
     ROOT.mkdir(exist_ok=True)
-    spark = ROOT / f"pyspark-{SPARK_OF_CONNECTOR}"
-    packages = (f"pyspark=={SPARK_OF_CONNECTOR}", PY4J_OF_CONNECTOR)
-    _once(
-        spark,
-        " ".join(packages),
-        lambda: _pip(sys.executable, "--no-deps", "--target", str(spark), *packages),
-    )
+    spark = _older_spark()
     if jars is None:
-        repository = ROOT / "paimon-spark"
-        _once(repository, CONNECTOR, lambda: _from_maven(CONNECTOR, repository))
-        jars = str(_only(repository, "org/apache/paimon/paimon-spark-*/*/*.jar"))
-    path = os.pathsep.join(map(str, (spark, TREE)))
-    start = Start((sys.executable,), {**os.environ, "PYTHONPATH": path, SPARK_JARS: jars})
+        jars = str(_from_maven(ROOT / "paimon-spark", "org.apache.paimon", CONNECTOR, NEWEST))
+    start = Start((sys.executable,), {**spark, SPARK_JARS: jars})
     return start, ", ".join(Path(jar).stem for jar in jars.split(","))
 
 
@@ -194,6 +189,27 @@ def _python_peer(module: str, *before: Path) -> Start:
     )
 
 
+def _hudi_spark(folder: Path, version: str) -> Start:
+    jar = _from_maven(folder, "org.apache.hudi", "hudi-spark3.5-bundle_2.12", version)
+    return Start(
+        (sys.executable, "-m", "model_tests.hudi.spark_peer", str(jar)), {**_older_spark(), "TZ": "UTC"}
+    )
+
+
+def _older_spark() -> dict[str, str]:
+    """Return the variables of a process that imports the pyspark which peers on Spark are made for."""
+    spark = ROOT / OLDER_SPARK.replace("==", "-")
+    _once(spark, OLDER_SPARK, lambda: _pip(sys.executable, "--target", str(spark), OLDER_SPARK))
+    path = os.pathsep.join(map(str, (spark, TREE)))
+    return {**os.environ, "PYTHONPATH": path, "SPARK_HOME": str(spark / "pyspark")}
+
+
+def _hudi_rust(folder: Path, version: str) -> Start:
+    _once(folder, version, lambda: _pip_alone(folder, f"hudi=={version}"))
+    path = os.pathsep.join(map(str, (folder, TREE)))
+    return Start((sys.executable, "-m", "model_tests.hudi.rust_peer"), {**os.environ, "PYTHONPATH": path})
+
+
 def _python_of_pypaimon() -> str:
     return str(_folder(PYPAIMON) / "bin" / "python")
 
@@ -202,6 +218,8 @@ SETUPS: Final[Mapping[str, Callable[[Path, str], Start]]] = {
     "paimon-jvm": _jvm,
     "pypaimon": _pypaimon,
     "pypaimon-rust": _rust,
+    "hudi-spark": _hudi_spark,
+    "hudi-rs": _hudi_rust,
 }
 
 

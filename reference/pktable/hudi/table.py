@@ -1,28 +1,38 @@
-"""A Hudi table: open it and read it, at any instant. Nothing is ever written to it.
+"""A Hudi table: create it or open it, read it at any instant, and write to it if it is of table version 8.
 
 table = HudiTable.open("trips")
+table.upsert(pa.table({"id": ["a"], "ts": [1], "fare": [12.5]}))
 table.to_arrow(instant="20251220210130911", where="fare > 10")
 """
 
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.catalog.definitions import column_names, parse_definition
 from pktable.catalog.schemas import find_store
 from pktable.check.findings import Progress
 from pktable.check.walk import Report
 from pktable.format.hudi.key_summary import KeyBatch
+from pktable.format.hudi.names import PROPERTIES
 from pktable.format.types import Field
 from pktable.hudi.check import check_hudi
+from pktable.hudi.index_writer import DEFAULT
+from pktable.hudi.placing import WriteOptions
 from pktable.hudi.scan import HudiReadOptions, HudiScan
 from pktable.hudi.settings import read_settings
 from pktable.hudi.timeline import Timeline, load_timeline
+from pktable.hudi.writable import default_name, new_properties
+from pktable.hudi.writer import Writer
 from pktable.store.file_io import FileIO
+from pktable.table import now_millis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,19 +40,62 @@ if TYPE_CHECKING:
 
 
 class HudiTable:
-    """One table of Apache Hudi, of table version 6, 8 or 9. Use `HudiTable.open`.
+    """One table of Apache Hudi, of table version 6, 8 or 9. Use `HudiTable.open` or `HudiTable.create`.
 
-    Merge-on-read and copy-on-write tables with Parquet base files are read as Hudi reads them. A setting or a file
-    whose meaning is not implemented is refused by name. The table pickles; the copy is without Spark.
+    Merge-on-read and copy-on-write tables with Parquet base files are read as Hudi reads them, and merge-on-read tables
+    of version 8 are written. A setting or a file whose meaning is not implemented is refused by name. Do not let
+    another engine write at the same time: it does not see our decisions (`pktable.hudi.actions`).
+    The table pickles; the copy is without Spark.
+
+    ``write_options``, ``index_policy``: how rows are given to file groups, and how log files are indexed.
     """
 
     def __init__(self, store: FileIO, root: str, session: SparkSession | None = None) -> None:
         self.path = root
         self.store, self.session = store, session
         self.settings = read_settings(store, root)
+        self.write_options, self.index_policy = WriteOptions(), DEFAULT
 
     def __reduce__(self) -> tuple[object, ...]:
         return HudiTable, (self.store, self.path)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        columns: Any,
+        *,
+        key: str | Sequence[str],
+        partition_by: str | Sequence[str] = (),
+        ordering: str | None = None,
+        name: str | None = None,
+        spark: SparkSession | None = None,
+        store: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> HudiTable:
+        """Create an empty merge-on-read table of version 8, and open it.
+
+        * ``columns``: as in `Table.create`. ``key``, ``partition_by``: columns of STRING, INT or BIGINT. A key is
+          unique inside its partition.
+        * ``ordering``: the column whose greatest value wins among records of a key. Without it the latest commit wins.
+        * ``name``: of the table, by default that of its directory, with _ for what a name must not have.
+
+        Raises InvalidRequestError if there is a table already, or the definition is not allowed; nothing is written
+        then. Clauses: LOG-18, LOG-58.
+        """
+        found, root = find_store(path, store, storage_options)
+        keys, partition = column_names("key", key), column_names("partition_by", partition_by)
+        required = {*keys, *partition, ordering}
+        fields = [
+            replace(field, type=field.type.not_null()) if field.name in required else field
+            for field in parse_definition(columns)
+        ]
+        properties = new_properties(
+            default_name(root) if name is None else name, fields, keys, partition, ordering
+        )
+        if not found.put_if_absent(f"{root}/{PROPERTIES}", properties):
+            raise InvalidRequestError(f"{root}: a table already exists here")
+        return cls(found, root, spark)
 
     @classmethod
     def open(
@@ -66,6 +119,65 @@ class HudiTable:
     def fields(self) -> tuple[Field, ...]:
         """The columns, Hudi's own first."""
         return self.scan().fields
+
+    def upsert(self, rows: Any) -> str | None:
+        """Write rows, which replace those of the same keys; return the instant of the commit, None without rows.
+
+        ``rows``: whatever `Table.upsert` takes. With Spark the executors look the keys up and write the files; the rows
+        themselves pass through this process. A row with a smaller ordering value than the one that is there is stored,
+        and not seen. Raises InvalidRequestError if the rows do not fit or the table is not one that is written: nothing
+        is written then. Raises CommitConflictError, CommitUnknownError. Clauses: LOG-50, LOG-54, LOG-58, LOG-64.
+        """
+        return self._writer().upsert(rows)
+
+    def delete(self, keys: Any) -> str | None:
+        """Delete the rows of ``keys``, whatever their ordering values; return the instant, None if none was there.
+
+        ``keys``: rows of the key columns and the partition columns. Raises as `upsert`. Clauses: LOG-62.
+        """
+        return self._writer().delete(keys)
+
+    def plan_compaction(self, *, fewest_logs: int = 1) -> str | None:
+        """Plan a compaction of the file groups with so many log files or more; return its instant, None without any.
+
+        Reads and writes go on, before and while it is executed by `compact` or by Hudi. Raises as `upsert`.
+        Clauses: LOG-60.
+        """
+        if not isinstance(fewest_logs, int) or fewest_logs < 1:
+            raise InvalidRequestError(f"fewest_logs: expected 1 or more, found {fewest_logs!r}")
+        return self._writer().compactor().plan(fewest_logs)
+
+    def compact(self, *, fewest_logs: int = 1) -> list[str]:
+        """Plan a compaction, execute every planned one, and return their instants.
+
+        ``fewest_logs``: as in `plan_compaction`. With Spark the executors compact the file groups.
+        Raises as `upsert`, and CorruptFileError. Clauses: LOG-60, LOG-61.
+        """
+        self.plan_compaction(fewest_logs=fewest_logs)
+        compactor = self._writer().compactor()
+        pending = compactor.pending()
+        for instant in pending:
+            compactor.execute(instant)
+        return pending
+
+    def rollback(self) -> list[str]:
+        """Roll back the writes that are not complete, of processes that died; return their instants.
+
+        Every write does so first. One that is still running fails. Clauses: LOG-51, LOG-53.
+        """
+        return self._writer().roll_back()
+
+    def _writer(self) -> Writer:
+        return Writer(
+            self.store,
+            self.path,
+            self.settings,
+            now_millis,
+            lambda: str(uuid.uuid4()),
+            self.session,
+            self.write_options,
+            self.index_policy,
+        )
 
     def scan(
         self,

@@ -191,7 +191,8 @@ def load_timeline(store: FileIO, root: str, settings: HudiSettings) -> Timeline:
 def _planned(store: FileIO, directory: str, name: InstantName) -> list[tuple[str, str]]:
     path = f"{directory}/{name.name}"
     try:
-        return decode_compaction_plan(store.read(path), at=path)
+        plan = decode_compaction_plan(store.read(path), at=path)
+        return [(one.partition, one.group) for one in plan]
     except FileNotFoundError:  # it was rolled back since the listing
         return []
 

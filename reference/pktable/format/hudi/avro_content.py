@@ -11,16 +11,18 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import fastavro
+import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.avro import encode_long
 from pktable.format.bounds import require_bounded
+from pktable.format.hudi.avro_rows import framed_rows
 
 BLOCK_VERSION: Final = 3
 _HEAD: Final = struct.Struct(">ii")
@@ -77,6 +79,11 @@ def encode_avro_content(content: AvroContent) -> bytes:
     for record in content.records:
         parts += [_LENGTH.pack(len(record)), record]
     return b"".join([*parts, content.tail])
+
+
+def encode_rows(rows: pa.Table, schema: Mapping[str, Any], tail: bytes = b"") -> bytes:
+    """Return the content of an Avro block of ``rows``. Raises as `framed_rows`. Clauses: LOG-7, LOG-9."""
+    return b"".join((_HEAD.pack(BLOCK_VERSION, rows.num_rows), framed_rows(rows, schema), tail))
 
 
 def decode_records(

@@ -9,7 +9,7 @@ Clauses: LOG-21.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -36,6 +36,12 @@ LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
     ("long", "local-timestamp-micros"): DataType("TIMESTAMP", precision=6),
 }
 """The types of logical types, by Avro's type and the name of the logical type."""
+
+WRITTEN: Final = (
+    *("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BYTES", "DATE", "DECIMAL(p, s)"),
+    *("TIMESTAMP(3 or 6)", "TIMESTAMP_LTZ(3 or 6)", "ARRAY", "MAP<STRING, ...>", "ROW"),
+)
+"""The types that columns of a new table may have."""
 
 DEEPEST: Final = 64
 MOST_PARTS: Final = 1 << 16
@@ -154,3 +160,48 @@ def _logical(schema: Mapping[str, Any], kind: str, nullable: bool) -> DataType:
     if logical is not None and logical.startswith(("time", "local-timestamp")):
         raise InvalidRequestError(f"the Avro type {logical} is not supported")
     return DataType(PLAIN[kind], nullable)
+
+
+def schema_text(fields: Sequence[Field], table: str) -> str:
+    """Return the Avro schema of a table's columns, named as Spark's writer of Hudi names it.
+
+    Raises InvalidRequestError for a type that no Avro schema of Hudi has. Clauses: LOG-21.
+    """
+    record = f"{table}_record"
+    namespace = f"hoodie.{table}"
+    parts = [_avro_field(one, f"{namespace}.{record}") for one in fields]
+    content = {"type": "record", "name": record, "namespace": namespace, "fields": parts}
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _avro_field(field: Field, path: str) -> dict[str, Any]:
+    kind = _avro_type(field.type, f"{path}.{field.name}", field.name)
+    if not field.type.nullable:
+        return {"name": field.name, "type": kind}
+    return {"name": field.name, "type": ["null", kind], "default": None}
+
+
+def _avro_type(kind: DataType, path: str, column: str) -> Any:
+    def child(one: Field) -> Any:
+        inside = _avro_type(one.type, f"{path}.{one.name}", column)
+        return ["null", inside] if one.type.nullable else inside
+
+    if kind.root == "ROW":
+        parts = [_avro_field(one, path) for one in kind.children]
+        return {"type": "record", "name": path.rpartition(".")[2], "namespace": path, "fields": parts}
+    if kind.root == "ARRAY":
+        return {"type": "array", "items": child(kind.children[0])}
+    if kind.root == "MAP" and kind.children[0].type.root == "STRING":
+        return {"type": "map", "values": child(kind.children[1])}
+    if kind.root == "DECIMAL":
+        assert kind.precision is not None
+        size = ((10**kind.precision).bit_length() + 1 + 7) // 8  # with a sign
+        decimal = {"logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+        return {"type": "fixed", "name": "fixed", "namespace": path, "size": size, **decimal}
+    for avro, root in PLAIN.items():
+        if root == kind.root:
+            return avro
+    for (avro, logical), known in LOGICAL.items():
+        if (known.root, known.precision) == (kind.root, kind.precision):
+            return {"type": avro, "logicalType": logical}
+    raise InvalidRequestError(f"column {column}: Hudi has no type {kind}; use one of {', '.join(WRITTEN)}")

@@ -51,6 +51,9 @@ class KeyBatch:
         self.keys = keys
         self._sorted: dict[KeyCollation, tuple[list[bytes], Numbers]] = {}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return KeyBatch, (self.keys,)
+
     @cached_property
     def hashed(self) -> HashedKeys:
         return HashedKeys(KeyCollation.BYTES.of_all(self.keys))

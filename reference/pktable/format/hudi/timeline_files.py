@@ -37,6 +37,21 @@ class CommitMetadata:
     operation: str
 
 
+@dataclass(frozen=True, slots=True)
+class CompactedGroup:
+    """The part of a compaction that is of one file group. ``base``: the name of its base file, None without one.
+
+    ``logs``: names of log files. ``base_instant``: when its file slice began.
+    """
+
+    partition: str
+    group: str
+    base_instant: str
+    base: str | None
+    logs: tuple[str, ...]
+    log_bytes: int = 0
+
+
 def decode_commit(data: bytes, *, at: str) -> CommitMetadata:
     """Return the metadata of a completed commit; an empty file says nothing. Raises CorruptFileError.
 
@@ -65,16 +80,35 @@ def _written(stats: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
             yield partition, one.get("path") or "", int(one.get("numWrites") or 0)
 
 
-def decode_compaction_plan(data: bytes, *, at: str) -> list[tuple[str, str]]:
-    """Return (partition, file group) of each group that a planned compaction takes. Raises CorruptFileError.
+def decode_compaction_plan(data: bytes, *, at: str) -> list[CompactedGroup]:
+    """Return what a planned compaction takes of each file group. Raises CorruptFileError. Clauses: LOG-20."""
+    content = _content(data, at)
+    try:
+        return [
+            CompactedGroup(
+                one["partitionPath"] or "",
+                one["fileId"],
+                one.get("baseInstantTime") or "",
+                one.get("dataFilePath") or None,
+                tuple(map(str, one.get("deltaFilePaths") or [])),
+            )
+            for one in content.get("operations") or []
+        ]
+    except (AttributeError, TypeError, KeyError) as error:
+        raise CorruptFileError("compaction plan", at=at, expected="a plan", found=error) from None
+
+
+def decode_rollback_plan(data: bytes, *, at: str) -> tuple[str, str]:
+    """Return the instant and the action that a planned rollback takes back. Raises CorruptFileError.
 
     Clauses: LOG-20.
     """
     content = _content(data, at)
     try:
-        return [(one["partitionPath"] or "", one["fileId"]) for one in content.get("operations") or []]
+        taken = content["instantToRollback"]
+        return str(taken["commitTime"]), str(taken["action"])
     except (AttributeError, TypeError, KeyError) as error:
-        raise CorruptFileError("compaction plan", at=at, expected="a plan", found=error) from None
+        raise CorruptFileError("rollback plan", at=at, expected="a plan", found=error) from None
 
 
 def _content(data: bytes, at: str) -> dict[str, Any]:

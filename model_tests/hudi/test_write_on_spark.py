@@ -1,0 +1,68 @@
+"""Writes to Hudi tables on Spark: the rows and the file groups of the same writes in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import HudiTable
+from pktable_spec.covers import covers
+from pktable_spec.errors import InvalidRequestError
+from pktable_spec.model.log_index import Row
+
+from model_tests.backends.spark_session import spark_session
+from model_tests.hudi.written_tables import arrow, delete, new_table, rows_of, tiny_groups, upsert
+
+pytestmark = pytest.mark.spark
+
+
+def frame_of(rows: pa.Table) -> Any:
+    schema = "k string, ts long, v int"
+    return spark_session().createDataFrame([tuple(one.values()) for one in rows.to_pylist()], schema)
+
+
+@covers("LOG-64")
+def test_writes_on_spark_have_the_rows_of_the_same_writes_here(tmp_path: Path) -> None:
+    spark = spark_session()
+    tables = [tiny_groups(new_table(tmp_path / "here")), tiny_groups(new_table(tmp_path / "s", spark=spark))]
+    changes = [
+        {f"k{i}": Row(1, i) for i in range(12)},
+        {f"k{i}": Row(i % 3, -i) for i in range(6, 18)},
+    ]
+    for table in tables:
+        for change in changes:
+            rows = arrow(change)
+            table.upsert(rows if table.session is None else frame_of(rows))
+        delete(table, "k0", "k17")
+    for work in (
+        lambda table: None,
+        lambda table: table.compact(),
+        lambda table: upsert(table, {"k1": Row(7, 7)}),
+    ):
+        for table in tables:
+            work(table)
+        here, there = (rows_of(table) for table in tables)
+        assert here == there
+        for table in tables:
+            found = table.locate(list(here)).to_pylist()
+            assert len({one["key"] for one in found}) == len(found) == len(here)
+            assert len({one["group"] for one in found}) > 2
+    assert tables[1].check().findings == []
+
+
+@covers("LOG-58")
+def test_an_error_of_an_executor_is_raised_here_and_the_write_is_rolled_back(tmp_path: Path) -> None:
+    table = tiny_groups(new_table(tmp_path / "t", spark=spark_session()))
+    upsert(table, {f"k{i}": Row(1, i) for i in range(6)})
+    path = next((tmp_path / "t").glob("*.parquet"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-9])
+    with pytest.raises(Exception, match=path.name):
+        upsert(table, {f"k{i}": Row(2, 2) for i in range(6)})
+    path.write_bytes(content)
+    assert not table.timeline().pending
+    assert rows_of(HudiTable.open(table.path)) == {f"k{i}": Row(1, i) for i in range(6)}
+    with pytest.raises(InvalidRequestError, match="column v is missing"):
+        table.upsert(spark_session().createDataFrame([("a", 1)], "k string, ts long"))

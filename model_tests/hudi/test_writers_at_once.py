@@ -1,0 +1,156 @@
+"""Two writers of one Hudi table: whatever one does between two operations of the other, nothing is lost or doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pktable import HudiTable
+from pktable.hudi.actions import ROLLED_BACK, Actions, Decision
+from pktable_spec.covers import covers
+from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
+from pktable_spec.model.log_index import Row
+
+from model_tests.hudi.dying_store import DyingStore, InterruptedStore, Killed
+from model_tests.hudi.written_tables import delete, new_table, rows_of, tiny_groups, upsert
+
+OTHERS: dict[str, Callable[[HudiTable], object]] = {
+    "upsert": lambda table: upsert(table, {"f": Row(3, 3), "a": Row(3, 3)}),
+    "delete": lambda table: delete(table, "b"),
+    "plan": lambda table: table.plan_compaction(),
+    "compact": lambda table: table.compact(),
+    "rollback": lambda table: table.rollback(),
+}
+
+
+@covers("LOG-49", "LOG-50", "LOG-51", "LOG-52", "LOG-60", "LOG-61")
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("own", ["upsert", "compact"])
+def test_another_writer_between_any_two_operations_loses_and_doubles_nothing(
+    tmp_path: Path, own: str, other: str
+) -> None:
+    for number in range(400):
+        table = tiny_groups(new_table(tmp_path / str(number)))
+        upsert(table, {key: Row(1, 1) for key in "abcd"})
+        upsert(table, {"a": Row(2, 2)})
+
+        def others(table: HudiTable = table) -> None:
+            OTHERS[other](table)
+
+        store = InterruptedStore(number, others)
+        mine = tiny_groups(HudiTable.open(table.path, store=store))
+        if own == "upsert":
+            upsert(mine, {"f": Row(4, 4), "c": Row(4, 4)})
+        else:
+            mine.compact()
+        if store.operations <= number:
+            break
+        expected = {**{key: Row(1, 1) for key in "abcd"}, "a": Row(2, 2)}
+        expected |= {"f": Row(3, 3), "a": Row(3, 3)} if other == "upsert" else {}
+        expected |= {"f": Row(4, 4), "c": Row(4, 4)} if own == "upsert" else {}
+        if other == "delete":
+            del expected["b"]
+        assert rows_of(table) == expected, number
+        table.compact()
+        assert rows_of(table) == expected, number
+        found = table.locate(list("abcdef"))["key"].to_pylist()
+        assert len(found) == len(set(found))
+        assert table.check().findings == []
+    else:
+        pytest.fail("it never ended")
+    assert number > 10
+
+
+def actions(path: Path, store: object) -> Actions:
+    return Actions(store, str(path), f"{path}/.hoodie/timeline", True, lambda: 0)  # type: ignore[arg-type]
+
+
+@covers("LOG-53")
+def test_a_writer_that_was_rolled_back_deletes_what_it_wrote_since(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    upsert(table, {"a": Row(1, 1)})
+    timeline = tmp_path / "t" / ".hoodie" / "timeline"
+
+    def others() -> None:
+        if any(timeline.glob("*.deltacommit.inflight")) and len(list(timeline.glob("*.rollback"))) < 1:
+            HudiTable.open(table.path).rollback()
+
+    for number in range(30):
+        upsert(HudiTable.open(table.path, store=InterruptedStore(number, others)), {"b": Row(number, number)})
+    logs = {path.name.split("_")[1].split(".")[0] for path in (tmp_path / "t").glob(".*log*")}
+    assert logs <= {one["instant"] for one in table.history().to_pylist()}
+    assert list(timeline.glob("*.rollback"))
+
+
+class UnansweredStore(DyingStore):
+    """Creates decisions, and raises an error instead of an answer."""
+
+    late_puts = True
+
+    def __init__(self, *, creates: bool, readable: bool = True) -> None:
+        super().__init__(1 << 30)
+        self.creates, self.readable = creates, readable
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if ".pktable" in path and (self.creates or not self.readable):
+            super().put_if_absent(path, data)
+        if ".pktable" in path and not hasattr(self, "answered"):
+            self.answered = True
+            raise TimeoutError
+        return super().put_if_absent(path, data)
+
+    def read(self, path: str) -> bytes:
+        if ".pktable" in path and not self.readable:
+            raise TimeoutError
+        return super().read(path)
+
+
+@covers("LOG-50")
+@pytest.mark.parametrize("creates", [True, False])
+def test_a_decision_that_is_not_answered_is_found_out(tmp_path: Path, creates: bool) -> None:
+    table = new_table(tmp_path / "t")
+    upsert(HudiTable.open(table.path, store=UnansweredStore(creates=creates)), {"a": Row(1, 1)})
+    assert rows_of(table) == {"a": Row(1, 1)}
+    assert not table.timeline().pending
+
+
+@covers("LOG-50")
+def test_a_decision_that_cannot_be_found_out_is_reported_as_unknown(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    store = UnansweredStore(creates=True, readable=False)
+    with pytest.raises(CommitUnknownError):
+        upsert(HudiTable.open(table.path, store=store), {"a": Row(1, 1)})
+    assert table.rollback() == []
+    assert rows_of(table) == {"a": Row(1, 1)}
+
+
+@covers("LOG-50")
+def test_a_write_that_is_rolled_back_is_never_complete(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    with pytest.raises(Killed):
+        upsert(HudiTable.open(table.path, store=DyingStore(4)), {"a": Row(1, 1)})
+    (instant,) = table.rollback()
+    with pytest.raises(CommitConflictError, match="was rolled back"):
+        actions(tmp_path / "t", table.store).complete(instant, b"")
+    assert table.to_arrow().num_rows == 0
+
+
+@covers("LOG-50")
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b'{"name": "../x", "content": ""}', b'{"name": null, "content": "#"}']
+)
+def test_a_damaged_decision_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptFileError, match="decision"):
+        Decision.decode(data, at="d")
+    assert Decision.decode(ROLLED_BACK.encode(), at="d") == ROLLED_BACK
+
+
+@covers("LOG-49")
+def test_instants_ascend_whatever_the_clock_says(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    instant = upsert(table, {"a": Row(1, 1)})
+    assert instant is not None
+    assert (
+        actions(tmp_path / "t", table.store).begin() > table.history().to_pylist()[0]["completion"] > instant
+    )

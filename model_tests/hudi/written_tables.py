@@ -1,0 +1,71 @@
+"""Hudi tables that we write, with the columns ``k`` (the key), ``ts`` (the ordering column) and ``v``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pktable import HudiTable
+from pktable.hudi.placing import WriteOptions
+from pktable_spec.model.log_index import LogTable, Row
+
+COLUMNS = "k STRING, ts BIGINT, v INT"
+
+
+def new_table(path: Path, *, by_event_time: bool = True, **options: Any) -> HudiTable:
+    return HudiTable.create(path, COLUMNS, key="k", ordering="ts" if by_event_time else None, **options)
+
+
+def arrow(rows: Mapping[str, Row]) -> pa.Table:
+    return pa.table(
+        {
+            "k": pa.array(rows, pa.string()),
+            "ts": pa.array([row.ordering for row in rows.values()], pa.int64()),
+            "v": pa.array([row.value for row in rows.values()], pa.int32()),
+        }
+    )
+
+
+def upsert(table: HudiTable, rows: Mapping[str, Row]) -> str | None:
+    return table.upsert(arrow(rows))
+
+
+def delete(table: HudiTable, *keys: str) -> str | None:
+    return table.delete(pa.table({"k": pa.array(keys, pa.string())}))
+
+
+def rows_of(table: HudiTable, instant: str | None = None) -> dict[str, Row]:
+    """The rows of a table; no key is there twice."""
+    found = table.to_arrow(instant=instant, columns=["k", "ts", "v"]).to_pylist()
+    assert len({one["k"] for one in found}) == len(found)
+    return {one["k"]: Row(one["ts"], one["v"]) for one in found}
+
+
+def completions(table: HudiTable) -> dict[str, str]:
+    """When each write was completed."""
+    return {one["instant"]: one["completion"] for one in table.history().to_pylist()}
+
+
+def tiny_groups(table: HudiTable, *, rows: int = 3) -> HudiTable:
+    """Make the file groups of a table take so few rows that there are several of them."""
+    table.write_options = WriteOptions(small_bytes=1 << 20, most_bytes=rows)
+    return table
+
+
+def told(oracle: LogTable, table: HudiTable, instant: str | None, rows: Mapping[str, Row]) -> None:
+    """Tell the oracle of a write that is complete."""
+    if instant is not None:
+        oracle.write(instant, completions(table)[instant], rows)
+
+
+def expect_as(oracle: LogTable, table: HudiTable) -> None:
+    """Compare the rows at every instant, the keys that are found, and what a check reports."""
+    for instant in (*completions(table), None):
+        at = instant or table.timeline().latest
+        assert rows_of(table, instant) == oracle.rows(at), instant
+    found = table.locate(["a", "b", "c", "d", "e", "f"]).to_pylist()
+    assert len({one["key"] for one in found}) == len(found), "a key in two file groups"
+    assert {one["key"] for one in found} == oracle.located(table.timeline().latest)
+    assert table.check().findings == []

@@ -1,0 +1,103 @@
+"""The rows of a merge-on-read table of Hudi at every instant, and where its keys are found.
+
+A table is a list of writes, each with the time at which it was requested and completed, and a list of compactions. A
+key lives in one file group, and compactions take all groups, so groups do not matter to the rows.
+
+* A **slice** begins with a compaction. It has the rows that the compaction found, and the writes completed since.
+* The slice of a compaction that is planned and not executed is read together with the one before.
+
+Clauses: LOG-22, LOG-24, LOG-28, LOG-29, LOG-30, LOG-41.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Key = str
+
+
+class Row(NamedTuple):
+    """A row: its ordering value, and the rest of it. ``value`` None: a delete that takes effect by its place."""
+
+    ordering: int
+    value: int | None
+
+
+@dataclass
+class Write:
+    requested: str
+    completed: str
+    rows: Mapping[Key, Row]
+
+
+@dataclass
+class LogTable:
+    """A table. ``by_event_time``: whether the greater ordering value wins; else the later write does."""
+
+    by_event_time: bool
+    writes: list[Write] = field(default_factory=list)
+    compactions: list[str] = field(default_factory=list)
+    executed: list[str] = field(default_factory=list)
+
+    def write(self, requested: str, completed: str, rows: Mapping[Key, Row]) -> None:
+        """Complete a write."""
+        self.writes.append(Write(requested, completed, dict(rows)))
+
+    def plan(self, instant: str) -> None:
+        """Plan a compaction of all file groups with log files."""
+        self.compactions.append(instant)
+
+    def execute(self, instant: str) -> None:
+        """Execute a planned compaction."""
+        self.executed.append(instant)
+
+    def rows(self, at: str) -> dict[Key, Row]:
+        """Return the row of each key as of an instant."""
+        base, log = self._slice(at)
+        found = {}
+        for key in {*base, *(key for one in log for key in one.rows)}:
+            row = self._merged(base.get(key), [one.rows[key] for one in log if key in one.rows])
+            if row is not None and row.value is not None:
+                found[key] = row
+        return found
+
+    def located(self, at: str) -> set[Key]:
+        """Return the keys that a lookup finds: those of the base files, and those written since, deleted or not."""
+        base, log = self._slice(at)
+        written = (key for one in log for key, row in one.rows.items() if row.value is not None)
+        return {*base, *written}
+
+    def _slice(self, at: str) -> tuple[dict[Key, Row], list[Write]]:
+        """Return the base rows of the latest executed compaction up to ``at``, and the writes since."""
+        begun = [one for one in self.compactions if one in self.executed and one <= at]
+        begin = begun[-1] if begun else ""
+        base = self.rows_before(begin) if begin else {}
+        log = [one for one in self.writes if one.completed > begin and one.requested <= at]
+        return base, sorted(log, key=lambda one: one.requested)
+
+    def rows_before(self, compaction: str) -> dict[Key, Row]:
+        """Return what a compaction writes: the rows of the slice before it."""
+        before = LogTable(
+            self.by_event_time,
+            [one for one in self.writes if one.completed < compaction],
+            [one for one in self.compactions if one < compaction],
+            self.executed,
+        )
+        return before.rows(compaction)
+
+    def _merged(self, base: Row | None, records: list[Row]) -> Row | None:
+        if not records:
+            return base
+        state = records[0]
+        for record in records[1:]:
+            state = self._winner(state, record)
+        if base is None or state.value is None:
+            return state
+        return self._winner(base, state)
+
+    def _winner(self, old: Row, new: Row) -> Row:
+        if not self.by_event_time or old.value is None or new.value is None or new.ordering >= old.ordering:
+            return new
+        return old
