@@ -344,6 +344,7 @@ class Expectations:
     @check
     @covers("CMP-1", "CMP-2", "CMP-4", "CMP-5", "CMP-6", "CMP-7", "CMP-8", "CMP-9", "CMP-10", "CMP-11")
     @covers("CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-22", "CMP-23", "CMP-24", "CMP-25", "CMP-27")
+    @covers("CMP-28", "CMP-29")
     @covers("DV-17", "TBL-14")
     def compaction_took_the_pick(
         self, layout: Layout, expected: Mapping[BucketId, ExpectedCompaction]

@@ -35,6 +35,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "deletion-vectors.bitmap64": ("false", "true"),
     "compaction.size-ratio": ("1", "100"),
     "compaction.max-size-amplification-percent": ("200", "40"),
+    "compaction.delete-ratio-threshold": ("1", "0.5", "0.3", "0"),
     "file.block-size": ("128 mb", "1 kb"),
     "metadata.stats-mode": ("truncate(16)", "full", "none"),
     "manifest.merge-min-count": ("30", "2", "3"),

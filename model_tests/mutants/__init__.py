@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from model_tests.mutants import codecs, commits, kernel, reading
 from model_tests.mutants.registry import Mutant
 
-_ORDER = "MSCO"
+_ORDER = "MSCPO"
 
 
 def _place(mutant: Mutant) -> tuple[int, int, str]:

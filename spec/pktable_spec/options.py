@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
@@ -43,7 +44,7 @@ POSTPONE_BUCKET: Final = -2
 class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
 
-    ``delete_ratio_threshold``: a fraction.
+    ``delete_ratio_threshold``: a share of rows, None if the option is absent.
     """
 
     bucket: int
@@ -67,7 +68,7 @@ class TableOptions:
     min_compacted_files: int
     data_evolution: bool
     row_tracking: bool
-    delete_ratio_threshold: float
+    delete_ratio_threshold: Fraction | None
     index_target_bytes: int
     open_file_cost_bytes: int
     row_group_rows: int | None

@@ -12,6 +12,7 @@ being noticed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
@@ -164,9 +165,9 @@ class Mechanism:
 
     def runs(self, state: State) -> list[tuple[PickFile, ...]]:
         """Return the runs as picks see them, newest first."""
-        marked = {file for file, _ in state.vectors}
+        deleted = Counter(file for file, _ in state.vectors)
         return [
-            tuple(_pick_file(file, level, state.files[file], file in marked) for file, level in run)
+            tuple(_pick_file(file, level, state.files[file], deleted[file]) for file, level in run)
             for run in sorted_runs(state.files, state.live)
         ]
 
@@ -330,9 +331,10 @@ def overlapping(state: State) -> bool:
     return False
 
 
-def _pick_file(file: FileId, level: int, data: DataFile, has_vector: bool) -> PickFile:
-    size = RECORD_SIZE * len(data.records)
-    return PickFile(file, level, data.min_key, data.max_key, size, data.retraction_count, has_vector)
+def _pick_file(file: FileId, level: int, data: DataFile, deleted_count: int) -> PickFile:
+    rows = len(data.records)
+    size = RECORD_SIZE * rows
+    return PickFile(file, level, data.min_key, data.max_key, size, data.retraction_count, rows, deleted_count)
 
 
 def _entries(group: Sequence[PickFile]) -> tuple[LiveFile, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from pktable_spec.model.merge import DEDUPLICATE, OPTION, MergeEngine, engine_named
 
@@ -14,7 +15,7 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 class ModelOptions:
     """The options that decide picks, levels, upgrades and merges of one bucket. Sizes in bytes.
 
-    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, MRG-1.
+    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, CMP-28, MRG-1.
     """
 
     deletion_vectors: bool = True
@@ -25,6 +26,7 @@ class ModelOptions:
     target_file_size: int = 128 << 20
     bucket_count: int = 1
     merge_engine: MergeEngine = DEDUPLICATE
+    delete_ratio_threshold: Fraction | None = None
 
     @property
     def max_level(self) -> int:
@@ -44,6 +46,7 @@ class ModelOptions:
     def parse(options: Mapping[str, str]) -> ModelOptions:
         """Read the options that matter here; the others are somebody else's to refuse."""
         trigger = int(options.get("num-sorted-run.compaction-trigger", "5"))
+        threshold = options.get("compaction.delete-ratio-threshold")
         return ModelOptions(
             deletion_vectors=options.get("deletion-vectors.enabled", "false") == "true",
             trigger=trigger,
@@ -53,6 +56,7 @@ class ModelOptions:
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
             merge_engine=engine_named(options.get(OPTION, DEDUPLICATE.name)),
+            delete_ratio_threshold=None if threshold is None else Fraction(threshold),
         )
 
 
