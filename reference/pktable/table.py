@@ -320,7 +320,7 @@ class Table:
         """
         self._require_writable()
         context = self.catalog.context
-        only = context.options.write_only if write_only is None else write_only
+        only = context.options.leaves_compaction if write_only is None else write_only
         rows = accept_rows(rows, self.schema, change)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.snapshots.retry_on_latest(

@@ -265,7 +265,9 @@ OPTIONS: Final = (
            "Whether a write compacts before it ends.", values=("true",)),
     Option("lookup-compact", WRITING, "RADICAL",
            "Whether every write compacts level 0 (RADICAL) or only some do.", values=("RADICAL",)),
-    Option("lookup-wait", WRITING, "true", "Whether a write waits for its compaction.", values=("true",)),
+    Option("lookup-wait", IMPLEMENTED, "true",
+           "Whether a write compacts level 0 where default reads skip it; if not, that is left to another process.",
+           "lookup_wait", BOOLEAN),
     # Append tables.
     Option("row-tracking.enabled", IMPLEMENTED, "false",
            "Whether each row of an append table without buckets has an id, which it keeps when it is written again.",

@@ -58,6 +58,7 @@ class TableOptions:
     index_in_data_directory: bool
     merge_engine: str
     write_only: bool
+    lookup_wait: bool
     compaction_trigger: int
     levels: int
     max_size_amplification_percent: int
@@ -105,6 +106,11 @@ class TableOptions:
     def one_record_per_key(self) -> bool:
         """Whether levels above 0 hold at most one live record per key, and a default read skips level 0."""
         return self.deletion_vectors_enabled or self.merge_engine == "first-row"
+
+    @property
+    def leaves_compaction(self) -> bool:
+        """Whether writes leave compaction to another process. Clauses: CMP-17."""
+        return self.write_only or (self.one_record_per_key and not self.lookup_wait)
 
     def require_writable(self) -> None:
         """Raise UnsupportedOptionError if a writer cannot honour every option of the table."""
