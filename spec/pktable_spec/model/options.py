@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pktable_spec.model.merge import DEDUPLICATE, OPTION, MergeEngine, engine_named
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, engine_of
 
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
@@ -33,9 +33,19 @@ class ModelOptions:
         return self.num_levels - 1
 
     @property
+    def one_record_per_key(self) -> bool:
+        """Whether levels above 0 hold at most one live record per key, and default reads skip level 0."""
+        return self.deletion_vectors or self.merge_engine.lookup == "presence"
+
+    @property
     def looks_up_values(self) -> bool:
         """Whether a compaction reads the rows it replaces in older files, not only their positions."""
         return self.deletion_vectors and self.merge_engine.lookup == "values"
+
+    @property
+    def lookup_decides_rows(self) -> bool:
+        """Whether the records that a compaction writes depend on older files that it does not rewrite."""
+        return self.looks_up_values or self.merge_engine.lookup == "presence"
 
     @property
     def large_file_size(self) -> float:
@@ -55,7 +65,7 @@ class ModelOptions:
             size_ratio_percent=int(options.get("compaction.size-ratio", "1")),
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
-            merge_engine=engine_named(options.get(OPTION, DEDUPLICATE.name)),
+            merge_engine=engine_of(options),
             delete_ratio_threshold=None if threshold is None else Fraction(threshold),
         )
 
