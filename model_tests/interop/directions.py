@@ -41,13 +41,17 @@ SHRINKING_SECONDS: Final = 60
 
 @dataclass(frozen=True)
 class Direction:
-    """Who writes and compacts tables that whom has created. ``weight``: its share of the histories."""
+    """Who writes and compacts tables that whom has created. ``weight``: its share of the histories.
+
+    ``engines``: whether all of them know the merge engines that can be drawn.
+    """
 
     name: str
     actors: tuple[Actor, ...]
     creators: tuple[str, ...]
     weight: int = 1
     bitmap64: bool = True
+    engines: bool = True
 
     @property
     def writers(self) -> frozenset[str]:
@@ -55,7 +59,9 @@ class Direction:
 
     def histories(self) -> SearchStrategy[History]:
         """Draw small histories, of keys and partitions that every writer can write."""
-        return histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
+        return histories(
+            self.actors, self.creators, self._universe, bitmap64=self.bitmap64, engines=self.engines
+        )
 
     @property
     def _universe(self) -> Universe:
@@ -84,7 +90,9 @@ DIRECTIONS: Final = (
         for jvm in JVMS
     ),
     *(
-        Direction(f"{peer} writes level 0, pktable compacts", (US, level_zero_writer(peer)), (OURS,))
+        Direction(
+            f"{peer} writes level 0, pktable compacts", (US, level_zero_writer(peer)), (OURS,), engines=False
+        )
         for peer in (PYPAIMON, RUST)
     ),
 )
