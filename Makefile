@@ -50,6 +50,7 @@ bench: java $(STAMP)  ## run the benchmarks, and compare them with the last run 
 		--benchmark-columns=min,median,rounds
 	$(BIN)/python -m benchmarks.summary
 	$(BIN)/python -m benchmarks.compaction
+	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.growth
 
 mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found (RANDOM=N: N random changes)

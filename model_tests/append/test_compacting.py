@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def test_the_choice_is_paimons_on_a_table_that_it_compacted() -> None:
     # Every file is small here; the target size lets only the deleted rows decide, as the session of Paimon did.
     groups = pick_files(bucket, counts, options, 0, full=False)
     assert {file.file_name for group in groups for file in group} == gone
-    assert options.delete_ratio_threshold == 0.3
+    assert options.delete_ratio_threshold == Fraction("0.3")
 
 
 @covers("APP-4", "APP-6", "APP-21", "DV-13")

@@ -139,9 +139,8 @@ class ToyTable:
         runs: list[list[PickFile]] = []
         for file in files:
             one = file.info(bucket)
-            pick_file = PickFile(
-                one.name, one.level, one.min_key, one.max_key, one.size, one.retraction_count, False
-            )
+            keys, rows = (one.min_key, one.max_key), one.row_count
+            pick_file = PickFile(one.name, one.level, *keys, one.size, one.retraction_count, rows, 0)
             if file.level and runs and runs[-1][0].level == file.level:
                 runs[-1].append(pick_file)
             else:

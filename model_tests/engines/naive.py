@@ -1,4 +1,4 @@
-"""What merge engines mean, told by plain Python: the records of one key, one after the other.
+"""The meaning of merge engines in plain Python: a function folds the records of one key, oldest first.
 
 A record is (row kind, row); a row is a dict of its columns without the key. None is no row. This is written from the
 clauses, and shares nothing with the implementation.

@@ -229,9 +229,9 @@ class Expectations:
     @check
     @covers("CMP-3")
     def level_zero_is_compacted(self, buckets: set[BucketId]) -> None:
-        """With deletion vectors, no level-0 file is left in ``buckets``."""
+        """Where default reads skip level 0, no file of it is left in ``buckets``."""
         left = {file.bucket for file in self.latest.files.values() if file.level == 0} & buckets
-        if left and self.options.deletion_vectors:
+        if left and self.options.one_record_per_key:
             fail(f"level 0 is left in {left}")
 
     @check
@@ -357,6 +357,7 @@ class Expectations:
     @check
     @covers("CMP-1", "CMP-2", "CMP-4", "CMP-5", "CMP-6", "CMP-7", "CMP-8", "CMP-9", "CMP-10", "CMP-11")
     @covers("CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-22", "CMP-23", "CMP-24", "CMP-25", "CMP-27")
+    @covers("CMP-28", "CMP-29")
     @covers("DV-17", "TBL-14")
     def compaction_took_the_pick(
         self, layout: Layout, expected: Mapping[BucketId, ExpectedCompaction]
@@ -400,11 +401,11 @@ class Expectations:
             self.newer_runs_hold_newer_records(layout)
             self.states.add(layout, self.records)
         layout.fresh = frozenset(self.meaning.rows(layout.id))
-        layout.visible = self.visible_rows(layout) if self.options.deletion_vectors else layout.fresh
+        layout.visible = self.visible_rows(layout) if self.options.one_record_per_key else layout.fresh
         self.layouts.append(layout)
 
     def visible_rows(self, layout: Layout) -> frozenset[Row]:
-        """Return the rows of a default read with deletion vectors: those compacted. Clauses: RD-2, RD-15."""
+        """Return the rows of a default read that skips level 0: those compacted. Clauses: RD-2, RD-15."""
         oldest: dict[BucketId, int] = {}
         for key, file in layout.files.items():
             if file.level == 0:
@@ -514,7 +515,7 @@ class Expectations:
             # The newest is asked for as users do, without its id.
             at = None if layout is self.latest else layout.id
             wanted.append((Wanted(at), layout.visible, f"default read of snapshot {layout.id}"))
-            if self.options.deletion_vectors:
+            if self.options.one_record_per_key:
                 wanted.append((Wanted(at, fresh=True), layout.fresh, f"fresh read of snapshot {layout.id}"))
             self.stats.snapshots_compared += 1
         queries = [] if query == EVERYTHING else self._query_kinds(query)
@@ -564,7 +565,7 @@ class Expectations:
     def _query_kinds(self, query: Query) -> list[tuple[Wanted, frozenset[Row]]]:
         """Return the query as a default read and as a fresh one; alternately when reads are expensive."""
         kinds = [(Wanted(query=query), self.latest.visible)]
-        if self.options.deletion_vectors:
+        if self.options.one_record_per_key:
             kinds.append((Wanted(fresh=True, query=query), self.latest.fresh))
         return kinds if self.reread_limit is None else [kinds[self.stats.steps % len(kinds)]]
 

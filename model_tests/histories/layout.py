@@ -109,13 +109,14 @@ def sorted_runs(files: Iterable[FileInfo], layout: Layout) -> list[list[PickFile
     for level in sorted(deeper):
         runs.append(sorted(deeper[level], key=lambda file: file.min_key))
     return [
-        [_pick_file(file, has_vector=bool(layout.vectors.get((file.bucket, file.name)))) for file in run]
+        [_pick_file(file, len(layout.vectors.get((file.bucket, file.name), ()))) for file in run]
         for run in runs
     ]
 
 
-def _pick_file(file: FileInfo, *, has_vector: bool) -> PickFile:
+def _pick_file(file: FileInfo, deleted_count: int) -> PickFile:
     """Return what picks see of a file."""
+    keys = file.min_key, file.max_key
     return PickFile(
-        file.name, file.level, file.min_key, file.max_key, file.size, file.retraction_count, has_vector
+        file.name, file.level, *keys, file.size, file.retraction_count, file.row_count, deleted_count
     )

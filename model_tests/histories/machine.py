@@ -58,11 +58,14 @@ class TableMachine(RuleBasedStateMachine):
 
     @initialize(
         table=strategies.tables(),
+        engine=st.sampled_from(strategies.ENGINES),
         layers=st.sampled_from((2, 1, 0)),
         over=strategies.KEY_NUMBERS,
         late=strategies.SELDOM,
     )
-    def create(self, table: History, layers: int, over: list[int], late: bool) -> None:
+    def create(
+        self, table: History, engine: Mapping[str, str], layers: int, over: list[int], late: bool
+    ) -> None:
         """Create a table, empty or in use.
 
         Writes over large runs replace rows there by lookup, not by merge. ``layers``: how many large runs to write
@@ -72,6 +75,8 @@ class TableMachine(RuleBasedStateMachine):
             # Compacted as often as possible, so that there are levels between the first and the last.
             options = {DELETION_VECTORS: "false", "num-sorted-run.compaction-trigger": "2"}
             table = replace(table, options={**table.options, **options})
+        if self._profile.engines:
+            table = replace(table, options={**table.options, **engine})
         table = replace(table, options={**table.options, **self._options})
         self.session = Session(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]
@@ -186,7 +191,7 @@ class TableMachine(RuleBasedStateMachine):
         lambda self: (
             self.session.can("enable vectors")
             and DELETION_VECTORS not in self._options
-            and not self._has_vectors_enabled()
+            and not self.session.main.options.one_record_per_key
             and not self.session.jobs
         )
     )

@@ -17,6 +17,7 @@ class Profile:
     ``reread_limit``: how many retained snapshots are read again per step, None for all.
     ``twin``: whether each history is also done on a table without deletion vectors.
     ``refines``: whether each snapshot on disk must be a step of the oracle's mechanism.
+    ``engines``: whether tables of other merge engines than deduplicate are drawn, too.
     ``seed``: None draws other histories each time. ``shrinks``: whether a mismatch is made small first.
     """
 
@@ -26,6 +27,7 @@ class Profile:
     reread_limit: int | None = None
     twin: bool = True
     refines: bool = True
+    engines: bool = False
     seed: int | None = None
     shrinks: bool = True
 
@@ -35,15 +37,17 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
     for backend, profiles in {
         "model": (
             Profile("quick", histories=300, steps=12, seed=SEED),
-            Profile("deep", histories=20_000, steps=30),
+            Profile("engines", histories=150, steps=12, engines=True, seed=SEED),
+            Profile("deep", histories=20_000, steps=30, engines=True),
         ),
         "local": (
             Profile("quick", histories=100, steps=12, reread_limit=6, seed=SEED),
-            Profile("deep", histories=1_500, steps=20),
+            Profile("engines", histories=60, steps=12, reread_limit=6, engines=True, seed=SEED),
+            Profile("deep", histories=1_500, steps=20, engines=True),
         ),
         "spark": (
             Profile("quick", histories=9, steps=8, reread_limit=1, seed=SEED, shrinks=False),
-            Profile("deep", histories=60, steps=12, reread_limit=4),
+            Profile("deep", histories=60, steps=12, reread_limit=4, engines=True),
         ),
     }.items()
     for profile in profiles

@@ -6,6 +6,7 @@ every kind of pick happens within a dozen steps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -35,12 +36,25 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "deletion-vectors.bitmap64": ("false", "true"),
     "compaction.size-ratio": ("1", "100"),
     "compaction.max-size-amplification-percent": ("200", "40"),
+    "compaction.delete-ratio-threshold": ("1", "0.5", "0.3", "0"),
     "file.block-size": ("128 mb", "1 kb"),
     "metadata.stats-mode": ("truncate(16)", "full", "none"),
     "manifest.merge-min-count": ("30", "2", "3"),
     "manifest.target-file-size": ("8 mb", "4 kb"),
     "manifest.full-compaction-threshold-size": ("16 mb", "8 kb"),
 }
+
+IGNORED = {"ignore-delete": "true"}
+ENGINES: tuple[Mapping[str, str], ...] = (
+    {},
+    IGNORED,
+    {"merge-engine": "partial-update", **IGNORED},
+    {"merge-engine": "aggregation", "fields.default-aggregate-function": "max", **IGNORED},
+    {"merge-engine": "aggregation", "fields.default-aggregate-function": "last_value", **IGNORED},
+    {"merge-engine": "aggregation", "fields.default-aggregate-function": "first_non_null_value", **IGNORED},
+    {"merge-engine": "first-row", "deletion-vectors.enabled": "false", **IGNORED},
+)
+"""The merge engines that are drawn, as table options."""
 
 
 def tables() -> SearchStrategy[History]:

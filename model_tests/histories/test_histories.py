@@ -51,6 +51,14 @@ def test_the_local_runner_agrees_with_the_oracle() -> None:
     assert report.message is None, f"{report.message}\n{report.falsifying_history}"
 
 
+@covers("MRG-8", "MRG-9", "MRG-12", "MRG-13", "MRG-15", "RD-1", "RD-2")
+@pytest.mark.parametrize("backend", ["model", "local"])
+def test_tables_of_every_merge_engine_agree_with_the_oracle(backend: str) -> None:
+    report = run_histories(backend, "engines")
+    print(f"seed {report.profile.seed}: {report.stats}")
+    assert report.message is None, f"{report.message}\n{report.falsifying_history}"
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_agrees_with_the_oracle(spark_tables: OpenTable) -> None:

@@ -46,6 +46,7 @@ class Direction:
     """Who writes and compacts tables that whom has created.
 
     ``weight``: its share of the histories. ``append``: whether these are of append tables, and none of them long.
+    ``engines``: whether all of them know the merge engines that can be drawn.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Direction:
     weight: float = 1
     bitmap64: bool = True
     append: bool = False
+    engines: bool = True
 
     @property
     def writers(self) -> frozenset[str]:
@@ -63,7 +65,9 @@ class Direction:
         """Draw small histories, of keys and partitions that every writer can write."""
         if self.append:
             return append_histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
-        return histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
+        return histories(
+            self.actors, self.creators, self._universe, bitmap64=self.bitmap64, engines=self.engines
+        )
 
     @property
     def _universe(self) -> Universe:
@@ -96,7 +100,9 @@ DIRECTIONS: Final = (
         for jvm in JVMS
     ),
     *(
-        Direction(f"{peer} writes level 0, pktable compacts", (US, level_zero_writer(peer)), (OURS,))
+        Direction(
+            f"{peer} writes level 0, pktable compacts", (US, level_zero_writer(peer)), (OURS,), engines=False
+        )
         for peer in (PYPAIMON, RUST)
     ),
     Direction("append tables: pktable alone", (US,), (OURS,), weight=0.5, append=True),

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pktable_spec.interface import Row
+from pktable_spec.model.merge import IGNORE_DELETE, MergeEngine, engine_of
 
 from model_tests.histories.history import BULK, spelled_out
 
@@ -74,6 +75,16 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "metadata.stats-mode": ("truncate(16)", "full", "none"),
 }
 BITMAP64: Final = "deletion-vectors.bitmap64"
+DEFAULT_FUNCTION: Final = "fields.default-aggregate-function"
+ENGINES: Final[tuple[Mapping[str, str], ...]] = (
+    {},
+    {},
+    {"merge-engine": "partial-update"},
+    {"merge-engine": "aggregation"},
+    {"merge-engine": "aggregation", DEFAULT_FUNCTION: "last_value"},
+    {"merge-engine": "aggregation", DEFAULT_FUNCTION: "first_non_null_value"},
+)
+"""Merge engines as table options. Tables of others than deduplicate have vectors, and get no retractions."""
 SPAN_KEY: Final = "INT"
 
 
@@ -130,6 +141,15 @@ class Definition:
     @property
     def has_vectors(self) -> bool:
         return self.options[VECTORS] == "true"
+
+    @property
+    def takes_retractions(self) -> bool:
+        return "merge-engine" not in self.options
+
+    @property
+    def merge_engine(self) -> MergeEngine:
+        """The oracle's engine. It must be told to ignore the retractions that it never gets."""
+        return engine_of(self.options if self.takes_retractions else {**self.options, IGNORE_DELETE: "true"})
 
     def type_of(self, column: str) -> str:
         return dict(self.columns)[column]
@@ -264,13 +284,20 @@ def histories(
     universe: Universe,
     *,
     bitmap64: bool,
+    engines: bool = False,
     most_conditions: int = 1,
 ) -> History:
-    """Draw a history of two to six steps, most on tables with vectors; an actor that compacts ends it."""
+    """Draw a history of two to six steps, most on tables with vectors; an actor that compacts ends it.
+
+    ``engines``: whether tables with vectors are of any of `ENGINES`.
+    """
     vectors = draw(st.sampled_from((True, True, True, False)))
     if not vectors:
         universe = universe.merged()
     definition = draw(definitions(universe, vectors=vectors, bitmap64=bitmap64))
+    if engines and vectors:
+        options = {**definition.options, **draw(st.sampled_from(ENGINES))}
+        definition = replace(definition, options=options)
     compactors = [actor.name for actor in actors if actor.compacts]
     loaded = draw(st.sampled_from((True, True, True, False)))
     steps = _loaded(definition, universe, draw(st.sampled_from(compactors))) if loaded else []
@@ -280,9 +307,8 @@ def histories(
         if do == "compact":
             steps.append(Step(actor.name, do, full=draw(st.booleans())))
             continue
-        changes = tuple(
-            change(definition, n, universe, inserts_only=not actor.retracts) for n in draw(NUMBERS)
-        )
+        inserts_only = not (actor.retracts and definition.takes_retractions)
+        changes = tuple(change(definition, n, universe, inserts_only=inserts_only) for n in draw(NUMBERS))
         write_only = not actor.compacts or draw(st.integers(0, 4)) == 4
         steps.append(Step(actor.name, do, changes=changes, write_only=write_only))
     steps.append(Step(draw(st.sampled_from(compactors)), "compact", full=draw(st.booleans())))

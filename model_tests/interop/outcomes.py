@@ -66,7 +66,7 @@ class Played:
         keys = history.definition.primary_key
         self._key_at = [at for at, (name, _) in enumerate(history.definition.columns) if name in keys]
         self._create()
-        self._meaning = Meaning(self._key_of, self._bucket_of)
+        self._meaning = Meaning(self._key_of, self._bucket_of, history.definition.merge_engine)
         self._buckets: dict[Key, BucketName] = {}
 
     def play(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from model_tests.mutants import changing, codecs, commits, kernel, reading
 from model_tests.mutants.registry import Mutant
 
-_ORDER = "MSCOT"
+_ORDER = "MSCDOT"
 
 
 def _place(mutant: Mutant) -> tuple[int, int, str]:

@@ -11,6 +11,7 @@ from pktable.bucket import compact, read
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.kinds import primary_key
 from pktable.kinds.primary_key import PrimaryKeyTables
+from pktable.lsm import universal
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
@@ -98,6 +99,11 @@ def _level_zero_unseen(choose: Any) -> Any:
     return chosen
 
 
+def _reaches_the_threshold(is_above: Any) -> Any:
+    """Take files whose share of deleted rows equals the threshold, too."""
+    return lambda threshold, file, counts: counts.get(file.file_name, 0) >= threshold * file.row_count
+
+
 MUTANTS = (
     Mutant(
         "M05",
@@ -180,5 +186,19 @@ MUTANTS = (
         patched((primary_key, "pick", _one_level_zero_run)),
         f"{NOT_PICKED}|{LEVEL_ZERO_LEFT}|newer_runs_hold_newer_records: ",
         ("CMP-18",),
+    ),
+    Mutant(
+        "D1",
+        "files with too many deleted rows are never picked",
+        patched((primary_key, "pick_deleted", instead(lambda runs, options, counts: None))),
+        NOT_PICKED,
+        ("CMP-28",),
+    ),
+    Mutant(
+        "D2",
+        "a file is picked when its share of deleted rows equals the threshold",
+        patched((universal, "is_above", _reaches_the_threshold)),
+        f"{NOT_PICKED}|compaction_took_the_pick: .* was compacted, though",
+        ("CMP-28",),
     ),
 )

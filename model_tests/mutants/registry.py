@@ -45,10 +45,10 @@ REPOSITORIES: Final[Mapping[str, str]] = {
 class Mutant:
     """A fault. ``inject`` gives the context it lives in.
 
-    ``id``: M.. and S.. are those of the catalogue of historic bugs, C.. those of consistency counterexamples, O.. are
-    refusals of what is right; a last letter tells two forms of one bug apart. ``bugs``: where it was seen, as
-    repository#number. ``clauses``: those it breaks. ``found_by``: a pattern for the start of the check's name and
-    message that must find it. ``spark``: where it lives when Spark runs the table. ``local_only``: why it is not
+    ``id``: M.. and S.. are those of the catalogue of historic bugs, C.. those of consistency counterexamples, P.. are
+    wrong picks, O.. refusals of what is right; a last letter tells two forms of one bug apart. ``bugs``: where it was
+    seen, as repository#number. ``clauses``: those it breaks. ``found_by``: a pattern for the start of the check's name
+    and message that must find it. ``spark``: where it lives when Spark runs the table. ``local_only``: why it is not
     replayed on Spark, None where it is. ``twin``: whether only the twin table, without deletion vectors, can show it.
     """
 

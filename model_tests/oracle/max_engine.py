@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final, Literal
+from typing import Final
 from unittest import mock
 
 from pktable_spec.interface import Change, Row
-from pktable_spec.model.merge import ENGINES, MergeEngine
+from pktable_spec.model.merge import ENGINES, Lookup, MergeEngine
 from pktable_spec.vocabulary import RowKind
 
 NAME: Final = "max-of-column"
@@ -30,7 +30,8 @@ class MaxOfColumn:
 
     column: int
     name: str = NAME
-    lookup: Literal["position", "values"] = "values"
+    lookup: Lookup = "values"
+    ignores_retractions: bool = False
 
     def apply(self, row: Row | None, change: Change) -> Row | None:
         if not change.kind.is_add:
@@ -72,5 +73,5 @@ class ForgetsRetractions(MaxOfColumn):
 @contextmanager
 def registered(engine: MergeEngine) -> Iterator[MergeEngine]:
     """Let the oracle find ``engine`` by its name, in place of another of that name, until the block ends."""
-    with mock.patch.dict(ENGINES, {engine.name: engine}):
+    with mock.patch.dict(ENGINES, {engine.name: lambda options: engine}):
         yield engine

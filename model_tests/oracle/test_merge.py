@@ -23,7 +23,17 @@ from pktable_spec.model.invariants import broken, broken_by_step
 from pktable_spec.model.levels import KeyedChange, flush, merge
 from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.mechanism import Mechanism
-from pktable_spec.model.merge import DEDUPLICATE, ENGINES, OPTION, Deduplicate, MergeEngine, folded
+from pktable_spec.model.merge import (
+    DEDUPLICATE,
+    ENGINES,
+    OPTION,
+    STEPS,
+    ByColumn,
+    Deduplicate,
+    FirstRow,
+    MergeEngine,
+    folded,
+)
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import RowKind
 
@@ -32,7 +42,14 @@ from model_tests.histories.run import run_histories
 from model_tests.oracle.max_engine import NAME, ForgetsRetractions, MaxOfColumn, registered
 
 MAXIMUM = MaxOfColumn(1)
-LAWFUL = (DEDUPLICATE, MAXIMUM)
+LAWFUL = (
+    DEDUPLICATE,
+    MAXIMUM,
+    Deduplicate(ignores_retractions=True),
+    FirstRow(),
+    ByColumn("partial-update", STEPS["last_non_null_value"]),
+    *(ByColumn(f"aggregation by {name}", step) for name, step in STEPS.items()),
+)
 each_engine = pytest.mark.parametrize("engine", LAWFUL, ids=lambda engine: engine.name)
 
 
@@ -153,14 +170,20 @@ def test_an_insert_raises_a_row_an_update_sets_it_and_a_deletion_removes_it() ->
 
 def test_an_engine_that_is_not_implemented_is_refused_by_name() -> None:
     assert ModelOptions.parse({}).merge_engine is ModelOptions.parse({OPTION: "deduplicate"}).merge_engine
-    with pytest.raises(UnsupportedOptionError, match=r"merge-engine='aggregation'.*deduplicate"):
-        ModelOptions.parse({OPTION: "aggregation"})
+    with pytest.raises(UnsupportedOptionError, match=r"merge-engine='newest-wins'.*deduplicate"):
+        ModelOptions.parse({OPTION: "newest-wins"})
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_the_oracle_refuses_an_engine_whose_retractions_it_cannot_fold(engine: str) -> None:
+    with pytest.raises(UnsupportedOptionError, match="ignore-delete='false'"):
+        ModelOptions.parse({OPTION: engine})
 
 
 def test_a_registered_engine_is_found_until_the_block_ends() -> None:
     with registered(MAXIMUM):
         assert ModelOptions.parse({OPTION: NAME}).merge_engine is MAXIMUM
-    assert set(ENGINES) == {"deduplicate"}
+    assert NAME not in ENGINES
 
 
 BATCHES = tuple(

@@ -25,7 +25,7 @@ PLAIN = ModelOptions(deletion_vectors=False, trigger=3, num_levels=5)
 
 
 def file(name: str, level: int, size: int = 1, keys: tuple[int, int] = (0, 9), **other: object) -> PickFile:
-    described: dict[str, object] = {"retraction_count": 0, "has_vector": False, **other}
+    described: dict[str, object] = {"retraction_count": 0, "row_count": 10, "deleted_count": 0, **other}
     return PickFile(name, level, (keys[0],), (keys[1],), size, **described)  # type: ignore[arg-type]
 
 
@@ -83,7 +83,7 @@ def test_a_single_file_at_its_output_level_is_no_compaction() -> None:
 
 @covers("CMP-7", "CMP-22")
 def test_a_full_compaction_of_the_last_run_takes_its_files_with_vectors() -> None:
-    marked, clean = file("a", 4, keys=(0, 1), has_vector=True), file("b", 4, keys=(2, 3))
+    marked, clean = file("a", 4, keys=(0, 1), deleted_count=1), file("b", 4, keys=(2, 3))
     pick = full_pick([[marked, clean]], OPTIONS)
     assert pick is not None
     assert (pick.files, pick.purges) == ((marked,), True)
@@ -119,7 +119,7 @@ def test_a_file_that_may_not_keep_its_bytes_is_rewritten() -> None:
     assert not upgraded(retractions, OPTIONS, 2)
     assert upgraded(retractions, PLAIN, 2)
     assert not upgraded(retractions, PLAIN, 4)
-    marked = file("b", 2, has_vector=True)
+    marked = file("b", 2, deleted_count=1)
     assert upgraded(marked, OPTIONS, 4)
     assert not upgraded(marked, OPTIONS, 4, full=True)
 

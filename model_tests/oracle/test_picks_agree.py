@@ -47,7 +47,7 @@ def test_the_reference_picks_what_the_clauses_say(
         "num-levels": "5",
     }
     expected = universal_pick(
-        [[PickFile(str(at), level, (0,), (9,), size, 0, False)] for at, (level, size) in enumerate(runs)],
+        [[PickFile(str(at), level, (0,), (9,), size, 0, 1, 0)] for at, (level, size) in enumerate(runs)],
         ModelOptions.parse(options),
     )
     files: list[Any] = [SizedFile(str(at), level, size) for at, (level, size) in enumerate(runs)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from pktable.lsm import runs as theirs
 from pktable.lsm import universal
 from pktable_spec.covers import covers
 from pktable_spec.model.options import ModelOptions
-from pktable_spec.model.picks import Pick, PickFile, Run, divide, full_pick, universal_pick
+from pktable_spec.model.picks import Pick, PickFile, Run, divide, full_pick, purge_pick, universal_pick
 from pktable_spec.options import parse_options
 
 LEVELS = 5
@@ -39,13 +40,14 @@ class Files(NamedTuple):
 @st.composite
 def buckets(draw: st.DrawFn) -> Files:
     sizes = st.sampled_from((1, 2, 9, 10, 90, 100, 1000, LARGE, 3 * LARGE))
-    counts = st.sampled_from((0, 0, 1))
+    counts, rows = st.sampled_from((0, 0, 1)), st.sampled_from((1, 2, 10))
     vectors = draw(st.booleans())
 
     def file(level: int, low: int, high: int) -> PickFile:
-        marked = vectors and level > 0 and draw(st.booleans())
+        total = draw(rows)
+        deleted = draw(st.integers(0, total)) if vectors and level > 0 and draw(st.booleans()) else 0
         name = f"{level}:{low}:{draw(st.integers(0, 10**9))}"
-        return PickFile(name, level, (low,), (high,), draw(sizes), draw(counts), marked)
+        return PickFile(name, level, (low,), (high,), draw(sizes), draw(counts), total, deleted)
 
     runs: list[Run] = []
     for _ in range(draw(st.integers(0, 3))):
@@ -55,16 +57,25 @@ def buckets(draw: st.DrawFn) -> Files:
         bounds = sorted(draw(st.sets(st.integers(0, 29), min_size=2, max_size=6)))
         pairs = list(zip(bounds[::2], bounds[1::2], strict=False))
         runs.append(tuple(file(level, low, high) for low, high in pairs))
-    trigger = draw(st.integers(2, 4))
-    return Files(runs, ModelOptions(vectors, trigger=trigger, num_levels=LEVELS, target_file_size=TARGET))
+    trigger, threshold = draw(st.integers(2, 4)), draw(st.none() | st.sampled_from((0, 0.2, 0.5, 1)))
+    options = ModelOptions(
+        vectors,
+        trigger=trigger,
+        num_levels=LEVELS,
+        target_file_size=TARGET,
+        delete_ratio_threshold=None if threshold is None else Fraction(str(threshold)),
+    )
+    return Files(runs, options)
 
 
 @st.composite
 def picked(draw: st.DrawFn) -> tuple[Files, Pick]:
-    """Draw a bucket and a pick of it: a full one, or any prefix of the runs with any level that it may go to."""
+    """Draw a bucket and a pick of it: a full one, one of files with too many deleted rows, or any prefix of the runs
+    with any level that it may go to."""
     bucket = draw(buckets().filter(lambda one: one.runs))
-    if draw(st.booleans()) and (full := full_pick(bucket.runs, bucket.options)):
-        return bucket, full
+    for special in (full_pick, purge_pick):
+        if draw(st.booleans()) and (pick := special(bucket.runs, bucket.options)):
+            return bucket, pick
     taken = bucket.runs[: draw(st.integers(1, len(bucket.runs)))]
     level = draw(st.integers(max(1, taken[-1][0].level), LEVELS - 1))
     return bucket, Pick(tuple(file for run in taken for file in run), level)
@@ -101,9 +112,22 @@ def runs_wanted(runs: Sequence[Run], options: ModelOptions) -> int:
     return extended(zeros, begins=True) if options.deletion_vectors and zeros else 0
 
 
-@covers(
-    "CMP-1", "CMP-2", "CMP-4", "CMP-5", "CMP-6", "CMP-8", "CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-27"
-)
+def files_with_too_many_deleted_rows(runs: Sequence[Run], options: ModelOptions) -> set[PickFile]:
+    """Return them, of the greatest level that has any. Clauses: CMP-28."""
+    threshold = options.delete_ratio_threshold
+    if threshold is None or not options.deletion_vectors:
+        return set()
+    found = {
+        file
+        for run in runs
+        for file in run
+        if file.level > 0 and Fraction(file.deleted_count, file.row_count) > threshold
+    }
+    return {file for file in found if file.level == max(one.level for one in found)}
+
+
+@covers("CMP-1", "CMP-2", "CMP-4", "CMP-5", "CMP-6", "CMP-8", "CMP-18", "CMP-19", "CMP-20", "CMP-21")
+@covers("CMP-27", "CMP-28")
 @settings(max_examples=500, deadline=None)
 @given(buckets())
 def test_a_pick_is_the_least_that_its_rule_allows(bucket: Files) -> None:
@@ -111,9 +135,11 @@ def test_a_pick_is_the_least_that_its_rule_allows(bucket: Files) -> None:
     count = runs_wanted(runs, options)
     pick = universal_pick(runs, options)
     if not count:
-        assert pick is None
+        assert pick is None or pick.purges
+        assert set(pick.files if pick else ()) == files_with_too_many_deleted_rows(runs, options)
         return
     assert pick is not None, "one file at its output level is never wanted"
+    assert not pick.purges
     assert list(pick.files) == [file for run in runs[:count] for file in run]
     assert not pick.full
     if count == len(runs):
@@ -129,7 +155,7 @@ def test_a_pick_is_the_least_that_its_rule_allows(bucket: Files) -> None:
 def wanted(pick: Pick, files: Sequence[PickFile], options: ModelOptions) -> set[tuple[str, frozenset[str]]]:
     """Return what is to be done with the picked files: ("rewrite" | "upgrade" | "stay", their names).
 
-    Clauses: CMP-9, CMP-11, CMP-22 to CMP-25.
+    Clauses: CMP-9, CMP-11, CMP-22 to CMP-25, CMP-29.
     """
     if pick.purges:
         return {("rewrite", frozenset({str(file.name)})) for file in files if file.has_vector}
@@ -175,7 +201,7 @@ def found(rewrites: Any, upgrades: Any, files: Sequence[Any], name: str) -> set[
     }
 
 
-@covers("CMP-7", "CMP-9", "CMP-11", "CMP-22", "CMP-23", "CMP-24", "CMP-25", "DV-13")
+@covers("CMP-7", "CMP-9", "CMP-11", "CMP-22", "CMP-23", "CMP-24", "CMP-25", "CMP-29", "DV-13")
 @settings(max_examples=1_000, deadline=None)
 @given(picked())
 def test_each_picked_file_is_rewritten_moved_or_left_as_the_clauses_want(drawn: tuple[Files, Pick]) -> None:
@@ -193,6 +219,7 @@ class StoredFile:
     level: int
     file_size: int
     delete_row_count: int
+    row_count: int
     keys: tuple[Any, Any]
 
 
@@ -206,27 +233,33 @@ class ByKeys:
         return file.keys[1]
 
 
-@covers("CMP-7", "CMP-9", "CMP-11", "CMP-22", "CMP-23", "CMP-24", "CMP-25")
+@covers("CMP-7", "CMP-9", "CMP-11", "CMP-22", "CMP-23", "CMP-24", "CMP-25", "CMP-28", "CMP-29")
 @settings(max_examples=1_000, deadline=None)
 @given(picked())
 def test_the_reference_does_with_each_file_what_the_clauses_want(drawn: tuple[Files, Pick]) -> None:
     (runs, options), pick = drawn
     stored = {
         file: StoredFile(
-            str(file.name), file.level, file.size, file.retraction_count, (file.min_key, file.max_key)
+            str(file.name),
+            file.level,
+            file.size,
+            file.retraction_count,
+            file.row_count,
+            (file.min_key, file.max_key),
         )
         for run in runs
         for file in run
     }
-    parsed = parse_options(
-        {
-            "bucket": "1",
-            "deletion-vectors.enabled": str(options.deletion_vectors).lower(),
-            "num-sorted-run.compaction-trigger": str(options.trigger),
-            "num-levels": str(LEVELS),
-            "target-file-size": f"{TARGET} b",
-        }
-    )
+    stored_options = {
+        "bucket": "1",
+        "deletion-vectors.enabled": str(options.deletion_vectors).lower(),
+        "num-sorted-run.compaction-trigger": str(options.trigger),
+        "num-levels": str(LEVELS),
+        "target-file-size": f"{TARGET} b",
+    }
+    if options.delete_ratio_threshold is not None:
+        stored_options["compaction.delete-ratio-threshold"] = str(float(options.delete_ratio_threshold))
+    parsed = parse_options(stored_options)
     files: Any = tuple(stored[file] for file in pick.files)
     marked = {str(file.name) for file in stored if file.has_vector}
     chosen = universal.Pick(pick.output_level, files)
@@ -235,6 +268,11 @@ def test_the_reference_does_with_each_file_what_the_clauses_want(drawn: tuple[Fi
         assert full is not None
         assert (full.output_level, full.files, full.per_file) == (pick.output_level, files, pick.purges)
         chosen = full
+    elif pick.purges:
+        counts = {str(file.name): file.deleted_count for file in stored if file.has_vector}
+        purge = universal.pick_deleted([_run(run, stored) for run in runs], parsed, counts)
+        assert purge == universal.Pick(pick.output_level, files, per_file=True)
+        chosen = purge
     order: Any = ByKeys()
     everything: Any = list(stored.values())
     plan = reference.plan(chosen, everything, parsed, order)

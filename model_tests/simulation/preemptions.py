@@ -72,7 +72,7 @@ class Preempted:
         elif number > self._last:
             self._expect_new(current, waiting)
         operation = waiting[current]
-        # While it has not done what it was let go on for, it goes on.
+        # It keeps running until it has done the operation that it was resumed for.
         others = () if self._delayed else tuple(name for name in waiting if name != current)
         if self._delayed and operation.conflicts(self._delayed[1]):
             self._delayed = None

@@ -1,6 +1,6 @@
 """A store in memory whose every operation asks how it ends, and keeps who made what.
 
-Some operations can arrive late: a put, or a delete, whose caller has long been told that there was no answer.
+Some operations can arrive late: a put or a delete takes effect after its caller got a timeout and went on.
 """
 
 from __future__ import annotations

@@ -152,6 +152,24 @@ def test_a_compaction_that_lost_its_inputs_is_planned_anew(tmp_path: Path) -> No
     assert 0 not in levels
 
 
+@covers("CMP-17")
+@pytest.mark.parametrize(
+    ("options", "waits"),
+    [(DV, False), ({"merge-engine": "first-row"}, False), ({}, True), ({**DV, "write-only": "true"}, False)],
+)
+def test_a_write_does_not_compact_a_table_that_leaves_it_to_another_process(
+    tmp_path: Path, options: dict[str, str], waits: bool
+) -> None:
+    options = {**options, "lookup-wait": "false", "num-sorted-run.compaction-trigger": "2"}
+    table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=options)
+    for key in range(3):
+        table.upsert(rows((key, "a")))
+    assert ("COMPACT" in [one.commit_kind for one in table.snapshots()]) == waits
+    assert len(content(table)) == (3 if waits else 0)
+    table.compact()
+    assert len(content(table)) == 3
+
+
 def test_a_compaction_of_one_commit_is_all_or_nothing(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options={**DV, "write-only": "true"})
     table.upsert(rows((1, "a")))

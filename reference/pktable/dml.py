@@ -125,7 +125,9 @@ class Statements:
         change = ChangeKind(RowKind.INSERT)
         rows = accept_rows(rows, context.schema, change)
         staged = self.catalog.snapshots.retry_on_latest(
-            lambda _: self.stager.write(rows, change, write_only=context.options.write_only, replaces=holds)
+            lambda _: self.stager.write(
+                rows, change, write_only=context.options.leaves_compaction, replaces=holds
+            )
         )
         assert staged is not None  # as it replaces rows
         wrong = [append.place for append in staged.appends if not holds(append.place.partition)]
@@ -163,7 +165,9 @@ class Statements:
         return parse(where, self.catalog.context.schema.fields) if where is not None else None
 
     def _committed(self, work: Work, commit_id: CommitId) -> int | None:
-        state = self.stager.execute(work, commit_id, write_only=self.catalog.context.options.write_only)
+        state = self.stager.execute(
+            work, commit_id, write_only=self.catalog.context.options.leaves_compaction
+        )
         return state.id if state else None
 
     def _query(self, state: TableState, columns: Sequence[str], predicate: Predicate | None) -> Query:

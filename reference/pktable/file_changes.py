@@ -2,7 +2,7 @@
 
 1. A change names files of the state that it read: some go, some come, of some rows become deleted (`FileChange`).
 2. Before a commit it is compared with the latest snapshot. Changes of other files do not matter. If others have removed
-   one of its files, or deleted a row of it that matters, the change is stale: whoever made it makes it anew.
+   one of its files, or deleted a row of it that matters, the change is stale, and its maker computes it again.
 3. Its vectors are then added to those of that snapshot, and written, and the commit is made. If other vectors came in
    between, this step is repeated from step 2.
 
@@ -189,7 +189,8 @@ class StagedFileChange:
     def commit(self, commit_id: CommitId) -> TableState:
         """Make the changes visible together, and return the state after them.
 
-        If they were committed before, under a ``commit_id`` with an identifier of its own, return the state of then.
+        Changes that an earlier try has committed under the same ``commit_id`` are not committed twice: return the state
+        after that commit. This takes a ``commit_id`` with an identifier of its own.
         Raises StaleChangeError if others have changed what they are about; the files made stay until they are
         discarded. Raises CommitConflictError if others were faster again and again. Clauses: APP-12 to APP-18, CMT-53.
         """

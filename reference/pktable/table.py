@@ -38,7 +38,6 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
-from pktable.merge.engine import expect_writable_engine
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -296,7 +295,7 @@ class Table:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
-        Clauses: APP-19, APP-20, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
+        Clauses: APP-19, APP-20, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
         """
         if self.schema.primary_keys:
             state = self.stage_compaction(full=full).commit(CommitId.new())
@@ -321,7 +320,7 @@ class Table:
         """
         self._require_writable()
         context = self.catalog.context
-        only = context.options.write_only if write_only is None else write_only
+        only = context.options.leaves_compaction if write_only is None else write_only
         rows = accept_rows(rows, self.schema, change)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.snapshots.retry_on_latest(
@@ -353,8 +352,6 @@ class Table:
         """
         context = self.catalog.context
         kind_of(self.schema, self.path).require_writable(self.schema, context.options)
-        if self.schema.primary_keys:
-            expect_writable_engine(self.schema)
         newer = context.paths.schema(self.schema.id + 1)
         if context.store.exists(newer):
             raise InvalidRequestError(

@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from pktable_spec.errors import InvalidRequestError
@@ -129,11 +130,12 @@ def _positive(name: str, value: str) -> int:
     return number
 
 
-def _ratio(name: str, value: str) -> float:
+def _ratio(name: str, value: str) -> Fraction:
+    """Return the exact value of a decimal number."""
     try:
-        number = float(value)
-    except ValueError:
-        number = -1.0
+        number = Fraction(repr(float(value)))
+    except ValueError:  # also of nan and inf
+        number = Fraction(-1)
     if not 0 <= number <= 1:
         raise InvalidRequestError(f"option {name}={value!r}: expected a number from 0 to 1")
     return number
@@ -255,11 +257,17 @@ OPTIONS: Final = (
     Option("compaction.size-ratio", IMPLEMENTED, "1",
            "By how many percent the next older run may exceed the runs picked so far and still be picked.",
            "size_ratio_percent", INTEGER),
+    Option("compaction.delete-ratio-threshold", IMPLEMENTED, None,
+           "The share of deleted rows above which a compaction rewrites a file; by default 0.2 in an append table. "
+           "With a key it counts only if it is set, and only with deletion vectors; PIP-16 proposes 0.5.",
+           "delete_ratio_threshold", RATIO),
     Option("commit.force-compact", WRITING, "true",
            "Whether a write compacts before it ends.", values=("true",)),
     Option("lookup-compact", WRITING, "RADICAL",
            "Whether every write compacts level 0 (RADICAL) or only some do.", values=("RADICAL",)),
-    Option("lookup-wait", WRITING, "true", "Whether a write waits for its compaction.", values=("true",)),
+    Option("lookup-wait", IMPLEMENTED, "true",
+           "Whether a write compacts level 0 where default reads skip it; if not, that is left to another process.",
+           "lookup_wait", BOOLEAN),
     # Append tables.
     Option("row-tracking.enabled", IMPLEMENTED, "false",
            "Whether each row of an append table without buckets has an id, which it keeps when it is written again.",
@@ -267,9 +275,6 @@ OPTIONS: Final = (
     Option("compaction.min.file-num", IMPLEMENTED, "5",
            "The number of small files of an append table that are compacted, however small they are together.",
            "min_compacted_files", POSITIVE),
-    Option("compaction.delete-ratio-threshold", IMPLEMENTED, "0.2",
-           "The share of deleted rows above which a file of an append table is compacted.",
-           "delete_ratio_threshold", RATIO),
     Option("deletion-vector.index-file.target-size", IMPLEMENTED, "2 mb",
            "The size at which a DV index file of an append table without buckets is closed and the next one begun.",
            "index_target_bytes", SIZE_BYTES),

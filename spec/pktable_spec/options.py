@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
@@ -43,7 +44,7 @@ POSTPONE_BUCKET: Final = -2
 class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
 
-    ``delete_ratio_threshold``: a fraction.
+    ``delete_ratio_threshold``: a share of rows, None if the option is absent.
     """
 
     bucket: int
@@ -57,6 +58,7 @@ class TableOptions:
     index_in_data_directory: bool
     merge_engine: str
     write_only: bool
+    lookup_wait: bool
     compaction_trigger: int
     levels: int
     max_size_amplification_percent: int
@@ -67,7 +69,7 @@ class TableOptions:
     min_compacted_files: int
     data_evolution: bool
     row_tracking: bool
-    delete_ratio_threshold: float
+    delete_ratio_threshold: Fraction | None
     index_target_bytes: int
     open_file_cost_bytes: int
     row_group_rows: int | None
@@ -104,6 +106,11 @@ class TableOptions:
     def one_record_per_key(self) -> bool:
         """Whether levels above 0 hold at most one live record per key, and a default read skips level 0."""
         return self.deletion_vectors_enabled or self.merge_engine == "first-row"
+
+    @property
+    def leaves_compaction(self) -> bool:
+        """Whether writes leave compaction to another process. Clauses: CMP-17."""
+        return self.write_only or (self.one_record_per_key and not self.lookup_wait)
 
     def require_writable(self) -> None:
         """Raise UnsupportedOptionError if a writer cannot honour every option of the table."""

@@ -95,6 +95,7 @@ class _Compaction:
         self._older = older if looks_up(context) else []
         self._deleted = 0
         self._engine = context.merge_engine
+        self._key_names = {*context.key_columns, *context.schema.primary_keys}
 
     def _drop_dangling(self) -> None:
         """Drop the vectors of files that are not live: Paimon 1.x leaves them. Clauses: DV-19."""
@@ -199,8 +200,12 @@ class _Compaction:
         return live
 
     def _joined(self, window: Window, file: DataFileMeta, positions: Positions, keys: Indices) -> Window:
-        names = window.records.column_names
-        rows = fetch_rows(self._context, self._state.place, file, positions, names)
+        """Return the window with the rows of ``file`` at ``positions``; their key columns are those of ``keys``."""
+        names, of_keys = window.records.column_names, self._key_names
+        same = taken(window.records.select([one for one in names if one in of_keys]), window.newest[keys])
+        others = [name for name in names if name not in of_keys]
+        rows = fetch_rows(self._context, self._state.place, file, positions, others)
+        rows = pa.table({name: (same if name in of_keys else rows).column(name) for name in names})
         return window.with_oldest(rows, keys, np.full(len(keys), file.level, dtype=np.int32))
 
     def _locator(self) -> Locator | None:

@@ -18,7 +18,6 @@ from pktable.catalog.definitions import column_names, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
-from pktable.merge.engine import expect_writable_engine
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import guarded
@@ -121,11 +120,6 @@ def _check_definition(schema: TableSchema) -> None:
     """
     options = parse_options(schema.options)
     keys, partition = schema.primary_keys, schema.partition_keys
-    # Late: they bring what writes data files, which metadata alone does not need.
-    from pktable.kinds.append import AppendTables
-    from pktable.kinds.primary_key import PrimaryKeyTables
-
-    (PrimaryKeyTables() if keys else AppendTables()).require_writable(schema, options)
     _check_names(schema)
     _expect_among("primary key", keys, "columns", schema.value_names)
     if keys:
@@ -159,8 +153,11 @@ def _check_definition(schema: TableSchema) -> None:
             raise InvalidRequestError(
                 f"option bucket-key: column {field.name} is of type {field.type}; expected an atomic type"
             )
-    if keys:
-        expect_writable_engine(schema)
+    # Late: they bring what writes data files, which metadata alone does not need.
+    from pktable.kinds.append import AppendTables
+    from pktable.kinds.primary_key import PrimaryKeyTables
+
+    (PrimaryKeyTables() if keys else AppendTables()).require_writable(schema, options)
 
 
 def _check_names(schema: TableSchema) -> None:

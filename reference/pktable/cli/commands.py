@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from pktable_spec.errors import InvalidRequestError
@@ -29,6 +29,9 @@ from pktable.cli.app import (
     storage_options,
 )
 from pktable.cli.output import Format, print_outcome, print_rows
+
+INTERVAL: Final = 10.0
+MONTH: Final = 30 * 24 * 3600.0  # in seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,6 +203,13 @@ def _rows_written(table: Table, snapshot: int) -> int:
 def compact(
     path: TablePath,
     full: Annotated[bool, typer.Option("--full", help="Rewrite everything into the last level.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until interrupted, for tables that others write.")
+    ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="With --follow: seconds between compactions; 10 by default."),
+    ] = None,
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
     storage: StorageOptions = None,
@@ -209,8 +219,15 @@ def compact(
     """Compact every bucket that needs it.
 
     Result: snapshot (null if none was made), dry_run, and of a dry run how many buckets, files and rows would be
-    compacted.
+    compacted. With --follow: snapshots (how many were made), lost_races, store_failures (how many were survived).
     """
+    if interval is not None and (not follow or not 0 < interval < MONTH):
+        raise InvalidRequestError(f"--interval {interval:g}: expected --follow and seconds above 0")
+    if follow:
+        if dry_run:
+            raise InvalidRequestError("--dry-run: expected one compaction, found --follow")
+        _follow(path, full, INTERVAL if interval is None else interval, output, storage, spark)
+        return
     if not dry_run:
         snapshot = open_table(path, spark, storage=storage).compact(full=full)
         found = dict.fromkeys(("buckets", "files", "rows"))
@@ -223,6 +240,36 @@ def compact(
     )
     found = {"buckets": len(planned), "files": files, "rows": rows}
     _print_change("", would if planned else "nothing to do", None, dry_run, output, **found)
+
+
+def _follow(
+    path: str, full: bool, interval: float, output: Format, storage: Sequence[str] | None, spark: bool
+) -> None:
+    """Compact until interrupted, and print what was done, also if an error ends it."""
+    from pktable.cli.follow import Followed, Stop, follow
+    from pktable.cli.progress import note
+
+    table, followed, stop = open_table(path, spark, storage=storage), Followed(), Stop()
+    try:
+        with stop.on_signals():
+            note(f"compacting {path} every {interval:g} s; interrupt ends it")
+            follow(
+                table,
+                lambda: open_table(path, spark, storage=storage),
+                full=full,
+                interval=interval,
+                stop=stop,
+                note=note,
+                followed=followed,
+            )
+    finally:
+        counts = {
+            "snapshots": followed.snapshots,
+            "lost_races": followed.lost_races,
+            "store_failures": followed.store_failures,
+        }
+        survived = f"{counted(followed.lost_races, 'lost race')}, {counted(followed.store_failures, 'store failure')}"
+        print_outcome(f"made {counted(followed.snapshots, 'snapshot')}; {survived}", counts, output)
 
 
 @app.command()

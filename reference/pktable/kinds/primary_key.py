@@ -17,7 +17,8 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
-from pktable.lsm.universal import Pick, pick, pick_full
+from pktable.lsm.universal import Pick, pick, pick_deleted, pick_full
+from pktable.merge.engine import expect_writable_engine
 
 
 class PrimaryKeyTables:
@@ -31,10 +32,15 @@ class PrimaryKeyTables:
         return bool(schema.primary_keys) and set(schema.primary_keys).issuperset(schema.partition_keys)
 
     def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
+        """Raise InvalidRequestError for an option that is not implemented, or not by the table's merge engine.
+
+        Clauses: MRG-11, TBL-9, TBL-20.
+        """
         options.require_fixed_buckets()
         options.require_writable()
         if options.row_tracking:
             raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without a primary key")
+        expect_writable_engine(schema)
 
     def files_to_read(
         self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool
@@ -45,12 +51,14 @@ class PrimaryKeyTables:
         return live, needs_merge(context, live)
 
     def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
-        """Return the strategy's pick, or everything. Clauses: CMP-3, CMP-7, DV-18."""
+        """Return the strategy's pick, or everything. Clauses: CMP-3, CMP-7, CMP-28, DV-18."""
         full = full or may_shadow_rows_without_vector(context, state.files)
         runs = sorted_runs(state.files, context.order)
         if full:
             return pick_full(runs, context.options, state.files_with_vector)
         chosen = pick(runs, context.options)
+        if chosen is None and context.options.deletion_vectors_enabled:
+            return pick_deleted(runs, context.options, context.deleted_counts(state))
         if chosen is not None and must_take_all(context, chosen.files):
             return pick_full(runs, context.options, ())
         return chosen

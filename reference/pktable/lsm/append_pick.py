@@ -17,14 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Final
 
 from pktable_spec.options import TableOptions
 
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.bucket import BucketState
+from pktable.lsm.deleted_share import is_above
 from pktable.lsm.plan import SMALL_SHARE
 
 Files = tuple[DataFileMeta, ...]
+
+DELETE_RATIO: Final = Fraction("0.2")
+"""The threshold of a table whose options give none."""
 
 
 def pick_files(
@@ -40,12 +45,13 @@ def pick_files(
     ``deleted_counts``: by data file, without the files that have none. ``target_bytes``: of a data file.
     """
     with_vector = state.files_with_vector
+    threshold = DELETE_RATIO if options.delete_ratio_threshold is None else options.delete_ratio_threshold
     chosen = [
         file
         for file in state.files
         if file.file_size < target_bytes * SMALL_SHARE
         or (full and file.file_name in with_vector)
-        or has_too_many_deleted_rows(file, deleted_counts.get(file.file_name, 0), options)
+        or is_above(threshold, file, deleted_counts)
     ]
     if full:
         groups = list(_packed(chosen, options, target_bytes, fewest=1))
@@ -62,11 +68,6 @@ def pick_files(
         names = {one.data_file for one in index.ranges or ()}
         found += _packed([f for f in chosen if f.file_name in names], options, target_bytes, fewest=1)
     return found
-
-
-def has_too_many_deleted_rows(file: DataFileMeta, deleted: int, options: TableOptions) -> bool:
-    """Return whether the share of deleted rows is above the threshold; equal to it is not above. Clauses: APP-19."""
-    return deleted > file.row_count * Fraction(str(options.delete_ratio_threshold))
 
 
 def _packed(

@@ -5,17 +5,21 @@ would let an older record overtake a newer one. The conditions are tried in orde
 size ratio, file number; then, with deletion vectors, level 0 is forced up, because its rows stay
 invisible until a compaction has found what they replace.
 
-Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27.
+Where all of these pick nothing, files with too many deleted rows are rewritten one by one, each in its level: that
+moves no record between runs, so the order of ages stays.
+
+Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pktable_spec.options import TableOptions
 
 from pktable.format.metadata.manifest import DataFileMeta
+from pktable.lsm.deleted_share import is_above
 from pktable.lsm.runs import Run
 
 
@@ -23,8 +27,8 @@ from pktable.lsm.runs import Run
 class Pick:
     """Files to compact and the level their records go to.
 
-    ``per_file``: rewrite file by file, to apply vectors, instead of merging (CMP-22). ``must_rewrite``: names of
-    files that must be rewritten, because no vector may be left (CMP-25).
+    ``per_file``: rewrite file by file, to apply vectors, instead of merging (CMP-22, CMP-29). ``must_rewrite``: names
+    of files that must be rewritten, because no vector may be left (CMP-25).
     """
 
     output_level: int
@@ -61,6 +65,23 @@ def pick_full(runs: Sequence[Run], options: TableOptions, with_vector: Collectio
         return Pick(options.max_level, files, per_file=True) if files else None
     files = tuple(file for run in runs for file in run.files)
     return Pick(options.max_level, files, must_rewrite=frozenset(with_vector))
+
+
+def pick_deleted(
+    runs: Sequence[Run], options: TableOptions, deleted_counts: Mapping[str, int]
+) -> Pick | None:
+    """Return the files with too many deleted rows of the greatest level that has any, None if none has.
+
+    ``deleted_counts``: by data file, without the files that have none. Clauses: CMP-28, CMP-29.
+    """
+    threshold = options.delete_ratio_threshold
+    if threshold is None:
+        return None
+    for run in reversed(runs):
+        files = tuple(file for file in run.files if is_above(threshold, file, deleted_counts))
+        if files:
+            return Pick(run.level, files, per_file=True)
+    return None
 
 
 def _universal(runs: Sequence[Run], options: TableOptions) -> int | None:

@@ -115,7 +115,9 @@ def ranks_of(values: pa.Array, kind: DataType) -> Indices:
     known = valid(values)
     found = np.zeros(len(values), dtype=np.int64)
     (encoded,) = encode_keys([[pa.chunked_array([values.filter(pa.array(known))])]], [kind])
-    if not np.issubdtype(encoded.dtype, np.signedinteger):
+    if encoded.dtype == np.uint64:
+        encoded = (encoded ^ np.uint64(1 << 63)).view(np.int64)  # the same order, with a sign
+    elif not np.issubdtype(encoded.dtype, np.signedinteger):
         _, encoded = np.unique(encoded, return_inverse=True)
     found[known] = encoded
     return found

@@ -88,11 +88,10 @@ class Aggregation:
 
     name: Final = NAME
     lookup: Final[Literal["values"]] = "values"
-    folds_retractions: Final = False
     updates: Final = False
 
     def __init__(self, options: EngineOptions) -> None:
-        self._ignores_deletes = options.ignores_deletes
+        self._ignores_deletes = self.folds_retractions = options.ignores_deletes
         self._removes = options.flag(remove_on_delete(NAME))
         self.deletes = self._removes and not self._ignores_deletes
         self._copied = copied_columns(options)

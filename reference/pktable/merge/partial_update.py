@@ -84,11 +84,10 @@ class PartialUpdate:
 
     name: Final = NAME
     lookup: Final[Literal["values"]] = "values"
-    folds_retractions: Final = False
     updates: Final = False
 
     def __init__(self, options: EngineOptions) -> None:
-        self._ignores_deletes = options.ignores_deletes
+        self._ignores_deletes = self.folds_retractions = options.ignores_deletes
         self._removes = options.flag(remove_on_delete(NAME))
         self._copied = copied_columns(options)
         self._groups = _groups(options)

@@ -125,17 +125,21 @@ class Computed:
 
     def rows(self, chosen: Flags | None = None) -> pa.Table:
         wanted = np.ones(len(self.alive), dtype=bool) if chosen is None else chosen
-        found = taken(self.window.records, self.window.newest[wanted])
-        alive, segment = self.alive[wanted], (np.cumsum(self.alive) - 1)[wanted]
-        for at, name in enumerate(found.column_names):
+        records, alive = self.window.records, self.alive[wanted]
+        segment, every = (np.cumsum(self.alive) - 1)[wanted], bool(alive.all())
+        # A computed column of the newest records is only needed where a key has no row.
+        needed = [name for name in records.column_names if name in self.copied or not every]
+        newest = taken(records.select(needed), self.window.newest[wanted])
+        columns = []
+        for name in records.column_names:
             if name == VALUE_KIND:
-                values = self._kinds(found.column(name), alive)
+                columns.append(self._kinds(newest.column(name), alive))
             elif name in self.copied:
-                continue
+                columns.append(newest.column(name))
             else:
-                values = _either(alive, segment, self.column(name, self.segments), found.column(name))
-            found = found.set_column(at, found.schema.field(at), values)
-        return found
+                other = None if every else newest.column(name)
+                columns.append(_either(alive, segment, self.column(name, self.segments), other))
+        return pa.Table.from_arrays(columns, schema=records.schema)
 
     def _kinds(self, newest: Any, alive: Flags) -> pa.Array:
         """Return the kind of each row: that of the newest record, but +I if a row remains of a retraction."""
@@ -145,8 +149,8 @@ class Computed:
 
 
 def _either(alive: Flags, segment: Indices, computed: pa.Array, newest: Any) -> pa.Array:
-    """Return the computed value of the segment where a key has one, else that of the newest record."""
-    if alive.all():
+    """Return the computed value of the segment where a key has one, else that of the newest record (None: all have)."""
+    if newest is None:
         return computed if len(segment) == len(computed) else computed.take(pa.array(segment))
     both = pa.concat_arrays([computed, one_array(newest)])
     return both.take(pa.array(np.where(alive, segment, len(computed) + np.arange(len(alive)))))

@@ -24,16 +24,22 @@ def visible(files: Sequence[DataFile], file: FileId, vectors: frozenset[Mark]) -
 
 
 def keys_to_look_up(
-    files: Sequence[DataFile], inputs: Iterable[LiveFile], vectors: frozenset[Mark]
+    files: Sequence[DataFile],
+    inputs: Iterable[LiveFile],
+    vectors: frozenset[Mark],
+    *,
+    ignores_retractions: bool = False,
 ) -> set[Key]:
     """Return the keys that may have an older live record outside ``inputs``.
 
-    Clauses: DV-6, DV-7, DV-8.
+    Clauses: DV-6, DV-7, DV-8, MRG-15.
     """
     wanted: set[Key] = set()
     merged_here: set[Key] = set()
     for file, level in inputs:
         for record in visible(files, file, vectors):
+            if ignores_retractions and not record.kind.is_add:
+                continue
             (merged_here if level > 0 and record.kind.is_add else wanted).add(record.key)
     return wanted - merged_here
 

@@ -12,6 +12,7 @@ being noticed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
@@ -164,9 +165,9 @@ class Mechanism:
 
     def runs(self, state: State) -> list[tuple[PickFile, ...]]:
         """Return the runs as picks see them, newest first."""
-        marked = {file for file, _ in state.vectors}
+        deleted = Counter(file for file, _ in state.vectors)
         return [
-            tuple(_pick_file(file, level, state.files[file], file in marked) for file, level in run)
+            tuple(_pick_file(file, level, state.files[file], deleted[file]) for file, level in run)
             for run in sorted_runs(state.files, state.live)
         ]
 
@@ -207,7 +208,8 @@ class Mechanism:
         self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
     ) -> frozenset[Mark]:
         """Return the positions that one rewrite or upgrade replaces. Clauses: DV-6, DV-7, DV-8, DV-9."""
-        keys = deletion_vectors.keys_to_look_up(state.files, group, vectors)
+        ignores = self.options.merge_engine.ignores_retractions
+        keys = deletion_vectors.keys_to_look_up(state.files, group, vectors, ignores_retractions=ignores)
         return deletion_vectors.positions_of(keys, state.files, state.live, output_level, vectors)
 
     def rewrite(
@@ -216,11 +218,20 @@ class Mechanism:
         """Return the records that remain of a group. Clauses: CMP-12, CMP-13, MRG-1."""
         runs = [self.input_run(state, run) for run in sorted_runs(state.files, group)]
         merged = merge([*runs, self.looked_up(state, group, output_level)], self.options.merge_engine)
+        left_out = self.keys_left_out(state, group, output_level)
         return [
             record
             for record in merged
-            if record.kind.is_add or self.keeps_retraction(state, record.key, output_level, marks)
+            if record.key not in left_out
+            and (record.kind.is_add or self.keeps_retraction(state, record.key, output_level, marks))
         ]
+
+    def keys_left_out(self, state: State, group: Sequence[LiveFile], output_level: int) -> set[Key]:
+        """Return the keys that an older file has, which no newer record replaces. Clauses: MRG-12."""
+        if self.options.merge_engine.lookup != "presence":
+            return set()
+        older = self.marks(state, group, output_level, state.vectors)
+        return {state.files[file].records[position].key for file, position in older}
 
     def looked_up(self, state: State, group: Sequence[LiveFile], output_level: int) -> list[Record]:
         """Return the older records of other files that take part in the merge of a group.
@@ -240,6 +251,8 @@ class Mechanism:
 
     def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
         """Whether something older of a retracted key could come back. Clauses: CMP-13."""
+        if self.options.merge_engine.ignores_retractions:
+            return False
         if not self.options.deletion_vectors:
             return any(level > output_level for _, level in state.live)
         return bool(
@@ -309,10 +322,10 @@ class Mechanism:
     def plain_read(self, state: State) -> list[Record]:
         """Return the records a plain read of the table returns.
 
-        With deletion vectors level 0 is left out and nothing is merged, unless retractions lie deeper.
+        With deletion vectors, or first-row, level 0 is left out and nothing is merged, unless retractions lie deeper.
         Clauses: RD-1, RD-4, RD-5.
         """
-        if not self.options.deletion_vectors:
+        if not self.options.one_record_per_key:
             return self.fresh_read(state)
         deeper = [entry for entry in state.live if entry[1] > 0]
         records = self.input_run(state, deeper)
@@ -330,9 +343,10 @@ def overlapping(state: State) -> bool:
     return False
 
 
-def _pick_file(file: FileId, level: int, data: DataFile, has_vector: bool) -> PickFile:
-    size = RECORD_SIZE * len(data.records)
-    return PickFile(file, level, data.min_key, data.max_key, size, data.retraction_count, has_vector)
+def _pick_file(file: FileId, level: int, data: DataFile, deleted_count: int) -> PickFile:
+    rows = len(data.records)
+    size = RECORD_SIZE * rows
+    return PickFile(file, level, data.min_key, data.max_key, size, data.retraction_count, rows, deleted_count)
 
 
 def _entries(group: Sequence[PickFile]) -> tuple[LiveFile, ...]:

@@ -16,18 +16,29 @@ These laws make the two agree, whatever the parts are. ``changes`` are of one ke
 A retraction of no row leaves no row, by soundness; so a compaction may drop one that has nothing older below it.
 Module Engines of ``spec/tla`` has the same laws.
 
-Clauses: MRG-1, MRG-3, MRG-4.
+Partial-update and aggregation have no fold of a retraction with part of the older changes (MRG-8). So the oracle has
+them with ``ignore-delete`` only. Its aggregation has one function for all columns; for key columns any will do.
+
+Clauses: MRG-1, MRG-3, MRG-4, MRG-9, MRG-12, MRG-13, MRG-15.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, Literal, Protocol, TypeAlias
 
 from pktable_spec.errors import UnsupportedOptionError
-from pktable_spec.interface import Change, Row, StoredRecord
+from pktable_spec.interface import Change, Row, Scalar, StoredRecord
 
 OPTION: Final = "merge-engine"
+IGNORE_DELETE: Final = "ignore-delete"
+FUNCTION: Final = "fields.default-aggregate-function"
+
+Lookup: TypeAlias = Literal["position", "values", "presence"]
+Step: TypeAlias = Callable[[Scalar, Scalar], Scalar]
+"""The value of a column after one more value."""
 
 
 class MergeEngine(Protocol):
@@ -39,8 +50,17 @@ class MergeEngine(Protocol):
         ...
 
     @property
-    def lookup(self) -> Literal["position", "values"]:
-        """The part of an older row that a compaction with deletion vectors needs: its position, or its values too."""
+    def lookup(self) -> Lookup:
+        """The part of an older row, in a file that it does not rewrite, that a compaction needs.
+
+        With deletion vectors: its position, or its values too. "presence": whether there is one, and without deletion
+        vectors; then the newer records of the key are left out.
+        """
+        ...
+
+    @property
+    def ignores_retractions(self) -> bool:
+        """Whether a retraction is merged as if it were not there."""
         ...
 
     def apply(self, row: Row | None, change: Change) -> Row | None:
@@ -52,33 +72,141 @@ class MergeEngine(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Deduplicate:
-    """The `MergeEngine` that keeps the newest change. Clauses: MRG-1, MRG-3."""
+    """The `MergeEngine` that keeps the newest change. Clauses: MRG-1, MRG-3, MRG-15."""
 
-    name: Final = "deduplicate"
-    lookup: Final[Literal["position", "values"]] = "position"
+    ignores_retractions: bool = False
+    name: str = "deduplicate"
+    lookup: Lookup = "position"
 
     def apply(self, row: Row | None, change: Change) -> Row | None:
-        return change.row if change.kind.is_add else None
+        if change.kind.is_add:
+            return change.row
+        return row if self.ignores_retractions else None
 
     def fold(self, changes: Sequence[Change]) -> Change:
-        return changes[-1]
+        return _counting(changes, self)[-1]
 
+
+@dataclass(frozen=True)
+class ByColumn:
+    """A `MergeEngine` that folds each column by ``step``, and ignores retractions. Clauses: MRG-9, MRG-13, MRG-15."""
+
+    name: str
+    step: Step
+    ignores_retractions: bool = True
+    lookup: Lookup = "values"
+
+    def apply(self, row: Row | None, change: Change) -> Row | None:
+        if row is None or not change.kind.is_add:
+            return change.row if change.kind.is_add else row
+        return tuple(self.step(was, value) for was, value in zip(row, change.row, strict=True))
+
+    def fold(self, changes: Sequence[Change]) -> Change:
+        return reduce(self._as_one, _counting(changes, self))
+
+    def _as_one(self, older: Change, newer: Change) -> Change:
+        return newer._replace(row=self.apply(older.row, newer) or ())
+
+
+@dataclass(frozen=True)
+class FirstRow:
+    """The `MergeEngine` that keeps the oldest change, and ignores retractions. Clauses: MRG-12, MRG-15."""
+
+    name: str = "first-row"
+    ignores_retractions: bool = True
+    lookup: Lookup = "presence"
+
+    def apply(self, row: Row | None, change: Change) -> Row | None:
+        return change.row if row is None and change.kind.is_add else row
+
+    def fold(self, changes: Sequence[Change]) -> Change:
+        return _counting(changes, self)[0]
+
+
+def _newest(was: Scalar, value: Scalar) -> Scalar:
+    return was if value is None else value
+
+
+def _greatest(was: Scalar, value: Scalar) -> Scalar:
+    return max((one for one in (was, value) if one is not None), default=None)
+
+
+def _oldest(was: Scalar, value: Scalar) -> Scalar:
+    return was
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "last_non_null_value": _newest,
+    "last_value": lambda was, value: value,
+    "max": _greatest,
+    "first_value": _oldest,
+    "first_non_null_value": lambda was, value: value if was is None else was,
+}
+"""The aggregate functions that the oracle knows."""
 
 DEDUPLICATE: Final = Deduplicate()
 
-ENGINES: Final[dict[str, MergeEngine]] = {DEDUPLICATE.name: DEDUPLICATE}
-"""The engines by name. A test may add one of its own."""
+
+def _deduplicate(options: Mapping[str, str]) -> MergeEngine:
+    return Deduplicate(True) if _ignores_deletes(options) else DEDUPLICATE
 
 
-def engine_named(name: str) -> MergeEngine:
-    """Return the engine of that name. Raises UnsupportedOptionError if there is none."""
+def _partial_update(options: Mapping[str, str]) -> MergeEngine:
+    _expect_ignored_deletes(options)
+    return ByColumn("partial-update", _newest)
+
+
+def _aggregation(options: Mapping[str, str]) -> MergeEngine:
+    _expect_ignored_deletes(options)
+    function = options.get(FUNCTION, "last_non_null_value")
+    if function not in STEPS:
+        raise UnsupportedOptionError(FUNCTION, function, " or ".join(STEPS))
+    return ByColumn("aggregation", STEPS[function])
+
+
+def _first_row(options: Mapping[str, str]) -> MergeEngine:
+    _expect_ignored_deletes(options)
+    return FirstRow()
+
+
+def _ignores_deletes(options: Mapping[str, str]) -> bool:
+    return options.get(IGNORE_DELETE, "false") == "true"
+
+
+def _expect_ignored_deletes(options: Mapping[str, str]) -> None:
+    if not _ignores_deletes(options):
+        raise UnsupportedOptionError(IGNORE_DELETE, "false", "true")
+
+
+ENGINES: Final[dict[str, Callable[[Mapping[str, str]], MergeEngine]]] = {
+    DEDUPLICATE.name: _deduplicate,
+    "partial-update": _partial_update,
+    "aggregation": _aggregation,
+    "first-row": _first_row,
+}
+"""The engines by name, each made of the options of a table. A test may add one of its own."""
+
+
+def engine_of(options: Mapping[str, str]) -> MergeEngine:
+    """Return the engine that table options name. Raises UnsupportedOptionError if the oracle has none such."""
+    name = options.get(OPTION, DEDUPLICATE.name)
     if name not in ENGINES:
         raise UnsupportedOptionError(OPTION, name, " or ".join(ENGINES))
-    return ENGINES[name]
+    return ENGINES[name](options)
+
+
+def _counting(changes: Sequence[Change], engine: MergeEngine) -> Sequence[Change]:
+    """Return the changes that are not ignored; the newest alone if all are."""
+    return [one for one in changes if one.kind.is_add or not engine.ignores_retractions] or changes[-1:]
 
 
 def folded(records: Sequence[StoredRecord], engine: MergeEngine) -> StoredRecord:
-    """Return the one record that records of one key become, oldest first; it has the newest sequence number."""
-    kind, row = engine.fold([Change(record.kind, record.row) for record in records])
-    return records[-1]._replace(kind=kind, row=row)
+    """Return the one record that records of one key become, oldest first.
+
+    It has the sequence number of the newest that is not ignored, or with first-row of the record that stays.
+    """
+    counting = [one for one in records if one.kind.is_add or not engine.ignores_retractions] or records[-1:]
+    kind, row = engine.fold([Change(record.kind, record.row) for record in counting])
+    return counting[0 if engine.lookup == "presence" else -1]._replace(kind=kind, row=row)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
-from pktable_spec.model.merge import DEDUPLICATE, OPTION, MergeEngine, engine_named
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, engine_of
 
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
@@ -14,7 +15,7 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 class ModelOptions:
     """The options that decide picks, levels, upgrades and merges of one bucket. Sizes in bytes.
 
-    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, MRG-1.
+    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, CMP-28, MRG-1.
     """
 
     deletion_vectors: bool = True
@@ -25,15 +26,26 @@ class ModelOptions:
     target_file_size: int = 128 << 20
     bucket_count: int = 1
     merge_engine: MergeEngine = DEDUPLICATE
+    delete_ratio_threshold: Fraction | None = None
 
     @property
     def max_level(self) -> int:
         return self.num_levels - 1
 
     @property
+    def one_record_per_key(self) -> bool:
+        """Whether levels above 0 hold at most one live record per key, and default reads skip level 0."""
+        return self.deletion_vectors or self.merge_engine.lookup == "presence"
+
+    @property
     def looks_up_values(self) -> bool:
         """Whether a compaction reads the rows it replaces in older files, not only their positions."""
         return self.deletion_vectors and self.merge_engine.lookup == "values"
+
+    @property
+    def lookup_decides_rows(self) -> bool:
+        """Whether the records that a compaction writes depend on older files that it does not rewrite."""
+        return self.looks_up_values or self.merge_engine.lookup == "presence"
 
     @property
     def large_file_size(self) -> float:
@@ -44,6 +56,7 @@ class ModelOptions:
     def parse(options: Mapping[str, str]) -> ModelOptions:
         """Read the options that matter here; the others are somebody else's to refuse."""
         trigger = int(options.get("num-sorted-run.compaction-trigger", "5"))
+        threshold = options.get("compaction.delete-ratio-threshold")
         return ModelOptions(
             deletion_vectors=options.get("deletion-vectors.enabled", "false") == "true",
             trigger=trigger,
@@ -52,7 +65,8 @@ class ModelOptions:
             size_ratio_percent=int(options.get("compaction.size-ratio", "1")),
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
-            merge_engine=engine_named(options.get(OPTION, DEDUPLICATE.name)),
+            merge_engine=engine_of(options),
+            delete_ratio_threshold=None if threshold is None else Fraction(threshold),
         )
 
 

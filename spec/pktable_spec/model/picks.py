@@ -25,7 +25,12 @@ class PickFile(NamedTuple):
     max_key: Key
     size: int
     retraction_count: int
-    has_vector: bool
+    row_count: int
+    deleted_count: int  # of the positions that its vector deletes
+
+    @property
+    def has_vector(self) -> bool:
+        return self.deleted_count > 0
 
 
 Run: TypeAlias = Sequence[PickFile]
@@ -34,8 +39,8 @@ Run: TypeAlias = Sequence[PickFile]
 class Pick(NamedTuple):
     """The files a compaction takes and its output level.
 
-    ``purges`` tells a full compaction of the last run alone, which rewrites its files one by one;
-    ``full`` any full compaction, after which no deletion vector is left.
+    ``purges``: the files are rewritten one by one, where they are, to leave out their deleted rows. ``full``: a full
+    compaction, after which no deletion vector is left.
     """
 
     files: tuple[PickFile, ...]
@@ -54,13 +59,28 @@ class Division(NamedTuple):
 def universal_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
     """Return what universal compaction picks, None where it picks nothing.
 
-    Clauses: CMP-1 to CMP-6, CMP-8, CMP-18 to CMP-21, CMP-27.
+    Clauses: CMP-1 to CMP-6, CMP-8, CMP-18 to CMP-21, CMP-27, CMP-28.
     """
     count = _run_count(runs, options)
     pick = None if count == 0 else take(runs, count, options)
     if pick is None or (len(pick.files) == 1 and pick.files[0].level == pick.output_level):
-        return None
+        return purge_pick(runs, options)
     return pick
+
+
+def purge_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
+    """Return the files with too many deleted rows of the greatest level that has any, None if none has.
+
+    Clauses: CMP-28, CMP-29.
+    """
+    threshold = options.delete_ratio_threshold
+    if threshold is None or not options.deletion_vectors:
+        return None
+    for run in reversed(runs):
+        files = tuple(file for file in run if file.deleted_count > threshold * file.row_count)
+        if files:
+            return Pick(files, files[0].level, purges=True)
+    return None
 
 
 def _run_count(runs: Sequence[Run], options: ModelOptions) -> int:
@@ -75,7 +95,7 @@ def _run_count(runs: Sequence[Run], options: ModelOptions) -> int:
     if len(runs) > options.trigger:
         return _extended(runs, len(runs) - options.trigger + 1, options, begun=True)
     level_zero_count = sum(run[0].level == 0 for run in runs)
-    if options.deletion_vectors and level_zero_count:
+    if options.one_record_per_key and level_zero_count:
         return _extended(runs, level_zero_count, options, begun=True)
     return 0
 
@@ -112,23 +132,25 @@ def take(runs: Sequence[Run], count: int, options: ModelOptions) -> Pick:
 def allowed_picks(runs: Sequence[Run], options: ModelOptions) -> frozenset[Pick]:
     """Return every pick that universal compaction takes for some sizes of the files.
 
-    Clauses: CMP-1, CMP-2, CMP-3, CMP-18, CMP-19.
+    Clauses: CMP-1, CMP-2, CMP-3, CMP-18, CMP-19, CMP-28.
     """
     level_zero_count = sum(run[0].level == 0 for run in runs)
+    purge = None if level_zero_count or len(runs) > options.trigger else purge_pick(runs, options)
+    purges = frozenset([purge] if purge else [])
     if len(runs) >= options.trigger:
         fewest = 2
-    elif options.deletion_vectors and level_zero_count:
+    elif options.one_record_per_key and level_zero_count:
         fewest = level_zero_count
     else:
-        return frozenset()
-    if options.deletion_vectors and level_zero_count and len(runs) == options.trigger:
+        return purges
+    if options.one_record_per_key and level_zero_count and len(runs) == options.trigger:
         # Neither amplification nor ratio need fire; then level 0 is forced out alone.
         fewest = min(fewest, level_zero_count)
     low = sum(run[0].level <= 1 for run in runs)  # all of these are taken, whatever their size
     picks = {take(runs, count, options) for count in range(max(fewest, low), len(runs) + 1)}
-    return frozenset(
+    return purges | {
         pick for pick in picks if len(pick.files) > 1 or pick.files[0].level != pick.output_level
-    )
+    }
 
 
 def full_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
@@ -144,7 +166,8 @@ def full_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
 def divide(pick: Pick, options: ModelOptions, is_large: Callable[[PickFile], bool]) -> Division:
     """Split a pick into what is rewritten together and what is upgraded.
 
-    A file alone in its section and already at the output level is neither. Clauses: CMP-9 to CMP-11, CMP-23 to CMP-25.
+    A file alone in its section and already at the output level is neither.
+    Clauses: CMP-9 to CMP-11, CMP-22 to CMP-25, CMP-29.
     """
     if pick.purges:
         return Division(tuple((file,) for file in pick.files), ())
@@ -177,8 +200,8 @@ def divide(pick: Pick, options: ModelOptions, is_large: Callable[[PickFile], boo
 
 def must_be_rewritten(file: PickFile, pick: Pick, options: ModelOptions) -> bool:
     """Whether a file may not be upgraded however large it is. Clauses: CMP-11, CMP-25, DV-13."""
-    if options.looks_up_values and file.level == 0 and pick.output_level < options.max_level:
-        return True  # the older rows of its keys are merged into its own
+    if options.lookup_decides_rows and file.level == 0 and pick.output_level < options.max_level:
+        return True
     if file.retraction_count:
         out_of_level_zero = options.deletion_vectors and file.level == 0
         return out_of_level_zero or pick.output_level == options.max_level
