@@ -77,6 +77,9 @@ class TableOptions:
     manifest_merge_min_count: int
     manifest_full_compaction_bytes: int
     stats: StatsMode
+    changelog_producer: str
+    changelog_row_deduplicate: bool
+    changelog_ignored_fields: tuple[str, ...]
     unreadable: tuple[UnsupportedOptionError, ...] = ()
     unwritable: tuple[UnsupportedOptionError, ...] = ()
     unmergeable: tuple[UnsupportedOptionError, ...] = ()
@@ -104,6 +107,11 @@ class TableOptions:
     def one_record_per_key(self) -> bool:
         """Whether levels above 0 hold at most one live record per key, and a default read skips level 0."""
         return self.deletion_vectors_enabled or self.merge_engine == "first-row"
+
+    @property
+    def compacts_level_zero(self) -> bool:
+        """Whether every compaction takes all files of level 0. Clauses: CMP-3, CHG-16."""
+        return self.one_record_per_key or self.changelog_producer == "lookup"
 
     def require_writable(self) -> None:
         """Raise UnsupportedOptionError if a writer cannot honour every option of the table."""

@@ -4,7 +4,8 @@
 2. In each window, the keys that older files may hold are looked up there, and the positions found are added to the
    deletion vectors of those files.
 3. A level-0 file that only changes its level gets the same lookup.
-4. Rewritten files lose their vectors. If a vector changed, a new DV index file is written for the bucket.
+4. A changelog is written of the same windows, by what the lookup found (`changelog`).
+5. Rewritten files lose their vectors. If a vector changed, a new DV index file is written for the bucket.
 
 Whether a key needs a lookup is one condition: it does unless a record of it in the merge is an add of a level >= 1.
 That record is the one live row the key has above level 0 (DV-12), and the merge replaces it. Without such a record,
@@ -17,7 +18,7 @@ keys, and the result holds what they held. First-row has no vectors: a key that 
 So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
 an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
 
-Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-20, MRG-12.
+Clauses: CHG-5 to CHG-7, CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-20, MRG-12.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from pktable.bucket.changelog import CompactionChangelog, looks_up_rows
 from pktable.bucket.fetch import fetch_rows
 from pktable.bucket.index import write_index
 from pktable.bucket.locate import Located, Locator
@@ -59,14 +61,19 @@ def compact_bucket(
     ``cached_rows``: the rows of some inputs by file name, which then are not read.
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
-    merges_older = looks_up(context) and context.merge_engine.lookup != "position"
+    merges_older = replaces_older(context) and context.merge_engine.lookup != "position"
     steps = plan(chosen, state.files, context.options, context.order, merges_older=merges_older)
     return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
 
 
+def replaces_older(context: TableContext) -> bool:
+    """Return whether what a compaction writes depends on older rows in files that it does not rewrite."""
+    return context.options.deletion_vectors_enabled or context.merge_engine.lookup == "presence"
+
+
 def looks_up(context: TableContext) -> bool:
     """Return whether a compaction looks for older rows of its keys in files that it does not rewrite."""
-    return context.options.deletion_vectors_enabled or context.merge_engine.lookup == "presence"
+    return replaces_older(context) or looks_up_rows(context)
 
 
 def keys_to_look_up(window: Window) -> Flags:
@@ -95,6 +102,10 @@ class _Compaction:
         self._older = older if looks_up(context) else []
         self._deleted = 0
         self._engine = context.merge_engine
+        self._changelog = CompactionChangelog.of(context, state.place, new, steps.output_level, now_millis)
+        self._has_vectors = context.options.deletion_vectors_enabled
+        merges_older = self._has_vectors and self._engine.lookup == "values"
+        self._needs_rows = merges_older or looks_up_rows(context)
 
     def _drop_dangling(self) -> None:
         """Drop the vectors of files that are not live: Paimon 1.x leaves them. Clauses: DV-19."""
@@ -102,14 +113,22 @@ class _Compaction:
             self._vectors.forget(name)
 
     def run(self) -> BucketChange:
+        """Carry out the plan. The change has every file that was made."""
+        try:
+            return self._run()
+        except BaseException:
+            if self._changelog is not None:
+                self._changelog.abort()
+            raise
+
+    def _run(self) -> BucketChange:
         removed: list[DataFileMeta] = []
         added: list[DataFileMeta] = []
         for group in self._plan.rewrites:
             added += self._rewrite(group)
             removed += group
         for file in self._plan.upgrades:
-            if file.level == 0:
-                self._delete_replaced_by(file)
+            self._read_upgraded(file)
             added.append(replace(file, level=self._plan.output_level))
             removed.append(file)
         for group in self._plan.rewrites:
@@ -123,6 +142,7 @@ class _Compaction:
             base_index=self._state.index,
             index=index,
             deleted_count=self._deleted,
+            changelog=self._changelog.close() if self._changelog else (),
             created=tuple(self._new.paths),
         )
 
@@ -143,6 +163,10 @@ class _Compaction:
             for window in self._merged(runs, columns):
                 together, left_out = self._with_older(window, locator, columns)
                 folded = self._engine.fold(together)
+                if self._changelog is not None:
+                    self._changelog.record(together, folded, left_out)
+                if together is not window and not self._has_vectors:  # the older rows stay where they are
+                    folded = self._engine.fold(window)
                 chosen = (
                     folded.adds() if self._plan.drop_deletes else np.ones(len(together.starts), dtype=bool)
                 )
@@ -153,11 +177,20 @@ class _Compaction:
             writer.abort()
             raise
 
-    def _delete_replaced_by(self, file: DataFileMeta) -> None:
-        """Delete the older rows that the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
-        locator = self._locator()
-        for window in self._merged(sorted_runs([file], self._context.order), ()):
-            self._with_older(window, locator, None)
+    def _read_upgraded(self, file: DataFileMeta) -> None:
+        """Delete the older rows that the keys of an upgraded level-0 file replace, and record the changes.
+
+        Clauses: CMP-10, DV-6, CHG-5, CHG-7.
+        """
+        locator = self._locator() if file.level == 0 else None
+        recorded = self._changelog if self._changelog and file.level < self._changelog.from_level else None
+        if locator is None and recorded is None:
+            return
+        columns = None if recorded is None else [field.name for field in self._context.schema.fields]
+        for window in self._merged(sorted_runs([file], self._context.order), columns or ()):
+            together, left_out = self._with_older(window, locator, columns)
+            if recorded is not None:
+                recorded.record(together, self._engine.fold(together), left_out)
 
     def _merged(self, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Window]:
         windows = merge(
@@ -177,17 +210,25 @@ class _Compaction:
         left_out = np.empty(0, dtype=np.int64)
         if locator is None:
             return window, left_out
-        needed = np.flatnonzero(keys_to_look_up(window))
+        needed = np.flatnonzero(self._keys_to_look_up(window))
         keys = taken(window.records.select(list(self._context.key_columns)), window.newest[needed])
         for found in locator.locate(keys):
             if self._engine.lookup == "presence":
                 left_out = np.append(left_out, needed[found.keys])
                 continue
             live = self._live(found)
-            if columns is not None and self._engine.lookup == "values" and live.any():
+            if columns is not None and self._needs_rows and live.any():
                 window = self._joined(window, found.file, found.positions[live], needed[found.keys[live]])
-            self._deleted += self._vectors.delete(found.file.file_name, found.positions)
+            if self._has_vectors:
+                self._deleted += self._vectors.delete(found.file.file_name, found.positions)
         return window, left_out
+
+    def _keys_to_look_up(self, window: Window) -> Flags:
+        if replaces_older(self._context):
+            return keys_to_look_up(window)
+        return window.any_of_key(
+            window.levels == 0
+        )  # only the changelog needs their older records, all of them
 
     def _live(self, found: Located) -> Flags:
         """Return which of the positions were not deleted before this compaction, which meets each key once."""
@@ -201,6 +242,9 @@ class _Compaction:
     def _joined(self, window: Window, file: DataFileMeta, positions: Positions, keys: Indices) -> Window:
         names = window.records.column_names
         rows = fetch_rows(self._context, self._state.place, file, positions, names)
+        ignored = self._engine.ignored(rows)
+        if ignored is not None and ignored.any():
+            rows, keys = rows.filter(pa.array(~ignored)), keys[~ignored]
         return window.with_oldest(rows, keys, np.full(len(keys), file.level, dtype=np.int32))
 
     def _locator(self) -> Locator | None:

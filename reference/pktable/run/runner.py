@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from pktable.bucket.changes import ChangeRead
 from pktable.bucket.read import BucketRead
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
@@ -108,6 +109,15 @@ class Query:
         return sum(file.file_size for part in self.parts for file in part.state.files)
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeQuery:
+    """A planned read of changes: parts in order, and ``columns`` of the changes whose row satisfies ``predicate``."""
+
+    parts: Sequence[ChangeRead]
+    columns: Sequence[str]
+    predicate: Predicate | None = None
+
+
 SYSTEM_WIDTH: Final = 9
 
 
@@ -163,6 +173,13 @@ class Runner(Protocol):
 
     def read(self, context: TableContext, query: Query) -> Any:
         """Return the rows of ``query``: a lazy DataFrame on Spark, a pyarrow.Table otherwise. Clauses: RD-9."""
+        ...
+
+    def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
+        """Return changes, of `change_schema`: a lazy DataFrame on Spark, in any order, a pyarrow.Table otherwise.
+
+        Clauses: CHG-11.
+        """
         ...
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
