@@ -35,6 +35,7 @@ from pktable_spec.interface import (
     ReadsTogether,
     Row,
     Shape,
+    ShowsChanges,
     ShowsRecords,
     StoredRecord,
     SuffersFaults,
@@ -46,6 +47,7 @@ from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
 
+from model_tests.histories.changes import applied, difference_of, expected_changes, unrecorded
 from model_tests.histories.checks import check, fail
 from model_tests.histories.layout import (
     ExpectedCompaction,
@@ -89,9 +91,7 @@ class Expectations:
         self.bucket_of: Callable[[Row], BucketId] = lru_cache(maxsize=None)(
             lambda row: bucket_of(shape, row, self.options.bucket_count)
         )
-        self.meaning = Meaning(
-            lambda row: shape.pick(row, shape.primary_key), self.bucket_of, self.options.merge_engine
-        )
+        self.meaning = Meaning(self.key_of, self.bucket_of, self.options.merge_engine)
         self.layouts: list[Layout] = [Layout(0, "")]
         self.earliest = 1
         self.tags: dict[str, Layout] = {}
@@ -99,6 +99,7 @@ class Expectations:
         self.without_vector: set[FileKey] = set()
         self.records: dict[FileKey, Sequence[StoredRecord]] = {}
         self.states = OracleStates()
+        self.folded: dict[Key, Row] = {}
 
     @property
     def latest(self) -> Layout:
@@ -388,7 +389,40 @@ class Expectations:
             self.states.add(layout, self.records)
         layout.fresh = frozenset(self.meaning.rows(layout.id))
         layout.visible = self.visible_rows(layout) if self.options.deletion_vectors else layout.fresh
+        layout.unrecorded = unrecorded(layout, self.latest, self.options, self.written_by)
+        if isinstance(self.table, ShowsChanges):
+            self.changes_agree(self.table, layout)
         self.layouts.append(layout)
+
+    def key_of(self, row: Row) -> Key:
+        return self.shape.pick(row, self.shape.primary_key)
+
+    @check
+    @covers("CHG-1", "CHG-4", "CHG-5", "CHG-6", "CHG-7", "CHG-9", "CHG-11", "CHG-16")
+    def changes_agree(self, table: ShowsChanges, layout: Layout) -> None:
+        """Compare the changes of a new snapshot with what the oracle says, and their fold with its reads."""
+        expected = expected_changes(layout, self.latest, self.meaning, self.options, self.key_of)
+        layout.changes = table.changes(self.latest.id, layout.id)
+        problem = difference_of(layout.changes, expected, self.key_of)
+        if problem:
+            fail(f"changes of snapshot {layout.id}: {problem}")
+        self.folded = applied(self.folded, layout.changes, self.key_of)
+        producer, vectors = self.options.changelog_producer, self.options.deletion_vectors
+        read = layout.visible if producer == "lookup" and vectors else layout.fresh
+        if producer in ("lookup", "full-compaction") and not vectors:
+            read = frozenset(self.meaning.absorbed_rows(layout.id, layout.unrecorded))
+        if set(self.folded.values()) != read:
+            fail(f"fold of the changes: {_difference(Counter(self.folded.values()), Counter(read))}")
+
+    @check
+    @covers("CHG-11", "CHG-14")
+    def retained_changes_agree(self, table: ShowsChanges) -> None:
+        """Compare the changes of all retained snapshots at once with those that each of them had."""
+        expected = [change for layout in self.retained for change in layout.changes]
+        found = table.changes(self.earliest - 1, self.latest.id)
+        problem = difference_of(found, expected, self.key_of)
+        if problem:
+            fail(f"changes after {self.earliest - 1} up to {self.latest.id}: {problem}")
 
     def visible_rows(self, layout: Layout) -> frozenset[Row]:
         """Return the rows of a default read with deletion vectors: those compacted. Clauses: RD-2, RD-15."""
@@ -514,6 +548,8 @@ class Expectations:
             self.query_agrees(want, expected, rows)
         if isinstance(self.table, CountsRows):
             self.count_agrees(self.table, fresh=self.stats.steps % 2 > 0)
+        if isinstance(self.table, ShowsChanges) and self.retained and self.stats.steps % 3 == 0:
+            self.retained_changes_agree(self.table)
         if self.tags:
             self.tag_agrees(sorted(self.tags)[self.stats.steps % len(self.tags)])
 

@@ -25,6 +25,7 @@ class ModelOptions:
     target_file_size: int = 128 << 20
     bucket_count: int = 1
     merge_engine: MergeEngine = DEDUPLICATE
+    changelog_producer: str = "none"
 
     @property
     def max_level(self) -> int:
@@ -34,6 +35,19 @@ class ModelOptions:
     def looks_up_values(self) -> bool:
         """Whether a compaction reads the rows it replaces in older files, not only their positions."""
         return self.deletion_vectors and self.merge_engine.lookup == "values"
+
+    @property
+    def compacts_level_zero(self) -> bool:
+        """Whether a compaction takes level 0 if nothing else is picked. Clauses: CMP-20, CHG-16."""
+        return self.deletion_vectors or self.changelog_producer == "lookup"
+
+    @property
+    def recorded_from(self) -> int | None:
+        """The level from which on the rows are those that a compaction's changelog compares; None if it writes none.
+
+        Clauses: CHG-5, CHG-7.
+        """
+        return {"lookup": 1, "full-compaction": self.max_level}.get(self.changelog_producer)
 
     @property
     def large_file_size(self) -> float:
@@ -53,6 +67,7 @@ class ModelOptions:
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
             merge_engine=engine_named(options.get(OPTION, DEDUPLICATE.name)),
+            changelog_producer=options.get("changelog-producer", "none"),
         )
 
 
