@@ -1,7 +1,7 @@
 """The changes that a table must record, snapshot by snapshot, and their fold.
 
-What a compaction must record follows from the meaning alone: how the fold of the writes that it has taken in changes.
-So a table need only show which writes those are, which its files do (`unrecorded`).
+The changes that a compaction must record follow from the meaning alone: they are the difference that the writes make
+which it has taken in. The files of a table show which writes those are (`unrecorded`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from pktable_spec.interface import BucketId, Change, Key, Row
+from pktable_spec.interface import BucketId, Change, Key, Row, Shape
 from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND
@@ -48,6 +48,18 @@ def expected_changes(
     if options.changelog_producer == "input":
         return list(written)
     return list({key_of(change.row): change for change in written}.values())
+
+
+def comparable(changes: Sequence[Change], options: ModelOptions, shape: Shape) -> list[Change]:
+    """Return changes as they are compared: of a retraction that a write gave, only the key counts."""
+    if options.recorded_from is not None:
+        return list(changes)
+    return [one if one.kind.is_add else Change(one.kind, _key_alone(one.row, shape)) for one in changes]
+
+
+def _key_alone(row: Row, shape: Shape) -> Row:
+    named = zip(shape.names, row, strict=True)
+    return tuple(value if name in shape.primary_key else None for name, value in named)
 
 
 def difference_of(

@@ -47,7 +47,7 @@ from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
 
-from model_tests.histories.changes import applied, difference_of, expected_changes, unrecorded
+from model_tests.histories.changes import applied, comparable, difference_of, expected_changes, unrecorded
 from model_tests.histories.checks import check, fail
 from model_tests.histories.layout import (
     ExpectedCompaction,
@@ -403,7 +403,7 @@ class Expectations:
         """Compare the changes of a new snapshot with what the oracle says, and their fold with its reads."""
         expected = expected_changes(layout, self.latest, self.meaning, self.options, self.key_of)
         layout.changes = table.changes(self.latest.id, layout.id)
-        problem = difference_of(layout.changes, expected, self.key_of)
+        problem = self.difference_of_changes(layout.changes, expected)
         if problem:
             fail(f"changes of snapshot {layout.id}: {problem}")
         self.folded = applied(self.folded, layout.changes, self.key_of)
@@ -420,9 +420,14 @@ class Expectations:
         """Compare the changes of all retained snapshots at once with those that each of them had."""
         expected = [change for layout in self.retained for change in layout.changes]
         found = table.changes(self.earliest - 1, self.latest.id)
-        problem = difference_of(found, expected, self.key_of)
+        problem = self.difference_of_changes(found, expected)
         if problem:
             fail(f"changes after {self.earliest - 1} up to {self.latest.id}: {problem}")
+
+    def difference_of_changes(self, found: Sequence[Change], expected: Sequence[Change]) -> str | None:
+        """Return how changes differ from those expected, None if they agree."""
+        one, other = (comparable(some, self.options, self.shape) for some in (found, expected))
+        return difference_of(one, other, self.key_of)
 
     def visible_rows(self, layout: Layout) -> frozenset[Row]:
         """Return the rows of a default read with deletion vectors: those compacted. Clauses: RD-2, RD-15."""

@@ -53,6 +53,7 @@ NOTICED: dict[type[Mechanism], str] = {
     faults.VectorsOneSnapshotEarly: "appended: a write changes no vector",
     faults.PicksByCountOnly: "compaction_took_the_pick: (inputs|output level)|compacted: |compaction_begins: ",
     faults.LimitBeforeVectors: "reads_agree: ",
+    faults.ComparesDeletedRows: "changes_agree: ",
     faults.LevelZeroForgotten: "compacted: |compaction_begins: ",
 }
 """The check, and the start of its message, by which each fault is noticed."""

@@ -32,12 +32,12 @@ import pyarrow as pa
 from pktable.bucket.changelog import CompactionChangelog, looks_up_rows
 from pktable.bucket.fetch import fetch_rows
 from pktable.bucket.index import write_index
-from pktable.bucket.locate import Located, Locator
+from pktable.bucket.locate import Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
-from pktable.format.vectors.deletion_vector import Positions
+from pktable.format.vectors.deletion_vector import DeletionVector, Positions
 from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
@@ -79,6 +79,18 @@ def looks_up(context: TableContext) -> bool:
 def keys_to_look_up(window: Window) -> Flags:
     """Return per key of ``window`` whether older files may hold a live row of it. Clauses: DV-6, DV-7, DV-8."""
     return ~window.any_of_key(window.adds() & (window.levels > 0))
+
+
+def not_deleted(vector: DeletionVector | None, positions: Positions) -> Flags:
+    """Return which of ``positions`` (ascending, at least one) ``vector`` does not delete.
+
+    The vector is that from before the compaction, which meets each key once. Clauses: DV-9, CHG-6.
+    """
+    if vector is None:
+        return np.ones(len(positions), dtype=bool)
+    first, last = positions[0], positions[-1]
+    live: Flags = ~vector.mask(int(last - first) + 1, int(first))[positions - first]
+    return live
 
 
 class _Compaction:
@@ -216,7 +228,7 @@ class _Compaction:
             if self._engine.lookup == "presence":
                 left_out = np.append(left_out, needed[found.keys])
                 continue
-            live = self._live(found)
+            live = not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
             if columns is not None and self._needs_rows and live.any():
                 window = self._joined(window, found.file, found.positions[live], needed[found.keys[live]])
             if self._has_vectors:
@@ -229,15 +241,6 @@ class _Compaction:
         return window.any_of_key(
             window.levels == 0
         )  # only the changelog needs their older records, all of them
-
-    def _live(self, found: Located) -> Flags:
-        """Return which of the positions were not deleted before this compaction, which meets each key once."""
-        vector = self._base_vectors.get(found.file.file_name)
-        if vector is None:
-            return np.ones(len(found.positions), dtype=bool)
-        first, last = found.positions[0], found.positions[-1]
-        live: Flags = ~vector.mask(int(last - first) + 1, int(first))[found.positions - first]
-        return live
 
     def _joined(self, window: Window, file: DataFileMeta, positions: Positions, keys: Indices) -> Window:
         names = window.records.column_names
