@@ -74,6 +74,8 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "metadata.stats-mode": ("truncate(16)", "full", "none"),
 }
 BITMAP64: Final = "deletion-vectors.bitmap64"
+PRODUCER: Final = "changelog-producer"
+PRODUCERS: Final = ("none", "lookup", "input")
 SPAN_KEY: Final = "INT"
 
 
@@ -200,6 +202,7 @@ def definitions(universe: Universe, *, vectors: bool, bitmap64: bool) -> SearchS
             {
                 **{name: st.sampled_from(values) for name, values in OPTIONS.items()},
                 VECTORS: st.just(str(vectors).lower()),
+                PRODUCER: st.sampled_from(PRODUCERS if vectors else (*PRODUCERS, "full-compaction")),
                 BITMAP64: st.sampled_from(("false", "true") if bitmap64 else ("false",)),
             }
         ),
