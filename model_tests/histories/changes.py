@@ -6,6 +6,7 @@ which it has taken in. The files of a table show which writes those are (`unreco
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -68,11 +69,11 @@ def difference_of(
     """Return how changes differ from those expected, None if they agree: the same, in the same order for each key."""
     missing, surplus = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     if missing or surplus:
-        return f"missing {list(missing.elements())}, surplus {list(surplus.elements())}"
+        return f"missing {reprlib.repr(list(missing.elements()))}, surplus {reprlib.repr(list(surplus.elements()))}"
     for key in {key_of(change.row) for change in expected}:
         one, other = ([change for change in some if key_of(change.row) == key] for some in (found, expected))
         if one != other:
-            return f"in another order: {one}, expected {other}"
+            return f"in another order: {reprlib.repr(one)}, expected {reprlib.repr(other)}"
     return None
 
 

@@ -44,6 +44,7 @@ from pktable_spec.interface import (
 )
 from pktable_spec.model.buckets import bucket_of
 from pktable_spec.model.meaning import Meaning
+from pktable_spec.model.merge import DEDUPLICATE
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
 
@@ -100,6 +101,7 @@ class Expectations:
         self.records: dict[FileKey, Sequence[StoredRecord]] = {}
         self.states = OracleStates()
         self.folded: dict[Key, Row] = {}
+        self.compared = 0  # the index of the last layout whose changes were
 
     @property
     def latest(self) -> Layout:
@@ -390,26 +392,29 @@ class Expectations:
         layout.fresh = frozenset(self.meaning.rows(layout.id))
         layout.visible = self.visible_rows(layout) if self.options.deletion_vectors else layout.fresh
         layout.unrecorded = unrecorded(layout, self.latest, self.options, self.written_by)
-        if isinstance(self.table, ShowsChanges):
-            self.changes_agree(self.table, layout)
         self.layouts.append(layout)
+
+    @property
+    def shows_changes(self) -> bool:
+        """Whether the oracle says what the changes are: those of a write, only where the newest one replaces others."""
+        return self.options.recorded_from is not None or self.options.merge_engine is DEDUPLICATE
 
     def key_of(self, row: Row) -> Key:
         return self.shape.pick(row, self.shape.primary_key)
 
     @check
     @covers("CHG-1", "CHG-4", "CHG-5", "CHG-6", "CHG-7", "CHG-9", "CHG-11", "CHG-16")
-    def changes_agree(self, table: ShowsChanges, layout: Layout) -> None:
+    def changes_agree(self, table: ShowsChanges, before: Layout, layout: Layout) -> None:
         """Compare the changes of a new snapshot with what the oracle says, and their fold with its reads."""
-        expected = expected_changes(layout, self.latest, self.meaning, self.options, self.key_of)
-        layout.changes = table.changes(self.latest.id, layout.id)
+        expected = expected_changes(layout, before, self.meaning, self.options, self.key_of)
+        layout.changes = table.changes(before.id, layout.id)
         problem = self.difference_of_changes(layout.changes, expected)
         if problem:
             fail(f"changes of snapshot {layout.id}: {problem}")
         self.folded = applied(self.folded, layout.changes, self.key_of)
-        producer, vectors = self.options.changelog_producer, self.options.deletion_vectors
-        read = layout.visible if producer == "lookup" and vectors else layout.fresh
-        if producer in ("lookup", "full-compaction") and not vectors:
+        if self.options.recorded_from is None:
+            read = layout.fresh
+        else:
             read = frozenset(self.meaning.absorbed_rows(layout.id, layout.unrecorded))
         if set(self.folded.values()) != read:
             fail(f"fold of the changes: {_difference(Counter(self.folded.values()), Counter(read))}")
@@ -553,8 +558,12 @@ class Expectations:
             self.query_agrees(want, expected, rows)
         if isinstance(self.table, CountsRows):
             self.count_agrees(self.table, fresh=self.stats.steps % 2 > 0)
-        if isinstance(self.table, ShowsChanges) and self.retained and self.stats.steps % 3 == 0:
-            self.retained_changes_agree(self.table)
+        if isinstance(self.table, ShowsChanges) and self.shows_changes:
+            for before, layout in pairwise(self.layouts[self.compared :]):
+                self.changes_agree(self.table, before, layout)
+            self.compared = len(self.layouts) - 1
+            if self.retained and self.stats.steps % 3 == 0:
+                self.retained_changes_agree(self.table)
         if self.tags:
             self.tag_agrees(sorted(self.tags)[self.stats.steps % len(self.tags)])
 

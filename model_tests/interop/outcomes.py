@@ -221,8 +221,13 @@ class _Comparison:
         return wrong
 
     def of_changes(self) -> list[str]:
-        """Compare the changes of each snapshot, in any order, as pktable reads them with those that the JVMs read."""
-        wrong = []
+        """Compare the changes of each snapshot, in any order, as pktable reads them with those that the JVMs read.
+
+        Not of tables to which others write: the JVMs do not read all level-0 files of theirs, which are changes, too.
+        """
+        wrong: list[str] = []
+        if not {step.by for step in self._played.history.steps} <= {OURS, *JVMS}:
+            return wrong
         ours = {id: _our_changes(self._table, id) for id in self.expected}
         for peer in self._readers:
             if peer.name not in JVMS:
