@@ -45,7 +45,7 @@ def expected_changes(
         return meaning.recorded((before.id, before.unrecorded), (layout.id, layout.unrecorded))
     if layout.kind != APPEND:
         return []
-    written = meaning.log[-1][1]
+    written = dict(meaning.log)[layout.id]
     if options.changelog_producer == "input":
         return list(written)
     return list({key_of(change.row): change for change in written}.values())

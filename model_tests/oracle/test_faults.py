@@ -41,7 +41,9 @@ NOTICED: dict[type[Mechanism], str] = {
     faults.RestartsSequences: "appended: sequence numbers start above",
     faults.NumbersWhenBegun: "appended: sequence numbers start above",
     faults.KeepsPlansUnlessRenumbered: "newer_runs_hold_newer_records: ",
-    faults.ComparesWhatIsLeft: "level_zero_is_compacted: |reads_agree: |newer_runs_hold_newer_records: ",
+    faults.ComparesWhatIsLeft: (
+        "level_zero_is_compacted: |reads_agree: |newer_runs_hold_newer_records: |changes_agree: "
+    ),
     faults.LooksBehindAtLevelZero: (
         "refusal_agrees: refused by CMT-18|reads_agree: |newer_runs_hold_newer_records: |changes_agree: "
     ),

@@ -15,9 +15,10 @@ from typing import Any
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.bucket.changes import ROW_KIND, ChangeRead, change_schema, read_changes
+from pktable.bucket.changes import ROW_KIND, change_schema, read_changes
 from pktable.catalog.catalog import Catalog
 from pktable.context import TableContext
+from pktable.lsm.bucket import ChangeRead
 from pktable.predicate import parse
 from pktable.run.runner import ChangeQuery, Runner
 from pktable.scan import ArrowRows, chosen_columns

@@ -9,7 +9,6 @@ Clauses: CHG-11, TBL-4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,20 +18,11 @@ from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, VALUE_KIND, RowKind
 
 from pktable.bucket.reader import DataReader
 from pktable.context import TableContext
-from pktable.format.metadata.manifest import DataFileMeta
-from pktable.lsm.bucket import BucketPath
+from pktable.lsm.bucket import ChangeRead
 from pktable.predicate import Predicate
 
 ROW_KIND: Final = "_row_kind"
 """The column of the row kinds, spelled +I, -U, +U and -D."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRead:
-    """The changes of one bucket in one snapshot. ``files``: in the order in which they are read."""
-
-    place: BucketPath
-    files: tuple[DataFileMeta, ...]
 
 
 def change_schema(context: TableContext, columns: Sequence[str]) -> pa.Schema:

@@ -13,7 +13,6 @@ from typing import TypeVar
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 from pktable_spec.options import parse_options
 
-from pktable.bucket.changes import ChangeRead
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.change_plan import change_range, plan_changes, snapshots_between
 from pktable.catalog.commit import Committer
@@ -24,7 +23,7 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
-from pktable.lsm.bucket import BucketId, BucketState
+from pktable.lsm.bucket import BucketId, BucketState, ChangeRead
 from pktable.store.file_io import FileIO
 
 Result = TypeVar("Result")

@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.vocabulary import APPEND, OVERWRITE
 
-from pktable.bucket.changes import ChangeRead
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ADD, DataFileMeta
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
-from pktable.lsm.bucket import BucketId
+from pktable.lsm.bucket import BucketId, ChangeRead
 
 
 @dataclass(frozen=True, slots=True)

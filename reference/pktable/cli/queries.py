@@ -97,9 +97,9 @@ def changes(
     storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
-    """Print the changes of some snapshots, each with its row kind (_row_kind): +I, -U, +U or -D.
+    """Print the changes of some snapshots, as recorded.
 
-    `pktable write --row-kind _row_kind` applies them to another table.
+    The column _row_kind holds +I, -U, +U or -D. `pktable write --row-kind _row_kind` applies them to another table.
     """
     table = open_table(path, storage=storage)
     wanted = None if columns is None else names(columns)

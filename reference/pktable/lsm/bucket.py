@@ -83,6 +83,14 @@ class BucketChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeRead:
+    """Files that hold the changes of one bucket in one snapshot, in the order in which they are read."""
+
+    place: BucketPath
+    files: tuple[DataFileMeta, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """The effect of a commit on some files of a bucket of an append table, before its vectors are written.
 

@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from pktable.bucket.changes import ChangeRead
 from pktable.bucket.read import BucketRead
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
@@ -26,7 +25,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import BINARIES, STRINGS, DataType
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.ingest.changes import ChangeKind
-from pktable.lsm.bucket import BucketChange, BucketId, BucketState, FileChange
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState, ChangeRead, FileChange
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
 from pktable.statements.plan import Statement
