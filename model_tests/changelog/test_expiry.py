@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable import InvalidRequestError, SnapshotNotFoundError, Table, UnsupportedOptionError
 from pktable.bucket import changelog, write
 from pktable.format.metadata.snapshot import decode_snapshot, encode_snapshot
 from pktable_spec.covers import covers
 
 from model_tests.changelog.tables import changes, new_table, put, rows, stored
+from model_tests.real_data import PAIMON, needs_shared
 
 PRODUCERS = pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
 
@@ -117,6 +119,19 @@ def test_a_table_whose_changelogs_outlive_their_snapshots_is_not_expired(tmp_pat
     (copies / "changelog-1").write_bytes((Path(table.path) / "snapshot/snapshot-1").read_bytes())
     with pytest.raises(InvalidRequestError, match=r"changelogs of expired snapshots are kept \(1 to 1\)"):
         table.expire_snapshots(retain_last=1)
+    assert stored(table) == before
+
+
+@needs_shared
+@covers("CHG-17")
+def test_a_table_of_paimon_whose_options_keep_changelogs_is_not_expired(tmp_path: Path) -> None:
+    shutil.copytree(PAIMON / "spark-1.4.2/tables/pk_cl_full", tmp_path / "t")
+    table = Table.open(tmp_path / "t")
+    before = stored(table)
+    with pytest.raises(UnsupportedOptionError, match=r"option changelog\.num-retained"):
+        table.expire_snapshots(retain_last=1)
+    with pytest.raises(UnsupportedOptionError, match=r"option changelog\.num-retained"):
+        put(table, ("+I", 1, 1))
     assert stored(table) == before
 
 

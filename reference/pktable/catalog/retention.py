@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError, UnsupportedOptionError
 
 from pktable.catalog.fences import FenceTakenError
 from pktable.catalog.manifests import Manifests, MissingManifestError
@@ -51,6 +51,9 @@ from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly
 
 Entry = TypeVar("Entry")
+
+LONG_LIVED: Final = ("changelog.num-retained.", "changelog.time-retained")
+"""How options begin by which changelogs outlive their snapshots."""
 
 FENCES: Final = RetryPolicy()
 """Against other expiries and rollbacks."""
@@ -267,7 +270,10 @@ class Expiry:
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
 
     def _expect_no_long_lived_changelogs(self) -> None:
-        """Raise InvalidRequestError if changelogs outlive their snapshots: they name files, too. Clauses: CHG-17."""
+        """Raise InvalidRequestError if changelogs are to outlive their snapshots, or do. Clauses: CHG-17."""
+        for name, value in self._context.schema.options.items():
+            if name.startswith(LONG_LIVED):
+                raise UnsupportedOptionError(name, value, "the option to be absent for an expiry")
         names = self._context.store.list_names(self._context.paths.changelogs)
         kept = sorted(number for name in names if (number := numbered(name, CHANGELOG)) is not None)
         if kept:
