@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_KIND = "op"
+ROW_KIND_READ = "_row_kind"
 COPIED = 2
 """The handle that is a copy of the first one, if that is open."""
 
@@ -168,6 +169,14 @@ class PaimonTable:
             return list(
                 do(lambda one: self.read(snapshot=one.snapshot, fresh=one.fresh, query=one.query), wanted)
             )
+
+    def changes(self, start: int, end: int) -> Sequence[Change]:
+        rows = self.table.changes(start, end).to_arrow().to_pylist()
+        return [Change(self._kind(row.pop(ROW_KIND_READ)), tuple(row.values())) for row in rows]
+
+    @staticmethod
+    def _kind(symbol: str) -> RowKind:
+        return next(kind for kind in RowKind if kind.symbol == symbol)
 
     def reopen(self) -> None:
         self._handles.pop(self._handle, None)

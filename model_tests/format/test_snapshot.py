@@ -23,7 +23,7 @@ LONGS = st.sampled_from([0, 1, (1 << 63) - 1]) | st.integers(-5, 5)
 TEXTS = st.sampled_from(["x", "manifest-list-0", 'ä\n"', "\U0001f600"])
 SNAPSHOTS = st.builds(
     Snapshot, LONGS, LONGS, TEXTS, TEXTS, TEXTS, LONGS, st.sampled_from(COMMIT_KINDS), LONGS, LONGS, LONGS,
-    *(st.none() | texts for texts in (TEXTS, TEXTS, LONGS, LONGS, TEXTS, LONGS, LONGS, TEXTS)),
+    *(st.none() | texts for texts in (TEXTS, TEXTS, LONGS, LONGS, LONGS, TEXTS, LONGS, LONGS, TEXTS)),
     st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
     st.none() | LONGS,
 )  # fmt: skip

@@ -36,6 +36,7 @@ from pktable_spec.interface import (
     ReadsTogether,
     Row,
     Shape,
+    ShowsChanges,
     ShowsRecords,
     StoredRecord,
     SuffersFaults,
@@ -44,9 +45,11 @@ from pktable_spec.interface import (
 )
 from pktable_spec.model.buckets import bucket_of
 from pktable_spec.model.meaning import Meaning
+from pktable_spec.model.merge import DEDUPLICATE
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
 
+from model_tests.histories.changes import applied, comparable, difference_of, expected_changes, unrecorded
 from model_tests.histories.checks import check, fail
 from model_tests.histories.layout import (
     ExpectedCompaction,
@@ -91,9 +94,7 @@ class Expectations:
         self.bucket_of: Callable[[Row], BucketId] = lru_cache(maxsize=None)(
             lambda row: bucket_of(shape, row, self.options.bucket_count)
         )
-        self.meaning = Meaning(
-            lambda row: shape.pick(row, shape.primary_key), self.bucket_of, self.options.merge_engine
-        )
+        self.meaning = Meaning(self.key_of, self.bucket_of, self.options.merge_engine)
         self.layouts: list[Layout] = [Layout(0, "")]
         self.earliest = 1
         self.tags: dict[str, Layout] = {}
@@ -101,6 +102,8 @@ class Expectations:
         self.without_vector: set[FileKey] = set()
         self.records: dict[FileKey, Sequence[StoredRecord]] = {}
         self.states = OracleStates()
+        self.folded: dict[Key, Row] = {}
+        self.compared = 0  # the index of the last layout whose changes were
 
     @property
     def latest(self) -> Layout:
@@ -402,7 +405,48 @@ class Expectations:
             self.states.add(layout, self.records)
         layout.fresh = frozenset(self.meaning.rows(layout.id))
         layout.visible = self.visible_rows(layout) if self.options.one_record_per_key else layout.fresh
+        layout.unrecorded = unrecorded(layout, self.latest, self.options, self.written_by)
         self.layouts.append(layout)
+
+    @property
+    def shows_changes(self) -> bool:
+        """Whether the oracle says what the changes are: those of a write, only where the newest one replaces others."""
+        return self.options.recorded_from is not None or self.options.merge_engine is DEDUPLICATE
+
+    def key_of(self, row: Row) -> Key:
+        return self.shape.pick(row, self.shape.primary_key)
+
+    @check
+    @covers("CHG-1", "CHG-4", "CHG-5", "CHG-6", "CHG-7", "CHG-9", "CHG-11", "CHG-16")
+    def changes_agree(self, table: ShowsChanges, before: Layout, layout: Layout) -> None:
+        """Compare the changes of a new snapshot with what the oracle says, and their fold with its reads."""
+        expected = expected_changes(layout, before, self.meaning, self.options, self.key_of)
+        layout.changes = table.changes(before.id, layout.id)
+        problem = self.difference_of_changes(layout.changes, expected)
+        if problem:
+            fail(f"changes of snapshot {layout.id}: {problem}")
+        self.folded = applied(self.folded, layout.changes, self.key_of)
+        if self.options.recorded_from is None:
+            read = layout.fresh
+        else:
+            read = frozenset(self.meaning.absorbed_rows(layout.id, layout.unrecorded))
+        if set(self.folded.values()) != read:
+            fail(f"fold of the changes: {_difference(Counter(self.folded.values()), Counter(read))}")
+
+    @check
+    @covers("CHG-11", "CHG-14")
+    def retained_changes_agree(self, table: ShowsChanges) -> None:
+        """Compare the changes of all retained snapshots at once with those that each of them had."""
+        expected = [change for layout in self.retained for change in layout.changes]
+        found = table.changes(self.earliest - 1, self.latest.id)
+        problem = self.difference_of_changes(found, expected)
+        if problem:
+            fail(f"changes after {self.earliest - 1} up to {self.latest.id}: {problem}")
+
+    def difference_of_changes(self, found: Sequence[Change], expected: Sequence[Change]) -> str | None:
+        """Return how changes differ from those expected, None if they agree."""
+        one, other = (comparable(some, self.options, self.shape) for some in (found, expected))
+        return difference_of(one, other, self.key_of)
 
     def visible_rows(self, layout: Layout) -> frozenset[Row]:
         """Return the rows of a default read that skips level 0: those compacted. Clauses: RD-2, RD-15."""
@@ -528,6 +572,12 @@ class Expectations:
             self.query_agrees(want, expected, rows)
         if isinstance(self.table, CountsRows):
             self.count_agrees(self.table, fresh=self.stats.steps % 2 > 0)
+        if isinstance(self.table, ShowsChanges) and self.shows_changes:
+            for before, layout in pairwise(self.layouts[self.compared :]):
+                self.changes_agree(self.table, before, layout)
+            self.compared = len(self.layouts) - 1
+            if self.retained and self.stats.steps % 3 == 0:
+                self.retained_changes_agree(self.table)
         if self.tags:
             self.tag_agrees(sorted(self.tags)[self.stats.steps % len(self.tags)])
 

@@ -6,11 +6,11 @@ asks the oracle's picks, given the sizes in the table's own metadata, what compa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pktable_spec.interface import BucketId, FileInfo, Row
+from pktable_spec.interface import BucketId, Change, FileInfo, Row
 from pktable_spec.model import picks
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.model.picks import Pick, PickFile
@@ -26,6 +26,7 @@ class Layout:
     """The files and vectors of one snapshot, and the rows its reads must return.
 
     ``index_files``: the DV index file of each bucket that has one. ``visible``: the rows of a default read.
+    ``unrecorded``: per bucket the first write that no compaction has recorded yet. ``changes``: what it recorded.
     """
 
     id: int
@@ -35,6 +36,8 @@ class Layout:
     index_files: dict[BucketId, str] = field(default_factory=dict)
     visible: frozenset[Row] = frozenset()
     fresh: frozenset[Row] = frozenset()
+    unrecorded: Mapping[BucketId, int] = field(default_factory=dict)
+    changes: Sequence[Change] = ()
 
     def entries(self) -> set[Entry]:
         return {(file.bucket, file.name, file.level) for file in self.files.values()}

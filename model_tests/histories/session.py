@@ -43,6 +43,7 @@ from model_tests.histories.strategies import HANDLES
 from model_tests.refinement.check import Refinement
 
 DELETION_VECTORS = "deletion-vectors.enabled"
+PRODUCER: Final = "changelog-producer"
 
 NEEDS: Final[Mapping[str, type]] = {
     "begin write": StagesWork,
@@ -96,6 +97,9 @@ class Session:
         # A history may begin without deletion vectors and switch them on later.
         enabled = "false" if deletion_vectors == "false" else history.options.get(DELETION_VECTORS, "true")
         options = {**history.options, DELETION_VECTORS: enabled}
+        # The producer of full compactions does without deletion vectors, which the table may get later.
+        if deletion_vectors == "true" and options.get(PRODUCER) == "full-compaction":
+            options[PRODUCER] = "lookup"
         return Expectations(
             open_table(history.shape, options),
             history.shape,

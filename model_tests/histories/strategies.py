@@ -42,6 +42,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "manifest.merge-min-count": ("30", "2", "3"),
     "manifest.target-file-size": ("8 mb", "4 kb"),
     "manifest.full-compaction-threshold-size": ("16 mb", "8 kb"),
+    "changelog-producer": ("none", "lookup", "lookup", "input", "full-compaction"),
 }
 
 IGNORED = {"ignore-delete": "true"}

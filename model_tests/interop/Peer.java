@@ -36,8 +36,10 @@ import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.StreamTableWrite;
 import org.apache.paimon.table.sink.TableCommitImpl;
+import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
+import org.apache.paimon.table.source.StreamTableScan;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DataTypeJsonParser;
 import org.apache.paimon.types.DecimalType;
@@ -112,6 +114,8 @@ public final class Peer {
                 return readSnapshots(table, command.path("where"));
             case "read latest":
                 return rows(table, null);
+            case "changes":
+                return readChanges(table);
             case "tag":
                 table.createTag(command.get("name").asText(), command.get("snapshot").asLong());
                 return null;
@@ -263,12 +267,51 @@ public final class Peer {
         return snapshots;
     }
 
-    private static ArrayNode rows(FileStoreTable table, JsonNode where) throws Exception {
+    /**
+     * Answers as `readSnapshots`, with the changes of every snapshot, each a row with its kind in front. They are read as
+     * a stream reads them: a batch read leaves level 0 out where there are deletion vectors, and all changes with it.
+     */
+    private static JsonNode readChanges(FileStoreTable table) throws Exception {
+        ObjectNode snapshots = JSON.createObjectNode();
+        Long first = table.snapshotManager().earliestSnapshotId();
+        if (first == null) {
+            return snapshots;
+        }
+        long latest = table.snapshotManager().latestSnapshotId();
+        for (long id = first; id <= latest; id++) {
+            snapshots.putObject(String.valueOf(id)).putArray("ok");
+        }
         RowType type = table.rowType();
+        InternalRow.FieldGetter[] getters = getters(type);
+        ReadBuilder builder = table.newReadBuilder();
+        StreamTableScan scan = builder.newStreamScan();
+        scan.restore(first);
+        while (scan.checkpoint() <= latest) {
+            for (Split split : scan.plan().splits()) {
+                String id = String.valueOf(((DataSplit) split).snapshotId());
+                ArrayNode rows = (ArrayNode) snapshots.get(id).get("ok");
+                builder.newRead().createReader(split).forEachRemaining(row -> {
+                    ArrayNode values = rows.addArray().add(row.getRowKind().shortString());
+                    for (int field = 0; field < getters.length; field++) {
+                        values.add(text(getters[field].getFieldOrNull(row), type.getTypeAt(field)));
+                    }
+                });
+            }
+        }
+        return snapshots;
+    }
+
+    private static InternalRow.FieldGetter[] getters(RowType type) {
         InternalRow.FieldGetter[] getters = new InternalRow.FieldGetter[type.getFieldCount()];
         for (int field = 0; field < getters.length; field++) {
             getters[field] = InternalRow.createFieldGetter(type.getTypeAt(field), field);
         }
+        return getters;
+    }
+
+    private static ArrayNode rows(FileStoreTable table, JsonNode where) throws Exception {
+        RowType type = table.rowType();
+        InternalRow.FieldGetter[] getters = getters(type);
         ReadBuilder builder = table.newReadBuilder();
         if (where != null && where.size() > 0) {
             builder = builder.withFilter(predicate(type, where));

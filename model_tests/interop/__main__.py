@@ -169,7 +169,7 @@ def _summary(results: Sequence[Result], wrong: Sequence[str], present: set[str],
         print(f"  {reader}: {reads} reads of snapshots compared")
     print(
         f"interop: {len(results)} directions, {total.histories} histories, {total.snapshots} snapshots, "
-        f"{total.with_vectors} with vectors, "
+        f"{total.with_vectors} with vectors, {total.changes} changes, "
         f"{sum(total.reads.values())} reads compared, {failed} mismatches, "
         f"{len(wrong) + len(unmet)} other faults, {seconds:.0f} s"
     )

@@ -85,6 +85,8 @@ ENGINES: Final[tuple[Mapping[str, str], ...]] = (
     {"merge-engine": "aggregation", DEFAULT_FUNCTION: "first_non_null_value"},
 )
 """Merge engines as table options. Tables of others than deduplicate have vectors, and get no retractions."""
+PRODUCER: Final = "changelog-producer"
+PRODUCERS: Final = ("none", "lookup", "input")
 SPAN_KEY: Final = "INT"
 
 
@@ -222,6 +224,7 @@ def definitions(universe: Universe, *, vectors: bool, bitmap64: bool) -> SearchS
             {
                 **{name: st.sampled_from(values) for name, values in OPTIONS.items()},
                 VECTORS: st.just(str(vectors).lower()),
+                PRODUCER: st.sampled_from(PRODUCERS if vectors else (*PRODUCERS, "full-compaction")),
                 BITMAP64: st.sampled_from(("false", "true") if bitmap64 else ("false",)),
             }
         ),

@@ -23,6 +23,7 @@ from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
 
 from model_tests.histories.history import row_kind
+from model_tests.interop.environments import JVMS
 from model_tests.interop.histories import Condition, Definition, History, PlainChange, Step, numbered
 from model_tests.interop.limits import Limit, Snapshot
 from model_tests.interop.peers import Outcome, Peer, PeerError, read_with_all
@@ -36,7 +37,8 @@ BucketName = tuple[bytes, int]
 class Tally:
     """Counts of what was compared so far.
 
-    ``with_vectors``: snapshots that have some. ``limits``: how often a peer failed as its limit says.
+    ``with_vectors``: snapshots that have some. ``limits``: how often a peer failed as its limit says. ``changes``:
+    how many were compared with those that a peer read.
     """
 
     histories: int = 0
@@ -45,6 +47,7 @@ class Tally:
     reads: dict[str, int] = field(default_factory=dict)
     limits: dict[Limit, int] = field(default_factory=dict)
     vector_kinds: set[str] = field(default_factory=set)
+    changes: int = 0
 
     def add(self, other: Tally) -> None:
         """Count in what another one counts."""
@@ -52,6 +55,7 @@ class Tally:
         self.snapshots += other.snapshots
         self.with_vectors += other.with_vectors
         self.vector_kinds |= other.vector_kinds
+        self.changes += other.changes
         for name, count in other.reads.items():
             self.reads[name] = self.reads.get(name, 0) + count
         for limit, count in other.limits.items():
@@ -190,7 +194,7 @@ class Played:
 def compare(played: Played, readers: Iterable[Peer], limits: Sequence[Limit], tally: Tally) -> None:
     """Compare every snapshot as everyone reads it. Raises AssertionError naming readers, snapshots and rows."""
     comparison = _Comparison(played, list(readers), limits, tally)
-    wrong = comparison.of_fresh_reads()
+    wrong = comparison.of_fresh_reads() + comparison.of_changes()
     for condition in (None, *played.history.conditions):
         wrong += comparison.of_reads(condition)
     assert not wrong, "\n".join(wrong[:6])
@@ -214,6 +218,24 @@ class _Comparison:
             fresh = _our_read(self._table, id, fresh=True)
             wrong += _wrong_rows(f"{OURS}, fresh read, snapshot {id}", fresh, self._played.all_rows(id))
             self._tally.vector_kinds |= snapshot.container_kinds
+        return wrong
+
+    def of_changes(self) -> list[str]:
+        """Compare the changes of each snapshot, in any order, as pktable reads them with those that the JVMs read.
+
+        Not of tables to which others write: the JVMs do not read all level-0 files of theirs, which are changes, too.
+        """
+        wrong: list[str] = []
+        if not {step.by for step in self._played.history.steps} <= {OURS, *JVMS}:
+            return wrong
+        ours = {id: _our_changes(self._table, id) for id in self.expected}
+        for peer in self._readers:
+            if peer.name not in JVMS:
+                continue
+            peer.send("changes", table=str(self._played.path))
+            for id, outcome in peer.received_snapshots().items():
+                wrong += _wrong_rows(f"{peer.name}, changes of snapshot {id}", outcome, ours[id])
+            self._tally.changes += sum(map(len, ours.values()))
         return wrong
 
     def of_reads(self, condition: Condition | None) -> list[str]:
@@ -287,6 +309,11 @@ def sql_of(table: Table, condition: Condition) -> str:
     column, symbol, literal = condition
     number = _is_number(str(table.schema.field(column).type))
     return f"{column} {symbol} {literal if number else _quoted(literal)}"
+
+
+def _our_changes(table: Table, snapshot: int) -> list[Row]:
+    changes = table.changes(snapshot - 1, snapshot).to_arrow()
+    return [tuple(row) for row in rows_of(changes)]
 
 
 def _quoted(text: str) -> str:

@@ -38,6 +38,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.staging",
     "pktable.inspect",
     "pktable.scan",
+    "pktable.change_scan",
     "pktable.dml",
     "pktable.table",
     "pktable.hudi",

@@ -32,6 +32,7 @@ SPECIFICATION: Final = (
 REFERENCE: Final = (
     "bucket",
     "catalog",
+    "change_scan.py",
     "check",
     "cli",
     "context.py",

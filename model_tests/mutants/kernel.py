@@ -123,6 +123,16 @@ MUTANTS = (
         twin=True,
     ),
     Mutant(
+        "M04",
+        "a lookup takes a deleted row for the row before a change",
+        patched(
+            (compact, "not_deleted", instead(lambda vector, positions: np.ones(len(positions), dtype=bool)))
+        ),
+        "changes_agree: ",
+        ("CHG-6", "DV-9"),
+        bugs=("paimon#8204",),
+    ),
+    Mutant(
         "M08",
         "level-0 files with the same greatest sequence number are one",
         patched(

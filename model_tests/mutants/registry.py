@@ -22,8 +22,8 @@ from model_tests.histories.checks import CheckFailed, message_of
 SAME_CODE: Final = "the same code"
 IN_THE_PLAN: Final = "Spark's plan, changed alike"
 
-READ: Final = "reads_agree: |query_agrees: "
-"""A read that returned other rows than the oracle's."""
+READ: Final = "reads_agree: |query_agrees: |changes_agree: "
+"""A read that returned other rows, or other changes, than the oracle's."""
 
 NOT_PICKED: Final = "compaction_took_the_pick: (inputs|output level)|compacted: |compaction_begins: "
 LEVEL_ZERO_LEFT: Final = "level_zero_is_compacted: "

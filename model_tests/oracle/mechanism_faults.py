@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pktable_spec.interface import Key
+from pktable_spec.interface import Key, Row
 from pktable_spec.model import picks
 from pktable_spec.model.deletion_vectors import Mark
 from pktable_spec.model.levels import (
@@ -46,6 +46,13 @@ class ForgetsMarks(Mechanism):
         self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
     ) -> frozenset[Mark]:
         return frozenset()
+
+
+class ComparesDeletedRows(Mechanism):
+    """A changelog takes a deleted record for the row before. B09."""
+
+    def rows_from(self, state: State, level: int) -> dict[Key, Row]:
+        return super().rows_from(state._replace(vectors=frozenset()), level)
 
 
 class MarksNoDeletes(Mechanism):

@@ -35,14 +35,18 @@ NOTICED: dict[type[Mechanism], str] = {
     faults.DropsSiblingVectors: "vectors_only_grow: ",
     faults.MarksInputs: "vectors_are_well_formed: a vector names a file that is not live",
     faults.IgnoresVectorsOfInputs: "reads_agree: ",
-    faults.PicksSomeOfLevelZero: "compaction_took_the_pick: inputs",
+    faults.PicksSomeOfLevelZero: "compaction_took_the_pick: inputs|level_zero_is_compacted: ",
     faults.OldestWins: "reads_agree: ",
     faults.FirstOfABatchWins: "reads_agree: ",
     faults.RestartsSequences: "appended: sequence numbers start above",
     faults.NumbersWhenBegun: "appended: sequence numbers start above",
     faults.KeepsPlansUnlessRenumbered: "newer_runs_hold_newer_records: ",
-    faults.ComparesWhatIsLeft: "level_zero_is_compacted: |reads_agree: |newer_runs_hold_newer_records: ",
-    faults.LooksBehindAtLevelZero: "refusal_agrees: refused by CMT-18|reads_agree: |newer_runs_hold_newer_records: ",
+    faults.ComparesWhatIsLeft: (
+        "level_zero_is_compacted: |reads_agree: |newer_runs_hold_newer_records: |changes_agree: "
+    ),
+    faults.LooksBehindAtLevelZero: (
+        "refusal_agrees: refused by CMT-18|reads_agree: |newer_runs_hold_newer_records: |changes_agree: "
+    ),
     faults.CommitsBlindly: "refusal_agrees: committed, though it breaks",
     faults.ChecksInputsOnly: "refusal_agrees: committed, though it breaks CMT-8",
     faults.ChecksBaseVectorsOnly: "refusal_agrees: committed, though it breaks CMT-9",
@@ -53,6 +57,7 @@ NOTICED: dict[type[Mechanism], str] = {
     faults.VectorsOneSnapshotEarly: "appended: a write changes no vector",
     faults.PicksByCountOnly: "compaction_took_the_pick: (inputs|output level)|compacted: |compaction_begins: ",
     faults.LimitBeforeVectors: "reads_agree: ",
+    faults.ComparesDeletedRows: "changes_agree: ",
     faults.LevelZeroForgotten: "compacted: |compaction_begins: ",
 }
 """The check, and the start of its message, by which each fault is noticed."""

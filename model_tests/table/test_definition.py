@@ -231,7 +231,7 @@ def test_keys_that_are_no_columns_are_refused_in_plain_words(
     [
         ("merge-engine", "newest"),
         ("sequence.field", "v"),
-        ("changelog-producer", "lookup"),
+        ("changelog-producer", "newest"),
         ("bucket", "-1"),
         ("file.format", "orc"),
         ("no.such.option", "1"),

@@ -314,7 +314,7 @@ class Scan(ArrowRows):
     def _query(
         self, state: TableState, context: TableContext, ruled_out: Counter[str] | None = None
     ) -> Query:
-        names = _columns(self.columns, context.schema)
+        names = chosen_columns(self.columns, context.schema)
         predicate = parse(self.where, context.schema.fields) if self.where is not None else None
         fresh = self.fresh or context.options.read_merges_level_zero
         parts = plan_read(
@@ -345,7 +345,8 @@ def _runners(runner: Runner, context: TableContext, query: Query) -> Iterator[st
         yield f"runner of a DataFrame: {'local' if lazy.here else 'spark'} ({lazy.why})"
 
 
-def _columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
+def chosen_columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:
+    """Return the names of the columns to read, by default all. Raises InvalidRequestError."""
     names = [field.name for field in schema.fields]
     if columns is None:
         return names

@@ -134,6 +134,8 @@ class Stager:
             appends = self.runner.write(self.context, rows, change, numbers, new, self.clock())
             if not appends and replaces is None:
                 return None
+            if replaces is not None:
+                appends = [self._without_changelog(append, new) for append in appends]
             only = write_only or not self.kind.compacts_writes
             staged = StagedWrite(self, appends, new, only, state, read=read, replaces=replaces)
             if self.context.has_unaware_buckets:
@@ -143,6 +145,13 @@ class Stager:
         except BaseException:
             new.remove(self.context.store)
             raise
+
+    def _without_changelog(self, append: BucketAppend, new: NewFiles) -> BucketAppend:
+        """Remove the changelog files of an append that an overwrite commits. Clauses: CHG-12."""
+        paths = {self.context.data_path(append.place, file) for file in append.changelog}
+        remove_quietly(self.context.store, paths)
+        new.paths = [path for path in new.paths if path not in paths]
+        return replace(append, changelog=())
 
     @property
     def kind(self) -> TableKind:
@@ -365,7 +374,11 @@ class StagedWrite:
             kind.renumber(context, append, again.get(append.place.id, 0), self.new, now_millis=now)
             for append in self.appends
         ]
-        used = {context.data_path(append.place, file) for append in self.appends for file in append.files}
+        used = {
+            context.data_path(append.place, file)
+            for append in self.appends
+            for file in (*append.files, *append.changelog)
+        }
         old = [path for path in self.new.paths if path not in used]
         remove_quietly(context.store, old)
         self.new.paths = [path for path in self.new.paths if path not in old]

@@ -25,6 +25,7 @@ from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.schemas import create_schema, find_store, find_table
+from pktable.change_scan import ChangeScan
 from pktable.check.findings import Progress
 from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
@@ -523,6 +524,28 @@ class Table:
         Clauses: RD-1, RD-15.
         """
         return self.scan(**options).count()
+
+    def changes(
+        self,
+        start: int | str,
+        end: int | str | None = None,
+        *,
+        where: str | None = None,
+        columns: str | Sequence[str] | None = None,
+    ) -> ChangeScan:
+        """Return a lazy read of the changes after ``start`` up to ``end``, in the forms that a scan has.
+
+        * ``start``, ``end``: ids of snapshots, or names of tags. 0 is before the first snapshot, None the latest one.
+        * ``where``, ``columns``: as in `scan`; a condition is about the row of each change alone.
+
+        The column ``_row_kind`` holds +I, -U, +U or -D. The changes are those that the table's changelog files hold.
+        With ``changelog-producer=none`` they are the rows as they were written, before any merge. A Spark DataFrame
+        has them in no order; elsewhere those of one key are in order.
+        Raises InvalidRequestError, here or when changes are asked for, also if the range has an OVERWRITE, and
+        SnapshotNotFoundError then, if a snapshot of the range has expired. Clauses: CHG-11, CHG-12, CHG-13.
+        """
+        names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
+        return ChangeScan(self.catalog, self.runner, start, end, where, names)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows of a default read as an Arrow C stream."""

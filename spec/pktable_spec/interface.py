@@ -355,6 +355,19 @@ class CountsRows(Protocol):
 
 
 @runtime_checkable
+class ShowsChanges(Protocol):
+    """A table whose changes can be read."""
+
+    def changes(self, start: int, end: int) -> Sequence[Change]:
+        """Return the changes of the snapshots after ``start`` up to ``end``: by snapshot, those of a key in order.
+
+        They are those that the option `changelog-producer` says, or the records of level-0 files without one.
+        Clauses: CHG-11.
+        """
+        ...
+
+
+@runtime_checkable
 class HasHandles(Protocol):
     """A table that can be used through several handles at once, as by several processes, each with its own caches."""
 

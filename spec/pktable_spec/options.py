@@ -79,6 +79,9 @@ class TableOptions:
     manifest_merge_min_count: int
     manifest_full_compaction_bytes: int
     stats: StatsMode
+    changelog_producer: str
+    changelog_row_deduplicate: bool
+    changelog_ignored_fields: tuple[str, ...]
     unreadable: tuple[UnsupportedOptionError, ...] = ()
     unwritable: tuple[UnsupportedOptionError, ...] = ()
     unmergeable: tuple[UnsupportedOptionError, ...] = ()
@@ -110,7 +113,12 @@ class TableOptions:
     @property
     def leaves_compaction(self) -> bool:
         """Whether writes leave compaction to another process. Clauses: CMP-17."""
-        return self.write_only or (self.one_record_per_key and not self.lookup_wait)
+        return self.write_only or (self.compacts_level_zero and not self.lookup_wait)
+
+    @property
+    def compacts_level_zero(self) -> bool:
+        """Whether every compaction takes all files of level 0. Clauses: CMP-3, CHG-16."""
+        return self.one_record_per_key or self.changelog_producer == "lookup"
 
     def require_writable(self) -> None:
         """Raise UnsupportedOptionError if a writer cannot honour every option of the table."""

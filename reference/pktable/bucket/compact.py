@@ -4,7 +4,8 @@
 2. In each window, the keys that older files may hold are looked up there, and the positions found are added to the
    deletion vectors of those files.
 3. A level-0 file that only changes its level gets the same lookup.
-4. Rewritten files lose their vectors. If a vector changed, a new DV index file is written for the bucket.
+4. A changelog is written of the same windows, by what the lookup found (`changelog`).
+5. Rewritten files lose their vectors. If a vector changed, a new DV index file is written for the bucket.
 
 Whether a key needs a lookup is one condition: it does unless a record of it in the merge is an add of a level >= 1.
 That record is the one live row the key has above level 0 (DV-12), and the merge replaces it. Without such a record,
@@ -17,7 +18,7 @@ keys, and the result holds what they held. First-row has no vectors: a key that 
 So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
 an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
 
-Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-20, MRG-12.
+Clauses: CHG-5 to CHG-7, CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-20, MRG-12.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from pktable.bucket.changelog import CompactionChangelog, looks_up_rows
 from pktable.bucket.fetch import fetch_rows
 from pktable.bucket.index import write_index
-from pktable.bucket.locate import Located, Locator
+from pktable.bucket.locate import Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
-from pktable.format.vectors.deletion_vector import Positions
+from pktable.format.vectors.deletion_vector import DeletionVector, Positions
 from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
@@ -59,19 +61,36 @@ def compact_bucket(
     ``cached_rows``: the rows of some inputs by file name, which then are not read.
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
-    merges_older = looks_up(context) and context.merge_engine.lookup != "position"
+    merges_older = replaces_older(context) and context.merge_engine.lookup != "position"
     steps = plan(chosen, state.files, context.options, context.order, merges_older=merges_older)
     return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
 
 
+def replaces_older(context: TableContext) -> bool:
+    """Return whether what a compaction writes depends on older rows in files that it does not rewrite."""
+    return context.options.deletion_vectors_enabled or context.merge_engine.lookup == "presence"
+
+
 def looks_up(context: TableContext) -> bool:
     """Return whether a compaction looks for older rows of its keys in files that it does not rewrite."""
-    return context.options.deletion_vectors_enabled or context.merge_engine.lookup == "presence"
+    return replaces_older(context) or looks_up_rows(context)
 
 
 def keys_to_look_up(window: Window) -> Flags:
     """Return per key of ``window`` whether older files may hold a live row of it. Clauses: DV-6, DV-7, DV-8."""
     return ~window.any_of_key(window.adds() & (window.levels > 0))
+
+
+def not_deleted(vector: DeletionVector | None, positions: Positions) -> Flags:
+    """Return which of ``positions`` (ascending, at least one) ``vector`` does not delete.
+
+    The vector is that from before the compaction, which meets each key once. Clauses: DV-9, CHG-6.
+    """
+    if vector is None:
+        return np.ones(len(positions), dtype=bool)
+    first, last = positions[0], positions[-1]
+    live: Flags = ~vector.mask(int(last - first) + 1, int(first))[positions - first]
+    return live
 
 
 class _Compaction:
@@ -96,6 +115,10 @@ class _Compaction:
         self._deleted = 0
         self._engine = context.merge_engine
         self._key_names = {*context.key_columns, *context.schema.primary_keys}
+        self._changelog = CompactionChangelog.of(context, state.place, new, steps.output_level, now_millis)
+        self._has_vectors = context.options.deletion_vectors_enabled
+        merges_older = self._has_vectors and self._engine.lookup == "values"
+        self._needs_rows = merges_older or looks_up_rows(context)
 
     def _drop_dangling(self) -> None:
         """Drop the vectors of files that are not live: Paimon 1.x leaves them. Clauses: DV-19."""
@@ -103,14 +126,22 @@ class _Compaction:
             self._vectors.forget(name)
 
     def run(self) -> BucketChange:
+        """Carry out the plan. The change has every file that was made."""
+        try:
+            return self._run()
+        except BaseException:
+            if self._changelog is not None:
+                self._changelog.abort()
+            raise
+
+    def _run(self) -> BucketChange:
         removed: list[DataFileMeta] = []
         added: list[DataFileMeta] = []
         for group in self._plan.rewrites:
             added += self._rewrite(group)
             removed += group
         for file in self._plan.upgrades:
-            if file.level == 0:
-                self._delete_replaced_by(file)
+            self._read_upgraded(file)
             added.append(replace(file, level=self._plan.output_level))
             removed.append(file)
         for group in self._plan.rewrites:
@@ -124,6 +155,7 @@ class _Compaction:
             base_index=self._state.index,
             index=index,
             deleted_count=self._deleted,
+            changelog=self._changelog.close() if self._changelog else (),
             created=tuple(self._new.paths),
         )
 
@@ -144,6 +176,10 @@ class _Compaction:
             for window in self._merged(runs, columns):
                 together, left_out = self._with_older(window, locator, columns)
                 folded = self._engine.fold(together)
+                if self._changelog is not None:
+                    self._changelog.record(together, folded, left_out)
+                if together is not window and not self._has_vectors:  # the older rows stay where they are
+                    folded = self._engine.fold(window)
                 chosen = (
                     folded.adds() if self._plan.drop_deletes else np.ones(len(together.starts), dtype=bool)
                 )
@@ -154,11 +190,20 @@ class _Compaction:
             writer.abort()
             raise
 
-    def _delete_replaced_by(self, file: DataFileMeta) -> None:
-        """Delete the older rows that the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
-        locator = self._locator()
-        for window in self._merged(sorted_runs([file], self._context.order), ()):
-            self._with_older(window, locator, None)
+    def _read_upgraded(self, file: DataFileMeta) -> None:
+        """Delete the older rows that the keys of an upgraded level-0 file replace, and record the changes.
+
+        Clauses: CMP-10, DV-6, CHG-5, CHG-7.
+        """
+        locator = self._locator() if file.level == 0 else None
+        recorded = self._changelog if self._changelog and file.level < self._changelog.from_level else None
+        if locator is None and recorded is None:
+            return
+        columns = None if recorded is None else [field.name for field in self._context.schema.fields]
+        for window in self._merged(sorted_runs([file], self._context.order), columns or ()):
+            together, left_out = self._with_older(window, locator, columns)
+            if recorded is not None:
+                recorded.record(together, self._engine.fold(together), left_out)
 
     def _merged(self, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Window]:
         windows = merge(
@@ -178,26 +223,23 @@ class _Compaction:
         left_out = np.empty(0, dtype=np.int64)
         if locator is None:
             return window, left_out
-        needed = np.flatnonzero(keys_to_look_up(window))
+        needed = np.flatnonzero(self._keys_to_look_up(window))
         keys = taken(window.records.select(list(self._context.key_columns)), window.newest[needed])
         for found in locator.locate(keys):
             if self._engine.lookup == "presence":
                 left_out = np.append(left_out, needed[found.keys])
                 continue
-            live = self._live(found)
-            if columns is not None and self._engine.lookup == "values" and live.any():
+            live = not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
+            if columns is not None and self._needs_rows and live.any():
                 window = self._joined(window, found.file, found.positions[live], needed[found.keys[live]])
-            self._deleted += self._vectors.delete(found.file.file_name, found.positions)
+            if self._has_vectors:
+                self._deleted += self._vectors.delete(found.file.file_name, found.positions)
         return window, left_out
 
-    def _live(self, found: Located) -> Flags:
-        """Return which of the positions were not deleted before this compaction, which meets each key once."""
-        vector = self._base_vectors.get(found.file.file_name)
-        if vector is None:
-            return np.ones(len(found.positions), dtype=bool)
-        first, last = found.positions[0], found.positions[-1]
-        live: Flags = ~vector.mask(int(last - first) + 1, int(first))[found.positions - first]
-        return live
+    def _keys_to_look_up(self, window: Window) -> Flags:
+        if replaces_older(self._context):
+            return keys_to_look_up(window)
+        return window.any_of_key(window.levels == 0)  # only the changelog needs older records, all of them
 
     def _joined(self, window: Window, file: DataFileMeta, positions: Positions, keys: Indices) -> Window:
         """Return the window with the rows of ``file`` at ``positions``; their key columns are those of ``keys``."""
@@ -206,6 +248,9 @@ class _Compaction:
         others = [name for name in names if name not in of_keys]
         rows = fetch_rows(self._context, self._state.place, file, positions, others)
         rows = pa.table({name: (same if name in of_keys else rows).column(name) for name in names})
+        ignored = self._engine.ignored(rows)
+        if ignored is not None and ignored.any():
+            rows, keys = rows.filter(pa.array(~ignored)), keys[~ignored]
         return window.with_oldest(rows, keys, np.full(len(keys), file.level, dtype=np.int32))
 
     def _locator(self) -> Locator | None:

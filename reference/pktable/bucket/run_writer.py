@@ -54,10 +54,16 @@ class RunWriter:
         source: int,
         now_millis: int,
         tracked: bool = False,
+        changelog: bool = False,
     ) -> None:
-        """``tracked``: whether rows come with `ROW_ID` and `SEQUENCE_NUMBER`, in an append table. Clauses: APP-25."""
-        self._context, self._place, self._new = context, place, new
+        """Begin a run.
+
+        ``tracked``: whether rows come with `ROW_ID` and `SEQUENCE_NUMBER`, in an append table. ``changelog``: whether
+        the files are changelog files, in which several records of a key may follow each other. Clauses: APP-25, CHG-3.
+        """
+        self._context, self._place = context, place
         self._level, self._source, self._now = level, source, now_millis
+        self._new_path = new.changelog_path if changelog else new.data_path
         self._schema = tracked_file_schema(context.schema) if tracked else context.file_schema
         options = context.options
         # Arrow memory is more than the bytes of a file, so a file of its target size has a few row groups.
@@ -97,7 +103,8 @@ class RunWriter:
         step = self._context.options.row_group_rows or -(-table.num_rows // groups)
         for start in range(0, table.num_rows, step):
             if self._open is None:
-                self._open = _OpenFile(self._context, self._place, self._new, self._schema, table, tiny)
+                path = self._new_path(self._place.directory)
+                self._open = _OpenFile(self._context, path, self._schema, table, tiny)
             self._open.write(table.slice(start, step))
             if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
@@ -114,14 +121,12 @@ class _OpenFile:
     def __init__(
         self,
         context: TableContext,
-        place: BucketPath,
-        new: NewFiles,
+        path: str,
         schema: pa.Schema,
         first: pa.Table,
         tiny: bool,
     ) -> None:
-        self._context = context
-        self.path = new.data_path(place.directory)
+        self._context, self.path = context, path
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         if not tiny:
             options |= {"compression": "zstd", "compression_level": context.options.zstd_level}

@@ -4,8 +4,9 @@
 2. They are sorted by key, and the merge engine folds the rows of each key to one record.
 3. The records are written as one sorted run. Retractions are kept: a compaction needs them.
 4. Where the engine cannot fold retractions, each is kept apart from the other records of its key, in a run of its own.
+5. With ``changelog-producer=input`` all rows, before step 2 folds them, also become a changelog file.
 
-Clauses: TBL-6, LSM-1, LSM-5, MRG-1, MRG-8.
+Clauses: CHG-4, TBL-6, LSM-1, LSM-5, MRG-1, MRG-8.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.assign import assigner_of
+from pktable.bucket.changelog import write_input
 from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
 from pktable.context import TableContext
@@ -43,12 +45,14 @@ class BucketAppend:
 
     ``first_sequence``: the number of the first row, which is in none of them if a later row replaced it. In an append
     table without buckets it is 0.
+    ``changelog``: its changelog files.
     ``rows``: what the one file holds, where that is little: its compaction need not read it back.
     """
 
     place: BucketPath
     files: tuple[DataFileMeta, ...]
     first_sequence: int
+    changelog: tuple[DataFileMeta, ...] = ()
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
@@ -137,11 +141,13 @@ def write_rows(
     engine = context.merge_engine
     window = grouped(records, encoded, np.zeros(records.num_rows, dtype=np.int32), single=False)
     counting = window.without(engine.ignored(records))
+    changelog = write_input(context, place, counting, new, now_millis=now_millis)
     if not len(counting.starts):  # all rows are ignored: they are kept, and merged as if they were not there
         return _written(context, place, [taken(records, window.newest)], first_sequence, new, now_millis)
     runs = [counting] if engine.folds_retractions else apart(counting)
     tables = [engine.fold(run).rows() for run in runs]
-    return _written(context, place, tables, first_sequence, new, now_millis)
+    written = _written(context, place, tables, first_sequence, new, now_millis)
+    return replace(written, changelog=changelog)
 
 
 def apart(window: Window) -> list[Window]:
@@ -186,7 +192,7 @@ def _written(
             writer.abort()
             raise
     cached_rows = len(files) == 1 and tables[0].nbytes <= CACHED_ROWS_BYTES
-    return BucketAppend(place, tuple(files), first_sequence, tables[0] if cached_rows else None)
+    return BucketAppend(place, tuple(files), first_sequence, rows=tables[0] if cached_rows else None)
 
 
 def renumber(
@@ -196,18 +202,31 @@ def renumber(
 
     For a write that lost the race for its sequence numbers. Clauses: CMT-24.
     """
-    shift = first_sequence - min(file.min_sequence_number for file in append.files)
-    done: list[DataFileMeta] = []
+    shift = first_sequence - min(file.min_sequence_number for file in (*append.files, *append.changelog))
     columns = [*context.key_columns, SEQUENCE_NUMBER, VALUE_KIND, *(f.name for f in context.schema.fields)]
-    for file in append.files:
-        writer = RunWriter(context, append.place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
-        try:
-            for _, table in DataReader(context, append.place, file).read(columns):
-                at = table.column_names.index(SEQUENCE_NUMBER)
-                shifted = pa.array(table.column(SEQUENCE_NUMBER).to_numpy() + shift)
-                writer.write(table.set_column(at, SEQUENCE_NUMBER, shifted))
-            done += writer.close()
-        except BaseException:
-            writer.abort()
-            raise
-    return BucketAppend(append.place, tuple(done), first_sequence)
+
+    def again(files: Sequence[DataFileMeta], *, changelog: bool) -> tuple[DataFileMeta, ...]:
+        done: list[DataFileMeta] = []
+        for file in files:
+            writer = RunWriter(
+                context,
+                append.place,
+                new,
+                level=0,
+                source=FROM_WRITE,
+                now_millis=now_millis,
+                changelog=changelog,
+            )
+            try:
+                for _, table in DataReader(context, append.place, file).read(columns):
+                    at = table.column_names.index(SEQUENCE_NUMBER)
+                    shifted = pa.array(table.column(SEQUENCE_NUMBER).to_numpy() + shift)
+                    writer.write(table.set_column(at, SEQUENCE_NUMBER, shifted))
+                done += writer.close()
+            except BaseException:
+                writer.abort()
+                raise
+        return tuple(done)
+
+    files, logged = again(append.files, changelog=False), again(append.changelog, changelog=True)
+    return BucketAppend(append.place, files, first_sequence, logged)

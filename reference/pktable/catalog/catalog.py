@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from pktable_spec.errors import CorruptFileError
+from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 from pktable_spec.options import parse_options
 
 from pktable.catalog.as_of import AsOf
+from pktable.catalog.change_plan import change_range, plan_changes, snapshots_between
 from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
@@ -22,7 +23,7 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
-from pktable.lsm.bucket import BucketId, BucketState
+from pktable.lsm.bucket import BucketId, BucketState, ChangeRead
 from pktable.store.file_io import FileIO
 
 Result = TypeVar("Result")
@@ -67,6 +68,28 @@ class Catalog:
             if expired is None:
                 raise
         raise expired
+
+    def read_changes(
+        self,
+        start: int | str,
+        end: int | str | None,
+        work: Callable[[list[ChangeRead], TableContext], Result],
+    ) -> Result:
+        """Return what ``work`` makes of the changes after ``start`` up to ``end``, and of the schema of ``end``.
+
+        ``start``, ``end``: ids or names of tags; None is the latest snapshot. Raises InvalidRequestError, and
+        SnapshotNotFoundError if a snapshot of the range has expired, or does while ``work`` runs.
+        Clauses: CHG-11, CHG-12, CHG-13, RD-14.
+        """
+        wanted = change_range(self.snapshots, start, end)
+        found = snapshots_between(self.context, self.snapshots, wanted)
+        context = self._under(found[-1].schema_id) if found else self.context
+        try:
+            return work(plan_changes(context, self.manifests, found, wanted), context)
+        except CorruptFileError:
+            if snapshots_between(self.context, self.snapshots, wanted) == found:
+                raise
+        raise SnapshotNotFoundError(str(wanted), "others, after a rollback")
 
     def state(self, snapshot: int | None = None) -> TableState:
         """Return the state at a snapshot, by default the latest. Raises SnapshotNotFoundError, CorruptFileError."""

@@ -112,7 +112,8 @@ class Append:
         if not entries:
             return None
         indexes = {bucket_id: index for bucket_id, index in state.indexes.items() if bucket_id not in gone}
-        return Delta(APPEND if self.replaces is None else OVERWRITE, tuple(entries), indexes)
+        kind = APPEND if self.replaces is None else OVERWRITE
+        return Delta(kind, tuple(entries), indexes, _changelog(self.appends, self.total_buckets))
 
 
 def replaced(state: TableState, replaces: Replaces | None) -> list[BucketId]:
@@ -144,7 +145,7 @@ class Compaction:
         entries, indexes = _after(state, fitting, self.total_buckets)
         if not entries and indexes == state.indexes:
             return None
-        return Delta(COMPACT, tuple(entries), indexes)
+        return Delta(COMPACT, tuple(entries), indexes, _changelog(fitting, self.total_buckets))
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,15 @@ def _after(
         if change.indexes:
             indexes[bucket_id] = change.indexes
     return entries, indexes
+
+
+def _changelog(
+    changes: Iterable[BucketAppend | BucketChange], total_buckets: int
+) -> tuple[ManifestEntry, ...]:
+    """Return the manifest entries of the changelog files of ``changes``. Clauses: CHG-1."""
+    return tuple(
+        entry(ADD, change.place.id, total_buckets, file) for change in changes for file in change.changelog
+    )
 
 
 def entry(kind: int, bucket_id: BucketId, total_buckets: int, file: DataFileMeta) -> ManifestEntry:

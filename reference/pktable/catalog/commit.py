@@ -204,7 +204,10 @@ class Committer:
     def _next(
         self, state: TableState, delta: Delta, writer: ManifestWriter, commit_id: CommitId, fence: Fence
     ) -> tuple[Snapshot, TableState]:
-        """Write the metadata of the next snapshot. Clauses: APP-24, CMT-5, CMT-6, CMT-22, CMT-23, META-11."""
+        """Write the metadata of the next snapshot.
+
+        Clauses: APP-24, CHG-1, CHG-2, CMT-5, CMT-6, CMT-22, CMT-23, META-11.
+        """
         next_row_id = state.snapshot.next_row_id if state.snapshot else None
         if self._context.options.row_tracking:
             entries, next_row_id = with_row_ids(delta.entries, state.id + 1, next_row_id or 0)
@@ -213,6 +216,7 @@ class Committer:
         new = writer.entries(delta.entries) if delta.entries else []
         base_name, base_size = writer.manifest_list(base)
         delta_name, delta_size = writer.manifest_list(new)
+        changelog = writer.manifest_list(writer.entries(delta.changelog)) if delta.changelog else None
         all_indexes = (*(one for files in delta.indexes.values() for one in files), *state.other_indexes)
         if delta.indexes == state.indexes:
             index_name = state.snapshot.index_manifest if state.snapshot else None
@@ -227,6 +231,8 @@ class Committer:
             base_manifest_list_size=base_size,
             delta_manifest_list=delta_name,
             delta_manifest_list_size=delta_size,
+            changelog_manifest_list=changelog[0] if changelog else None,
+            changelog_manifest_list_size=changelog[1] if changelog else None,
             index_manifest=index_name,
             commit_user=commit_id.user,
             commit_identifier=commit_id.identifier,
@@ -235,6 +241,7 @@ class Committer:
             time_millis=max(self.clock(), state.snapshot.time_millis if state.snapshot else 0),
             total_record_count=(state.snapshot.total_record_count if state.snapshot else 0) + change,
             delta_record_count=change,
+            changelog_record_count=sum(e.file.row_count for e in delta.changelog) if changelog else None,
             next_row_id=next_row_id,
             fence=fence.number,
         )

@@ -23,7 +23,9 @@ Several processes expire at once, while others commit and make tags.
 * A commit that was rolled back before its process looked at the fences is made again with the same data files. So the
   files of a tag whose snapshot was rolled back are left to the removal of orphans.
 
-Clauses: CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52.
+A snapshot that expires takes its changelog files with it. A tag does not keep them: it keeps rows, not changes.
+
+Clauses: CHG-14, CHG-17, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError, UnsupportedOptionError
 
 from pktable.catalog.fences import FenceTakenError
 from pktable.catalog.manifests import Manifests, MissingManifestError
@@ -43,11 +45,15 @@ from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.paths import CHANGELOG, numbered
 from pktable.lsm.bucket import BucketId
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly
 
 Entry = TypeVar("Entry")
+
+LONG_LIVED: Final = ("changelog.num-retained.", "changelog.time-retained")
+"""How options begin by which changelogs outlive their snapshots."""
 
 FENCES: Final = RetryPolicy()
 """Against other expiries and rollbacks."""
@@ -70,6 +76,7 @@ class Expiry:
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
         self.expect_no_branches()
+        self._expect_no_long_lived_changelogs()
         if dry_run:
             return [one.id for one in self._old(self._snapshots.fences.newest(), retain_last, older_than)]
         return retry(lambda: self._expire(retain_last, older_than), on=FenceTakenError, policy=FENCES)
@@ -104,10 +111,6 @@ class Expiry:
                 raise FenceTakenError  # another expiry was faster
             if older_than is not None and snapshot.time_millis >= older_than:
                 break
-            if snapshot.changelog_manifest_list:
-                raise InvalidRequestError(
-                    f"{self._context.paths.snapshot(snapshot.id)}: expected a snapshot without changelog, found one"
-                )
             old.append(snapshot)
         return old
 
@@ -175,10 +178,11 @@ class Expiry:
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
         """Return the files that the snapshots up to ``latest`` need; those that expire concurrently may be left out."""
-        needed = set(self.needed_files(latest)) if latest else set()
+        needed = {*self.needed_files(latest), *self._changelog_files(latest)} if latest else set()
         for snapshot in self._snapshots.up_to(latest):
             try:
                 needed.update(self.needed_files(snapshot))
+                needed.update(self._changelog_files(snapshot))
             except MissingManifestError:
                 if self._snapshots.expired_error(snapshot) is None:
                     raise
@@ -194,11 +198,22 @@ class Expiry:
             return set(self._named(kept, tag))
 
     def needed_files(self, snapshot: Snapshot) -> Iterator[str]:
-        """Yield the paths of the files that reading ``snapshot`` needs."""
+        """Yield the paths of the files that reading ``snapshot`` needs, without its changelog files."""
         state = self._states.at(snapshot)
         for identity, live in state.files.items():
             yield from self._data(identity, live)
         yield from self._metadata(snapshot)
+
+    def _changelog_files(self, snapshot: Snapshot) -> Iterator[str]:
+        """Yield the paths of the files that reading the changes of ``snapshot`` needs. Clauses: CHG-1, CHG-14."""
+        name = snapshot.changelog_manifest_list
+        if name is None:
+            return
+        yield self._context.paths.manifest(name)
+        for manifest in self._manifests.read_list(name):
+            yield self._context.paths.manifest(manifest.file_name)
+            for entry in self._manifests.read(manifest):
+                yield from self._data((entry.partition, entry.bucket), [entry.file])
 
     def _named(self, snapshot: Snapshot, tag: str | None = None, *, ended: bool = False) -> Iterator[str]:
         """Yield the paths of all files that ``snapshot`` names, those it removed included.
@@ -210,7 +225,8 @@ class Expiry:
         after its files were deleted.
         """
         paths = self._context.paths
-        for name in _lists(snapshot):
+        logged = snapshot.changelog_manifest_list
+        for name in [*_lists(snapshot), *([logged] if logged else [])]:
             yield paths.manifest(name)
             for manifest in self._there(snapshot, tag, ended, partial(self._manifests.read_list, name)):
                 yield paths.manifest(manifest.file_name)
@@ -252,6 +268,19 @@ class Expiry:
         for file in live:
             yield self._context.data_path(place, file)
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
+
+    def _expect_no_long_lived_changelogs(self) -> None:
+        """Raise InvalidRequestError if changelogs are to outlive their snapshots, or do. Clauses: CHG-17."""
+        for name, value in self._context.schema.options.items():
+            if name.startswith(LONG_LIVED):
+                raise UnsupportedOptionError(name, value, "the option to be absent for an expiry")
+        names = self._context.store.list_names(self._context.paths.changelogs)
+        kept = sorted(number for name in names if (number := numbered(name, CHANGELOG)) is not None)
+        if kept:
+            raise InvalidRequestError(
+                f"{self._context.root}: changelogs of expired snapshots are kept ({kept[0]} to {kept[-1]}); "
+                "a table with such changelogs cannot be expired here"
+            )
 
     def expect_no_branches(self) -> None:
         """Raise InvalidRequestError if there are branches: their snapshots name files of the table. Clauses: CMT-34."""

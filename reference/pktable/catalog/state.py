@@ -52,11 +52,15 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The effect of one commit. ``kind``: of the snapshot; ``indexes``: the DV index files after it, by bucket."""
+    """The effect of one commit.
+
+    ``kind``: of the snapshot; ``indexes``: the DV index files after it, by bucket; ``changelog``: its changelog files.
+    """
 
     kind: str
     entries: tuple[ManifestEntry, ...]
     indexes: Mapping[BucketId, IndexFiles]
+    changelog: tuple[ManifestEntry, ...] = ()
 
 
 def applied(

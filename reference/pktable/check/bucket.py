@@ -2,18 +2,18 @@
 
 1. `layout` checks the metadata of every version, and gives the key range of each file.
 2. `vectors` reads the deletion vectors of every version and checks them.
-3. `rows` reads each data file once and checks its rows.
+3. `rows` reads each data file and each changelog file once and checks its rows.
 4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable. Rows that wait
    for a bucket are in no order, and rows of an append table have no key.
 
 A damaged file does not stop the check: only step 4 leaves it out.
 
-Clauses: CMT-15, DV-12, LSM-6, RD-11, TBL-20.
+Clauses: CHG-3, CMT-15, DV-12, LSM-6, RD-11, TBL-20.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pktable_spec.errors import CorruptFileError
@@ -39,11 +39,12 @@ class BucketTask:
 
     @property
     def file_count(self) -> int:
-        return len(distinct_files(self.bucket))
+        return len(distinct_files(self.bucket)) + len(self.bucket.changelog)
 
     @property
     def input_bytes(self) -> int:
-        return sum(entry.file.file_size for entry in distinct_files(self.bucket)) if self.reads_rows else 0
+        entries = [*distinct_files(self.bucket), *(logged.entry for logged in self.bucket.changelog)]
+        return sum(entry.file.file_size for entry in entries) if self.reads_rows else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +75,11 @@ def check_bucket(
             if any(other.file.file_name == name for other in version.entries)
             for one in version.snapshots
         ]
-        path = context.data_path(bucket.place, entry.file)
-        with findings.guard("META-1", snapshots=snapshots, file=path):
-            store, place = context.located(path)
-            if not store.exists(place):
-                raise CorruptFileError("data file", at=path, expected="a file", found="none")
-            if task.reads_rows:
-                under = _under_schema(context, entry, by_schema)
-                if check_rows(under, bucket.place, entry, snapshots, findings):
-                    reliable.add(name)
+        if _check_file(context, task, entry, snapshots, findings, by_schema):
+            reliable.add(name)
+        done()
+    for logged in bucket.changelog:
+        _check_file(context, task, logged.entry, [logged.snapshot], findings, by_schema, changelog=True)
         done()
     if bucket.place.bucket < 0:
         findings.add(
@@ -97,7 +94,30 @@ def check_bucket(
         with findings.guard("RD-11", file=bucket.place.directory):
             check_keys(context, bucket, vectors, ranges, reliable, findings)
     rows = sum(entry.file.row_count for entry in entries if entry.file.file_name in reliable)
-    return BucketReport(findings.all(), len(entries), rows)
+    return BucketReport(findings.all(), task.file_count, rows)
+
+
+def _check_file(
+    context: TableContext,
+    task: BucketTask,
+    entry: ManifestEntry,
+    snapshots: Sequence[int],
+    findings: Findings,
+    by_schema: dict[int, TableContext],
+    *,
+    changelog: bool = False,
+) -> bool:
+    """Check a data file or changelog file, and return whether its rows were read and are reliable."""
+    place = task.bucket.place
+    path = context.data_path(place, entry.file)
+    with findings.guard("META-1", snapshots=snapshots, file=path):
+        store, at = context.located(path)
+        if not store.exists(at):
+            raise CorruptFileError("data file", at=path, expected="a file", found="none")
+        if task.reads_rows:
+            under = _under_schema(context, entry, by_schema)
+            return check_rows(under, place, entry, snapshots, findings, changelog=changelog)
+    return False
 
 
 def distinct_files(bucket: BucketHistory) -> list[ManifestEntry]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pktable_spec.options import TableOptions
 from pktable_spec.vocabulary import APPEND, DELETION_VECTORS
 
+from pktable.check.changelogs import ChangelogFile, Changelogs
 from pktable.check.findings import Findings, counted
 from pktable.check.manifests import CheckedManifests, Entries
 from pktable.check.readable_snapshots import ReadableSnapshot
@@ -44,11 +45,12 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class BucketHistory:
-    """A bucket and all its versions, oldest first."""
+    """A bucket and all its versions, oldest first. ``changelog``: its changelog files."""
 
     place: BucketPath
     partition: str
     versions: tuple[Version, ...]
+    changelog: tuple[ChangelogFile, ...] = ()
 
 
 @dataclass(slots=True)
@@ -84,10 +86,14 @@ class History:
     _rows: int = 0
     _previous: tuple[int, Sequence[ManifestFileMeta]] | None = None
 
+    def __post_init__(self) -> None:
+        self._changelogs = Changelogs(self.context, self.manifests, self.findings)
+
     def follow(self, current: ReadableSnapshot) -> None:
         """Add the next snapshot."""
         snapshot = current.snapshot
         self._expect_schema(current)
+        self._changelogs.follow(current)
         base = self.manifests.list_of(snapshot, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
         delta = self.manifests.list_of(
             snapshot, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
@@ -116,11 +122,14 @@ class History:
         for identity in list(self._open):
             self._close(identity)
         buckets = []
-        for (partition, number), versions in sorted(self._closed.items()):
+        changelog = self._changelogs.by_bucket()
+        for partition, number in sorted(self._closed.keys() | changelog.keys()):
+            versions = self._closed.get((partition, number), ())
+            logged = changelog.get((partition, number), ())
             with self.findings.guard("META-4", file=self.context.paths.manifests):
                 place = self.context.place(partition, number)
                 directory = place.directory.removeprefix(self.context.root + "/").rpartition(BUCKET)[0]
-                buckets.append(BucketHistory(place, directory.rstrip("/"), tuple(versions)))
+                buckets.append(BucketHistory(place, directory.rstrip("/"), tuple(versions), logged))
         return buckets
 
     # ---------------------------------------------------------------- files

@@ -40,12 +40,15 @@ def check_rows(
     entry: ManifestEntry,
     snapshots: Sequence[int],
     findings: Findings,
+    *,
+    changelog: bool = False,
 ) -> bool:
     """Check a data file, and return whether its keys are complete and ascend, so that `check_keys` can merge them.
 
-    ``context``: under the schema of the file. ``snapshots``: those that have the file.
+    ``context``: under the schema of the file. ``snapshots``: those that have the file. ``changelog``: whether it is a
+    changelog file, in which a key may follow itself. Clauses: LSM-1, CHG-3.
     """
-    check = _FileCheck(context, place, entry, snapshots, findings)
+    check = _FileCheck(context, place, entry, snapshots, findings, changelog)
     with findings.guard("RD-11", snapshots=snapshots, file=check.path):
         for table in check.batches():
             check.take(table)
@@ -63,6 +66,7 @@ class _FileCheck:
     entry: ManifestEntry
     snapshots: Sequence[int]
     findings: Findings
+    changelog: bool = False
     reliable: bool = True
     _last: pa.Table | None = None
     _first_key: bytes = b""
@@ -171,11 +175,13 @@ class _FileCheck:
             "META-7", "key columns", keys != same, "the values of the row's own columns", "others"
         )
         together = np.concatenate([*last, keys])
-        wrong = ~(together[1:] > together[:-1])
+        in_order = together[1:] >= together[:-1] if self.changelog else together[1:] > together[:-1]
+        wrong = ~in_order
         if wrong.any():
             self.reliable = False
         # Without a row before it, the first of a file is not in `wrong`; positions count from the end.
-        self._expect_none("LSM-1", "keys", wrong, "strictly ascending", "not ascending")
+        clause, expected = ("CHG-3", "ascending") if self.changelog else ("LSM-1", "strictly ascending")
+        self._expect_none(clause, "keys", wrong, expected, "not ascending")
         self._last = table.slice(table.num_rows - 1).select(list(names))
         self._first_key = self._first_key or self._key(table.slice(0, 1))
         self._last_key = self._key(self._last)

@@ -53,8 +53,9 @@ def unreferenced(
     }
     indexes = set(index_files)
     quiet = CheckedManifests(context, Findings(context.root), manifests.requested)
-    for one in snapshots.checked:
-        data |= _changelog_files(context, one.snapshot, manifests)
+    data |= {
+        path for bucket in buckets for logged in bucket.changelog for path in _paths(context, logged.entry)
+    }
     for snapshot in snapshots.unchecked:
         data |= _changelog_files(context, snapshot, quiet) | _live_files(context, snapshot, quiet)
         indexes |= _indexes(context, snapshot, quiet)

@@ -81,6 +81,38 @@ def read(
 
 
 @app.command()
+def changes(
+    path: TablePath,
+    start: Annotated[
+        str, typer.Option(metavar="N|TAG", help="After this snapshot; 0 is before the first one.")
+    ],
+    end: Annotated[
+        str | None, typer.Option(metavar="N|TAG", help="Up to this snapshot; by default the latest.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Condition on the row of each change, in Spark's SQL.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
+    """Print the changes of some snapshots, as recorded.
+
+    The column _row_kind holds +I, -U, +U or -D. `pktable write --row-kind _row_kind` applies them to another table.
+    """
+    table = open_table(path, storage=storage)
+    wanted = None if columns is None else names(columns)
+    found = table.changes(_place(start), None if end is None else _place(end), where=where, columns=wanted)
+    print_rows(found.to_arrow(), output)
+
+
+def _place(text: str) -> int | str:
+    """Return the id of a snapshot, or the name of a tag, which is never a number."""
+    return int(text) if text.isdecimal() and text.isascii() else text
+
+
+@app.command()
 def count(
     path: TablePath,
     snapshot: SnapshotId = None,

@@ -70,6 +70,10 @@ class TablePaths:
     def changelogs(self) -> str:
         return f"{self.branch_root}/changelog"
 
+    def changelog(self, snapshot_id: int) -> str:
+        """Return the path of the copy of an expired snapshot whose changelog is still kept."""
+        return f"{self.changelogs}/{CHANGELOG}{snapshot_id}"
+
     @property
     def fences(self) -> str:
         return f"{self.branch_root}/fence"
@@ -119,6 +123,11 @@ class TablePaths:
 def data_file(directory: str, token: str, number: int) -> str:
     """Return the path of a new data file in a bucket directory. ``token``: unique to the piece of work."""
     return f"{directory}/data-{token}-{number}.parquet"
+
+
+def changelog_file(directory: str, token: str, number: int) -> str:
+    """Return the path of a new changelog file in a bucket directory."""
+    return f"{directory}/{CHANGELOG}{token}-{number}.parquet"
 
 
 def index_file(directory: str, token: str, number: int) -> str:

@@ -23,6 +23,7 @@ from pktable.bucket.write import BucketAppend
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
+from pktable.kinds.changelog_options import expect_changelog_options
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.universal import Pick
 from pktable.store.new_files import NewFiles
@@ -46,6 +47,7 @@ class AppendTables:
         Clauses: TBL-9, APP-3, APP-7.
         """
         options.require_writable()
+        expect_changelog_options(schema, options)
         if options.bucket < 1 and options.bucket != NO_BUCKETS:
             expected = f"a number of buckets, or {NO_BUCKETS} for none"
             raise UnsupportedOptionError("bucket", str(options.bucket), expected)

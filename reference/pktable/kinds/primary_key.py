@@ -15,6 +15,7 @@ from pktable.bucket.write import renumber, write_rows
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
+from pktable.kinds.changelog_options import expect_changelog_options
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_deleted, pick_full
@@ -41,6 +42,7 @@ class PrimaryKeyTables:
         if options.row_tracking:
             raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without a primary key")
         expect_writable_engine(schema)
+        expect_changelog_options(schema, options)
 
     def files_to_read(
         self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool

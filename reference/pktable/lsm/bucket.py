@@ -60,6 +60,7 @@ class BucketChange:
     ``base_index`` is the DV index file that the compaction was planned on. ``index`` is the one it wants: the
     same if no vector changed, None if no vector is left. ``deleted_count``: how many positions this compaction
     added to vectors. ``created``: paths of the files it made; they are removed if it is not committed.
+    ``changelog``: its changelog files.
     """
 
     place: BucketPath
@@ -69,6 +70,7 @@ class BucketChange:
     index: IndexManifestEntry | None
     deleted_count: int = 0
     created: tuple[str, ...] = ()
+    changelog: tuple[DataFileMeta, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -78,6 +80,14 @@ class BucketChange:
     def indexes(self) -> tuple[IndexManifestEntry, ...]:
         """The bucket's DV index files after the compaction."""
         return () if self.index is None else (self.index,)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRead:
+    """Files that hold the changes of one bucket in one snapshot, in the order in which they are read."""
+
+    place: BucketPath
+    files: tuple[DataFileMeta, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def pick(runs: Sequence[Run], options: TableOptions) -> Pick | None:
     Clauses: CMP-1, CMP-3, CMP-8, CMP-18.
     """
     count = _universal(runs, options)
-    if count is None and options.one_record_per_key:
+    if count is None and options.compacts_level_zero:
         count = _level_zero(runs, options)
     if count is None:
         return None

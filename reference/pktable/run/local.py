@@ -8,6 +8,7 @@ Clauses: RD-9, RD-12, CMT-12.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pktable.bucket.append_rewrite import rewrite_files
+from pktable.bucket.changes import change_schema, read_changes
 from pktable.bucket.compact import compact_bucket
 from pktable.bucket.read import (
     FILE,
@@ -38,7 +40,7 @@ from pktable.ingest.changes import ChangeKind, as_changes, expect_arrow
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
-from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask
+from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask
 from pktable.statements.arrow_rows import ArrowStatement
 from pktable.statements.plan import KIND, Statement
 from pktable.store.new_files import NewFiles, remove_quietly
@@ -135,6 +137,12 @@ class LocalRunner:
         else:
             tables = list(_first(_tables(context, query), query.limit))
         return pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)])
+
+    def read_changes(self, context: TableContext, query: ChangeQuery) -> pa.Table:
+        """Return changes, in order. Clauses: CHG-11."""
+        empty = change_schema(context, query.columns).empty_table()
+        found = (read_changes(context, part, query.columns, query.predicate) for part in query.parts)
+        return pa.concat_tables([empty, *itertools.chain.from_iterable(found)])
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
         return self.read(context, query)

@@ -25,7 +25,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import BINARIES, STRINGS, DataType
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.ingest.changes import ChangeKind
-from pktable.lsm.bucket import BucketChange, BucketId, BucketState, FileChange
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState, ChangeRead, FileChange
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
 from pktable.statements.plan import Statement
@@ -108,6 +108,15 @@ class Query:
         return sum(file.file_size for part in self.parts for file in part.state.files)
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeQuery:
+    """A planned read of changes: parts in order, and ``columns`` of the changes whose row satisfies ``predicate``."""
+
+    parts: Sequence[ChangeRead]
+    columns: Sequence[str]
+    predicate: Predicate | None = None
+
+
 SYSTEM_WIDTH: Final = 9
 
 
@@ -163,6 +172,13 @@ class Runner(Protocol):
 
     def read(self, context: TableContext, query: Query) -> Any:
         """Return the rows of ``query``: a lazy DataFrame on Spark, a pyarrow.Table otherwise. Clauses: RD-9."""
+        ...
+
+    def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
+        """Return changes, of `change_schema`: a lazy DataFrame on Spark, in any order, a pyarrow.Table otherwise.
+
+        Clauses: CHG-11.
+        """
         ...
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:

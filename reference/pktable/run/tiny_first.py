@@ -29,7 +29,7 @@ from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
-from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask, Runner
+from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, Runner
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
 
@@ -107,6 +107,9 @@ class TinyFirst:
             if few or query.runner == "local" or not self.cluster.scans(context, query):
                 return self.cluster.frame_of(context, rows)
         return self.cluster.read(context, query)
+
+    def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
+        return self.cluster.read_changes(context, query)
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
         runner = self.here if self.choice(context, query).here else self.cluster

@@ -27,6 +27,10 @@ class NewFiles:
         """Return the path of a new data file in a bucket directory."""
         return self._made(paths.data_file(directory, self.token, next(self._counter)))
 
+    def changelog_path(self, directory: str) -> str:
+        """Return the path of a new changelog file in a bucket directory."""
+        return self._made(paths.changelog_file(directory, self.token, next(self._counter)))
+
     def index_path(self, directory: str) -> str:
         """Return the path of a new DV index file."""
         return self._made(paths.index_file(directory, self.token, next(self._counter)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pktable_spec.interface import BucketId, Change, Key, Row
+from pktable_spec.model.changelog import difference
 from pktable_spec.model.merge import DEDUPLICATE, MergeEngine
 
 
@@ -60,11 +61,33 @@ class Meaning:
         oldest write one of them holds; that write and all later ones of the bucket are not absorbed.
         Clauses: RD-2, RD-15.
         """
+        return list(self._absorbed(snapshot, first_unabsorbed)[0].values())
+
+    def recorded(
+        self,
+        before: tuple[int, Mapping[BucketId, int]],
+        after: tuple[int, Mapping[BucketId, int]],
+    ) -> list[Change]:
+        """Return the changes that a compaction must record that absorbs more writes.
+
+        ``before``, ``after``: a snapshot, and the first write of each bucket that is not absorbed, as in
+        `absorbed_rows`. Absorbed is here what the recorded rows are made of. Clauses: CHG-5, CHG-7, CHG-9.
+        """
+        old, old_writes = self._absorbed(*before)
+        new, new_writes = self._absorbed(*after)
+        keys = [key for at, key in new_writes if (at, key) not in old_writes]
+        return difference(old, new, keys)
+
+    def _absorbed(
+        self, snapshot: int, first_unabsorbed: Mapping[BucketId, int]
+    ) -> tuple[dict[Key, Row], set[tuple[int, Key]]]:
+        """Return the fold of the absorbed changes, and which keys of which writes they are."""
         absorbed = [
-            change
+            (at, change)
             for at, write in self.log
             if at <= snapshot
             for change in write
             if at < first_unabsorbed.get(self._bucket_of(change.row), snapshot + 1)
         ]
-        return list(fold(absorbed, self._key_of, self._engine).values())
+        rows = fold((change for _, change in absorbed), self._key_of, self._engine)
+        return rows, {(at, self._key_of(change.row)) for at, change in absorbed}

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from pktable_spec.interface import Key
+from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model import deletion_vectors, picks
+from pktable_spec.model.changelog import difference
 from pktable_spec.model.deletion_vectors import Mark
 from pktable_spec.model.levels import (
     DataFile,
@@ -299,6 +300,21 @@ class Mechanism:
             vectors=plan.vectors,
             snapshot=state.snapshot + 1,
         )
+
+    def changelog(self, before: State, plan: Plan) -> list[Change]:
+        """Return the changes that a compaction records when it commits to ``before``. Clauses: CHG-5, CHG-6, CHG-7."""
+        level = self.options.recorded_from
+        if level is None or plan.output_level < level:
+            return []
+        keys = {record.key for file, at in plan.inputs if at < level for record in before.files[file].records}
+        return difference(
+            self.rows_from(before, level), self.rows_from(self.apply(before, plan), level), keys
+        )
+
+    def rows_from(self, state: State, level: int) -> dict[Key, Row]:
+        """Return the rows that the records of ``level`` and of greater levels leave, by key. Clauses: CHG-6, MRG-3."""
+        deeper = frozenset(entry for entry in state.live if entry[1] >= level)
+        return {record.key: record.row for record in self.fresh_read(state._replace(live=deeper))}
 
     def append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
         file = DataFile(flush(changes, first_sequence, self.options.merge_engine), 0)

@@ -27,6 +27,7 @@ class ModelOptions:
     bucket_count: int = 1
     merge_engine: MergeEngine = DEDUPLICATE
     delete_ratio_threshold: Fraction | None = None
+    changelog_producer: str = "none"
 
     @property
     def max_level(self) -> int:
@@ -48,6 +49,19 @@ class ModelOptions:
         return self.looks_up_values or self.merge_engine.lookup == "presence"
 
     @property
+    def compacts_level_zero(self) -> bool:
+        """Whether a compaction takes level 0 if nothing else is picked. Clauses: CMP-20, CHG-16."""
+        return self.one_record_per_key or self.changelog_producer == "lookup"
+
+    @property
+    def recorded_from(self) -> int | None:
+        """The level from which on the rows are those that a compaction's changelog compares; None if it writes none.
+
+        Clauses: CHG-5, CHG-7.
+        """
+        return {"lookup": 1, "full-compaction": self.max_level}.get(self.changelog_producer)
+
+    @property
     def large_file_size(self) -> float:
         """The size from which a file alone in its section is upgraded. Clauses: CMP-23."""
         return self.target_file_size * 0.7
@@ -67,6 +81,7 @@ class ModelOptions:
             bucket_count=int(options.get("bucket", "1")),
             merge_engine=engine_of(options),
             delete_ratio_threshold=None if threshold is None else Fraction(threshold),
+            changelog_producer=options.get("changelog-producer", "none"),
         )
 
 

@@ -95,7 +95,7 @@ def _run_count(runs: Sequence[Run], options: ModelOptions) -> int:
     if len(runs) > options.trigger:
         return _extended(runs, len(runs) - options.trigger + 1, options, begun=True)
     level_zero_count = sum(run[0].level == 0 for run in runs)
-    if options.one_record_per_key and level_zero_count:
+    if options.compacts_level_zero and level_zero_count:
         return _extended(runs, level_zero_count, options, begun=True)
     return 0
 
@@ -139,11 +139,11 @@ def allowed_picks(runs: Sequence[Run], options: ModelOptions) -> frozenset[Pick]
     purges = frozenset([purge] if purge else [])
     if len(runs) >= options.trigger:
         fewest = 2
-    elif options.one_record_per_key and level_zero_count:
+    elif options.compacts_level_zero and level_zero_count:
         fewest = level_zero_count
     else:
         return purges
-    if options.one_record_per_key and level_zero_count and len(runs) == options.trigger:
+    if options.compacts_level_zero and level_zero_count and len(runs) == options.trigger:
         # Neither amplification nor ratio need fire; then level 0 is forced out alone.
         fewest = min(fewest, level_zero_count)
     low = sum(run[0].level <= 1 for run in runs)  # all of these are taken, whatever their size

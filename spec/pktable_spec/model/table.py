@@ -23,15 +23,18 @@ from pktable_spec.interface import (
     Wanted,
 )
 from pktable_spec.model import buckets
-from pktable_spec.model.levels import KeyedChange
-from pktable_spec.model.mechanism import EMPTY, RECORD_SIZE, Mechanism, Plan, State
+from pktable_spec.model.levels import KeyedChange, flush
+from pktable_spec.model.mechanism import EMPTY, RECORD_SIZE, Mechanism, Plan, StagedWrite, State
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
 
 
 class _Snapshot(NamedTuple):
+    """A snapshot: the states of all buckets, and the changes that its commit recorded."""
+
     kind: str
     states: Mapping[BucketId, State]
+    changes: tuple[Change, ...] = ()
 
 
 class ModelTable:
@@ -57,7 +60,7 @@ class ModelTable:
         divided = self._divided(changes)
         for bucket, keyed in divided.items():
             self.states[bucket] = self.mechanism.write(self._state(bucket), keyed)
-        self._commit(APPEND)
+        self._commit(APPEND, self._written(divided))
         if not write_only:
             self._compact(list(divided), full=False)
 
@@ -105,10 +108,16 @@ class ModelTable:
             for bucket in touched:
                 self.states[bucket] = self.mechanism.crash(self.states[bucket], job)
             return refused
+        changes: list[Change] = []
         for bucket, state, one in work:
-            act = self.mechanism.commit_compaction if isinstance(one, Plan) else self.mechanism.commit_write
-            self.states[bucket] = act(state, job)
-        self._commit(COMPACT if isinstance(work[0][2], Plan) else APPEND)
+            if isinstance(one, Plan):
+                changes += self.mechanism.changelog(state, one)
+                self.states[bucket] = self.mechanism.commit_compaction(state, job)
+            else:
+                self.states[bucket] = self.mechanism.commit_write(state, job)
+                assert isinstance(one, StagedWrite)
+                changes += self._written({bucket: one.changes})
+        self._commit(COMPACT if isinstance(work[0][2], Plan) else APPEND, changes)
         if ticket in self._compacting:
             self._compacting.remove(ticket)
             self._compact_own(ticket, touched)
@@ -175,6 +184,9 @@ class ModelTable:
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         return [self.read(snapshot=one.snapshot, fresh=one.fresh, query=one.query) for one in wanted]
 
+    def changes(self, start: int, end: int) -> Sequence[Change]:
+        return [change for snapshot in self._history[start:end] for change in snapshot.changes]
+
     def snapshots(self) -> Sequence[SnapshotInfo]:
         return [SnapshotInfo(id, snapshot.kind) for id, snapshot in enumerate(self._history, 1)]
 
@@ -227,8 +239,18 @@ class ModelTable:
         self._tickets += 1
         return self._tickets
 
-    def _commit(self, kind: str) -> None:
-        self._history.append(_Snapshot(kind, dict(self.states)))
+    def _written(self, divided: Mapping[BucketId, Sequence[KeyedChange]]) -> list[Change]:
+        """Return the changes that a write records, or that its level-0 files hold. Clauses: CHG-4, CHG-11."""
+        if self.mechanism.options.changelog_producer == "input":
+            return [Change(one.kind, one.row) for keyed in divided.values() for one in keyed]
+        if self.mechanism.options.changelog_producer == "none":
+            engine = self.mechanism.options.merge_engine
+            records = [record for keyed in divided.values() for record in flush(keyed, 0, engine)]
+            return [Change(record.kind, record.row) for record in records]
+        return []
+
+    def _commit(self, kind: str, changes: Sequence[Change]) -> None:
+        self._history.append(_Snapshot(kind, dict(self.states), tuple(changes)))
 
 
 def _file_name(bucket: BucketId, file: int) -> str:

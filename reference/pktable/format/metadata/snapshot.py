@@ -37,6 +37,7 @@ class Snapshot:
     index_manifest: str | None = None
     base_manifest_list_size: int | None = None
     delta_manifest_list_size: int | None = None
+    changelog_manifest_list_size: int | None = None
     uuid: str | None = None
     changelog_record_count: int | None = None
     watermark: int | None = None
@@ -72,6 +73,7 @@ FIELDS: Final[tuple[tuple[str, str, Callable[[JsonObject, str], object]], ...]] 
     ("deltaManifestList", "delta_manifest_list", JsonObject.file_name),
     ("deltaManifestListSize", "delta_manifest_list_size", JsonObject.optional_long),
     ("changelogManifestList", "changelog_manifest_list", JsonObject.optional_file_name),
+    ("changelogManifestListSize", "changelog_manifest_list_size", JsonObject.optional_long),
     ("indexManifest", "index_manifest", JsonObject.optional_file_name),
     ("commitUser", "commit_user", JsonObject.text),
     ("commitIdentifier", "commit_identifier", JsonObject.long),

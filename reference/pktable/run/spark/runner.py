@@ -21,8 +21,9 @@ from pktable_spec.errors import InvalidRequestError, PkTableError
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, LongType, StringType
+from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType
 
+from pktable.bucket.changes import ROW_KIND, read_changes
 from pktable.bucket.read import FILE, POSITION, BucketRead, by_file, located_rows, read_bucket
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
@@ -41,7 +42,7 @@ from pktable.run.local import (
     run_task,
     vectors_of_places,
 )
-from pktable.run.runner import CompactionTask, FoundRows, Query, RewriteTask
+from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import is_native, native_scan
 from pktable.run.spark.statements import changed_rows, source_frame
@@ -176,6 +177,20 @@ class SparkRunner:
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
         frame = frame.select(*map(quoted, columns))
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
+
+    def read_changes(self, context: TableContext, query: ChangeQuery) -> DataFrame:
+        """Return a lazy DataFrame of changes, read by the kernel on executors. Clauses: CHG-11."""
+        fields = [context.schema.field(name) for name in query.columns]
+        schema = StructType([StructField(ROW_KIND, StringType()), *read_schema(fields).fields])
+        if not query.parts:
+            return self.session.createDataFrame([], schema)
+
+        def read(batches: Batches) -> Batches:
+            for part in unpickled(batches):
+                for table in read_changes(context, part, query.columns, query.predicate):
+                    yield from for_spark(table).to_batches()
+
+        return map_batches(whole_frame(self.session, blob_table(list(query.parts))), read, schema)
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query`` as a pyarrow.Table."""
@@ -372,9 +387,8 @@ def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
         grouped.setdefault(append.place.id, []).append(append)
     result = []
     for same in grouped.values():
-        files = sorted(
-            (file for append in same for file in append.files), key=lambda f: f.min_sequence_number
-        )
-        first = min(append.first_sequence for append in same)
-        result.append(BucketAppend(same[0].place, tuple(files), first))
+        ordered = sorted(same, key=lambda append: append.first_sequence)
+        files = tuple(file for append in ordered for file in append.files)
+        changelog = tuple(file for append in ordered for file in append.changelog)
+        result.append(BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog))
     return result

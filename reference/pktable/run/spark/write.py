@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def _written(
                     made = len(new.paths)
                     part = part.drop_columns([KIND])
                     append = kind.write(context, place, part, kinds, first, new, now_millis=now_millis)
-                    yield BucketAppend(place, append.files, first), new.paths[made:]
+                    yield replace(append, rows=None), new.paths[made:]
     except PkTableError as error:
         new.remove(context.store)
         yield error

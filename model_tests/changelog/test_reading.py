@@ -1,0 +1,174 @@
+"""Ranges, tags, columns, conditions, and tables without a producer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable_spec.covers import covers
+
+from model_tests.changelog.tables import applied, changes, new_table, put, rows
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Return a table of three writes; each is a snapshot of rows and one of their compaction."""
+    table = new_table(tmp_path / "t", "lookup", bucket="2")
+    put(table, ("+I", 1, 1), ("+I", 2, 2))
+    put(table, ("+U", 1, 5), ("+I", 3, 3))
+    put(table, ("-D", 2, None))
+    return table
+
+
+@covers("CHG-11")
+def test_a_range_leaves_its_start_out_and_has_its_end(table: Table) -> None:
+    assert changes(table, 2, 4) == [("-U", 1, 1), ("+U", 1, 5), ("+I", 3, 3)]
+    assert changes(table, 4) == changes(table, 4, 6) == [("-D", 2, 2)]
+    assert changes(table, 6) == changes(table, 3, 3) == []
+
+
+@covers("CHG-11")
+@pytest.mark.parametrize("start", range(7))
+@pytest.mark.parametrize("end", range(7))
+def test_the_changes_of_a_range_lead_from_one_read_to_the_other(table: Table, start: int, end: int) -> None:
+    if start <= end:
+        before = rows(table, snapshot=start) if start else set()
+        assert applied(before, changes(table, start, end)) == (rows(table, snapshot=end) if end else set())
+
+
+@covers("CHG-11")
+def test_tags_name_the_ends_of_a_range(table: Table) -> None:
+    table.create_tag("first", snapshot=2)
+    table.create_tag("second", snapshot=4)
+    assert changes(table, "first", "second") == changes(table, 2, 4)
+    assert changes(table, "second") == changes(table, 4)
+    with pytest.raises(SnapshotNotFoundError, match="tag 'third'"):
+        changes(table, "third")
+
+
+@covers("CHG-11")
+def test_columns_and_conditions_are_of_the_row_of_a_change(table: Table) -> None:
+    assert table.changes(0, columns="v").to_arrow().column_names == ["_row_kind", "v"]
+    assert table.changes(0, where="v = 5", columns=["id"]).to_pylist() == [{"_row_kind": "+U", "id": 1}]
+    with pytest.raises(InvalidRequestError, match="columns: expected some of id, v"):
+        table.changes(0, columns="x").to_arrow()
+
+
+@covers("CHG-11")
+def test_changes_are_an_arrow_stream(table: Table) -> None:
+    streamed = pa.RecordBatchReader.from_stream(table.changes(0)).read_all()
+    assert streamed.equals(table.changes(0).to_arrow())
+    assert streamed.equals(table.changes(0).read())
+    assert streamed.schema == table.changes(0).schema
+    assert [one.name for one in streamed.schema if not one.nullable] == ["_row_kind", "id"]
+
+
+@covers("CHG-11")
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_without_a_producer_changes_are_what_writes_added_to_level_zero(tmp_path: Path, vectors: str) -> None:
+    table = new_table(tmp_path / "t", "none", deletion_vectors__enabled=vectors)
+    put(table, ("+I", 1, 1), ("+U", 1, 2), ("+I", 2, 2))
+    put(table, ("-D", 2, None), ("+I", 1, 1), ("-D", 1, None))
+    table.compact(full=True)
+    assert changes(table, 0) == [("+U", 1, 2), ("+I", 2, 2), ("-D", 1, None), ("-D", 2, None)]
+
+
+@covers("CHG-11", "CHG-12")
+def test_rows_of_an_append_table_are_inserted(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT", primary_key=None)
+    table.append(pa.table({"id": [1, 1]}))
+    table.append(pa.table({"id": [2]}))
+    table.compact()
+    assert changes(table, 0) == [("+I", 1), ("+I", 1), ("+I", 2)]
+    assert changes(table, 1) == [("+I", 2)]
+    table.delete(where="id = 1")
+    with pytest.raises(InvalidRequestError, match="OVERWRITE"):
+        changes(table, 0)
+
+
+@covers("CHG-11", "RD-14")
+def test_changes_have_the_columns_of_the_last_snapshot(table: Table) -> None:
+    from dataclasses import replace
+
+    from pktable.format.metadata.schema import encode_schema
+    from pktable.format.types import DataType, Field
+
+    schema = table.schema
+    added = replace(
+        schema,
+        id=1,
+        fields=(*schema.fields, Field(schema.highest_field_id + 1, "w", DataType("INT"))),
+        highest_field_id=schema.highest_field_id + 1,
+    )
+    Path(f"{table.path}/schema/schema-1").write_bytes(encode_schema(added))
+    later = Table.open(table.path)
+    assert changes(later, 4) == [("-D", 2, 2)]
+    later.upsert({"id": [1], "v": [7], "w": [8]})
+    assert changes(later, 4) == [("-D", 2, 2, None), ("-U", 1, 5, None), ("+U", 1, 7, 8)]
+
+
+@covers("CHG-13")
+@pytest.mark.parametrize(
+    ("start", "end", "message"),
+    [
+        (5, 4, "changes: start 5 is after end 4"),
+        (-1, None, "start: expected the id of a snapshot or the name of a tag, found -1"),
+        (1.5, None, "start: expected the id of a snapshot or the name of a tag, found 1.5"),
+        (
+            0,
+            9,
+            "changes after snapshot 0 up to 9: snapshot 7 does not exist or has expired; retained: 1 to 6",
+        ),
+    ],
+)
+def test_a_range_that_there_is_not_is_refused(table: Table, start: Any, end: Any, message: str) -> None:
+    with pytest.raises(InvalidRequestError) as found:
+        changes(table, start, end)
+    assert str(found.value) == message
+
+
+@covers("CHG-13")
+def test_a_tag_of_a_snapshot_that_was_rolled_back_is_no_end(table: Table) -> None:
+    table.rollback(snapshot=4)
+    put(table, ("+I", 9, 9))
+    assert changes(table, 4) == [("+I", 9, 9)]
+
+
+def test_a_table_with_a_column_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, _row_kind STRING", primary_key="id")
+    with pytest.raises(InvalidRequestError, match="a column _row_kind of its own"):
+        table.changes(0).to_arrow()
+
+
+@pytest.mark.spark
+@covers("CHG-5", "CHG-11")
+@pytest.mark.parametrize("producer", ["input", "lookup", "none"])
+def test_spark_records_and_reads_the_same_changes(tmp_path: Path, producer: str) -> None:
+    from pktable.run.spark.runner import SparkRunner
+
+    from model_tests.backends.spark_session import spark_session
+
+    session = spark_session()
+    path = new_table(tmp_path / "t", producer, bucket="2").path
+    table = Table.open(path, runner=SparkRunner(session))
+    table.upsert(session.createDataFrame([(key, key) for key in range(20)], "id BIGINT, v INT"))
+    kinds = session.createDataFrame(
+        [(1, 5, "+U"), (1, 6, "+U"), (2, None, "-D")], "id BIGINT, v INT, op STRING"
+    )
+    table.write_changes(kinds, row_kind="op")
+    frame = table.changes(0).read()
+    assert frame.columns == ["_row_kind", "id", "v"]
+    assert sorted(map(tuple, frame.collect()), key=repr) == sorted(changes(table, 0), key=repr)
+    later = sorted(changes(table, 2))
+    assert (
+        later
+        == {
+            "lookup": [("+U", 1, 6), ("-D", 2, 2), ("-U", 1, 1)],
+            "input": [("+U", 1, 5), ("+U", 1, 6), ("-D", 2, None)],
+            "none": [("+U", 1, 6), ("-D", 2, None)],
+        }[producer]
+    )
+    assert not table.check().findings

@@ -1,0 +1,234 @@
+"""What writes and compactions record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import InvalidRequestError, Table, UnsupportedOptionError
+from pktable_spec.covers import covers
+
+from model_tests.changelog.tables import applied, changes, new_table, put, rows
+
+
+def logged(table: Table, snapshot: int) -> list[tuple[str, int, int]]:
+    """Return the changelog files of a snapshot: the start of the name, the level, and the file source."""
+    found = next(one for one in table.snapshots() if one.id == snapshot)
+    manifests = table.catalog.manifests
+    assert found.changelog_manifest_list is not None
+    entries = [
+        entry for meta in manifests.read_list(found.changelog_manifest_list) for entry in manifests.read(meta)
+    ]
+    assert found.changelog_record_count == sum(entry.file.row_count for entry in entries)
+    assert all(entry.kind == 0 for entry in entries)
+    return [(e.file.file_name.partition("-")[0], e.file.level, e.file.file_source or 0) for e in entries]
+
+
+@covers("CHG-1", "CHG-2", "CHG-3", "CHG-5")
+def test_a_compaction_records_how_rows_change_at_its_output_level(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "lookup")
+    assert put(table, ("+I", 1, 10), ("+I", 2, 20), ("+I", 3, 30)) == 2
+    last = put(table, ("+U", 1, 11), ("-D", 2, None), ("+I", 4, 40), ("-D", 9, None))
+    assert changes(table, 1, 2) == [("+I", 1, 10), ("+I", 2, 20), ("+I", 3, 30)]
+    assert changes(table, 2) == [("-U", 1, 10), ("+U", 1, 11), ("-D", 2, 20), ("+I", 4, 40)]
+    assert logged(table, last) == [("changelog", table.files(last).column("level").to_pylist()[0], 0)]
+    assert [one.changelog_manifest_list is None for one in table.snapshots()] == [True, False, True, False]
+
+
+@covers("CHG-4", "CHG-3")
+def test_a_write_records_all_rows_as_they_came_by_key(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "input")
+    put(table, ("+I", 2, 1), ("+I", 1, 1), ("+U", 2, 2), ("-D", 2, None), ("+I", 2, 3))
+    assert changes(table, 0) == [("+I", 1, 1), ("+I", 2, 1), ("+U", 2, 2), ("-D", 2, None), ("+I", 2, 3)]
+    assert logged(table, 1) == [("changelog", 0, 0)]
+    assert table.snapshots()[1].changelog_manifest_list is None
+
+
+@covers("CHG-4")
+def test_a_deletion_that_is_ignored_is_not_recorded(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "input", ignore_delete="true")
+    put(table, ("+I", 1, 1), ("-D", 1, None))
+    put(table, ("-D", 1, None))
+    assert changes(table, 0) == [("+I", 1, 1)]
+    lookup = new_table(tmp_path / "u", "lookup", ignore_delete="true")
+    put(lookup, ("+I", 1, 1))
+    put(lookup, ("-D", 1, None))
+    assert changes(lookup, 0) == [("+I", 1, 1)]
+
+
+@covers("CHG-4", "CMT-24")
+def test_a_write_that_is_renumbered_keeps_its_changes(tmp_path: Path) -> None:
+    from pktable import CommitId
+    from pktable.ingest.changes import ChangeKind
+
+    table = new_table(tmp_path / "t", "input")
+    given = pa.table({"id": [1, 1], "v": pa.array([1, 2], pa.int32())})
+    late = table.stage_write(given, ChangeKind(), write_only=True)
+    assert late is not None
+    put(Table.open(table.path), ("+I", 1, 9), write_only=True)
+    late.commit(CommitId.new())
+    assert changes(table, 1) == [("+I", 1, 1), ("+I", 1, 2)]
+    assert not table.check().findings
+
+
+@covers("CHG-6")
+def test_a_row_that_was_deleted_and_comes_again_is_new(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "lookup")
+    put(table, *(("+I", key, 1) for key in range(2000)))
+    gone = put(table, ("-D", 5, None))
+    assert changes(table, gone - 1) == [("-D", 5, 1)]
+    put(table, ("+I", 5, 1))
+    assert changes(table, gone) == [("+I", 5, 1)]
+
+
+@covers("CHG-8")
+def test_equal_rows_are_left_out_if_the_table_says_so(tmp_path: Path) -> None:
+    plain = new_table(tmp_path / "t", "lookup")
+    options = {"changelog_producer__row_deduplicate": "true"}
+    without = new_table(tmp_path / "u", "lookup", **options)
+    for table in (plain, without):
+        put(table, ("+I", 1, 1), ("+I", 2, None), ("+I", 3, 3), ("+I", 4, 4))
+        put(table, ("+U", 1, 1), ("+U", 2, None), ("+U", 3, None), ("-D", 4, None), ("+I", 5, 1))
+    same = [("-U", 1, 1), ("+U", 1, 1), ("-U", 2, None), ("+U", 2, None)]
+    others = [("-U", 3, 3), ("+U", 3, None), ("-D", 4, 4), ("+I", 5, 1)]
+    assert changes(plain, 2) == same + others
+    assert changes(without, 2) == others
+
+
+@covers("CHG-8")
+def test_a_column_may_be_left_out_of_the_comparison(tmp_path: Path) -> None:
+    table = new_table(
+        tmp_path / "t",
+        "full-compaction",
+        columns="id BIGINT, v INT, seen INT, tags ARRAY<INT>",
+        deletion_vectors__enabled="false",
+        changelog_producer__row_deduplicate="true",
+        changelog_producer__row_deduplicate_ignore_fields="seen, tags",
+    )
+    for seen in (1, 2):
+        table.upsert({"id": [1, 2], "v": [1, seen], "seen": [seen, seen], "tags": [[seen], None]})
+        table.compact(full=True)
+    assert [one[:4] for one in changes(table, 2)] == [("-U", 2, 1, 1), ("+U", 2, 2, 2)]
+
+
+@covers("CHG-7")
+def test_a_full_compaction_records_the_difference_at_the_greatest_level(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "full-compaction", deletion_vectors__enabled="false")
+    put(table, ("+I", 1, 1), ("+I", 2, 2), ("-D", 3, None), write_only=True)
+    assert changes(table, 0) == []
+    first = table.compact(full=True)
+    assert first
+    assert changes(table, 0) == [("+I", 1, 1), ("+I", 2, 2)]
+    put(table, ("+U", 1, 5), ("-D", 2, None), write_only=True)
+    put(table, ("+U", 1, 6), ("+I", 4, 4), write_only=True)
+    table.compact(full=True)
+    assert changes(table, first) == [("-U", 1, 1), ("+U", 1, 6), ("-D", 2, 2), ("+I", 4, 4)]
+
+
+@covers("CHG-10", "CHG-9")
+def test_first_row_records_each_key_once(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "lookup", merge_engine="first-row", deletion_vectors__enabled="false")
+    put(table, *(("+I", key, 1) for key in range(2000)))
+    before = put(table, ("+I", 7, 2), ("+I", 5000, 2), ("+I", 5000, 3))
+    assert changes(table, before - 1) == [("+I", 5000, 2)]
+    put(table, ("+I", 5000, 4), ("+I", 7, 4))
+    table.compact(full=True)
+    assert changes(table, before) == []
+
+
+@covers("CHG-5", "CHG-9", "DV-20")
+@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize(
+    ("engine", "after"), [("partial-update", (2, 7)), ("aggregation", (3, 8)), ("deduplicate", (2, None))]
+)
+def test_every_engine_records_its_own_rows(tmp_path: Path, vectors: str, engine: str, after: Any) -> None:
+    options = {"fields.v.aggregate-function": "sum"} if engine == "aggregation" else {}
+    table = Table.create(
+        tmp_path / "t",
+        "id BIGINT, v INT, w INT",
+        primary_key=["id"],
+        options={
+            "merge-engine": engine,
+            "changelog-producer": "lookup",
+            "deletion-vectors.enabled": vectors,
+            **({**options, "fields.w.aggregate-function": "sum"} if options else {}),
+        },
+    )
+    table.upsert({"id": list(range(2000)), "v": [1] * 2000, "w": [None, 7, *[1] * 1998]})
+    table.upsert(
+        {"id": [1], "v": [None], "w": [1]} if engine == "aggregation" else {"id": [1], "v": [2], "w": [7]}
+    )
+    last = table.upsert({"id": [1], "v": [2], "w": [None]})
+    assert last is not None
+    (_, *before), (_, *now) = changes(table, last - 1)
+    assert tuple(now[1:]) == after
+    assert applied((tuple(before),), changes(table, last - 1)) == {(1, *after)}
+    assert rows(table, where="id = 1") == {(1, *after)}
+
+
+@covers("CHG-12", "STM-7")
+@pytest.mark.parametrize("producer", ["input", "lookup"])
+def test_an_overwrite_records_nothing_and_its_changes_are_refused(tmp_path: Path, producer: str) -> None:
+    table = new_table(tmp_path / "t", producer)
+    put(table, ("+I", 1, 1))
+    table.overwrite({"id": [2], "v": [2]})
+    (overwrite,) = [one.id for one in table.snapshots() if one.commit_kind == "OVERWRITE"]
+    assert table.snapshots()[overwrite - 1].changelog_manifest_list is None
+    with pytest.raises(InvalidRequestError, match=f"snapshot {overwrite} is an OVERWRITE, whose changes"):
+        changes(table, 0)
+    base = rows(table, snapshot=overwrite, fresh=producer == "input")
+    put(table, ("+U", 2, 3))
+    if producer == "lookup":
+        assert applied(base, changes(table, overwrite)) == rows(table) == {(2, 3)}
+    else:
+        assert changes(table, overwrite) == [("+U", 2, 3)]
+    assert not table.check().findings
+
+
+@covers("CHG-5", "CHG-9")
+def test_statements_record_their_changes(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "lookup")
+    put(table, ("+I", 1, 1), ("+I", 2, 2), ("+I", 3, 3))
+    table.update({"v": "v + 10"}, where="id <= 2")
+    table.delete(where="id = 1")
+    table.merge(
+        {"id": [2, 4], "v": [5, 6]}, on="id"
+    ).when_matched_delete().when_not_matched_insert_all().execute()
+    assert changes(table, 2, 4) == [("-U", 1, 1), ("+U", 1, 11), ("-U", 2, 2), ("+U", 2, 12)]
+    assert applied((), changes(table, 0)) == rows(table) == {(3, 3), (4, 6)}
+
+
+REFUSED = [
+    ({"changelog-producer": "full-compaction", "deletion-vectors.enabled": "true"}, "none, input or lookup"),
+    (
+        {"changelog-producer": "input", "merge-engine": "first-row"},
+        "none or lookup with merge-engine=first-row",
+    ),
+    ({"changelog-producer": "full-compaction", "merge-engine": "first-row"}, "none or lookup"),
+    ({"changelog-producer": "other"}, "full-compaction or input or lookup or none"),
+    ({"changelog-producer.row-deduplicate": "true"}, "column a, of type ARRAY<INT>, in"),
+    ({"changelog-producer.row-deduplicate-ignore-fields": "b"}, "column b does not exist"),
+    ({"changelog-producer.compaction-interval": "1 min"}, "changelog producers have no such option"),
+    ({"changelog.num-retained.max": "5"}, "changelog files expire with their snapshots"),
+    ({"changelog.time-retained": "5 d"}, "changelog files expire with their snapshots"),
+    ({"changelog-file.format": "avro"}, "parquet"),
+]
+
+
+@covers("CHG-15", "TBL-9")
+@pytest.mark.parametrize(("options", "message"), REFUSED, ids=lambda one: str(one)[:50])
+def test_what_cannot_be_recorded_is_refused_by_name(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=message) as found:
+        Table.create(tmp_path / "t", "id BIGINT, a ARRAY<INT>", primary_key=["id"], options=options)
+    assert next(iter(options)) in str(found.value)
+    assert not (tmp_path / "t").exists()
+
+
+@covers("CHG-15")
+def test_an_append_table_has_no_producer(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOptionError, match="none in a table without a primary key"):
+        Table.create(tmp_path / "t", "id BIGINT", primary_key=None, options={"changelog-producer": "input"})

@@ -1,0 +1,170 @@
+"""Write changelog files: the changes that a write brings, or those that a compaction makes visible.
+
+A table names by the option ``changelog-producer`` who writes them:
+
+* ``input``: a write, all rows as they came.
+* ``lookup``: a compaction of level 0. For each key of a level-0 record it compares the row of the levels above 0 before
+  and after the compaction. The row before comes from the lookup that also finds the positions to delete.
+* ``full-compaction``: a compaction to the greatest level, by the row of that level before and after.
+
+So the last two are one comparison (`CompactionChangelog`): the fold of the records from some level on with the fold of
+all. A row that is new is +I, one that is gone -D, and one that was replaced -U and +U, also if it is the same, unless
+``changelog-producer.row-deduplicate`` says otherwise. The subtle case is an older record that a deletion vector
+deletes: it is no row before, however recently it was one (CHG-6).
+
+Clauses: CHG-3 to CHG-8, CHG-10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pktable_spec.vocabulary import VALUE_KIND, RowKind
+
+from pktable.bucket.run_writer import FROM_WRITE, RunWriter
+from pktable.context import TableContext
+from pktable.format.metadata.manifest import DataFileMeta
+from pktable.lsm.bucket import BucketPath
+from pktable.merge.engine import Folded
+from pktable.merge.grouping import Flags, Indices, Window
+from pktable.store.new_files import NewFiles
+
+INPUT: Final = "input"
+LOOKUP: Final = "lookup"
+FULL_COMPACTION: Final = "full-compaction"
+
+
+def write_input(
+    context: TableContext, place: BucketPath, window: Window, new: NewFiles, *, now_millis: int
+) -> tuple[DataFileMeta, ...]:
+    """Write all records of a write as changelog files; none with another producer. Clauses: CHG-4."""
+    if context.options.changelog_producer != INPUT or not len(window.order):
+        return ()
+    writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis, changelog=True)
+    try:
+        writer.write(window.records.take(pa.array(window.order)))
+        return tuple(writer.close())
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def looks_up_rows(context: TableContext) -> bool:
+    """Return whether a compaction must know the older rows that it replaces, to record the changes."""
+    return context.options.changelog_producer == LOOKUP and context.merge_engine.lookup != "presence"
+
+
+class CompactionChangelog:
+    """The changelog files of one compaction.
+
+    ``from_level``: the rows before are those of this level and greater ones, and the keys that may change are those of
+    records below it.
+    """
+
+    def __init__(
+        self, context: TableContext, place: BucketPath, new: NewFiles, output_level: int, now_millis: int
+    ) -> None:
+        options = context.options
+        self._engine = context.merge_engine
+        self.from_level = options.max_level if options.changelog_producer == FULL_COMPACTION else 1
+        skipped = (*context.schema.primary_keys, *options.changelog_ignored_fields)
+        self._compared = (
+            [name for name in context.schema.value_names if name not in skipped]
+            if options.changelog_row_deduplicate
+            else None
+        )
+        self._writer = RunWriter(
+            context,
+            place,
+            new,
+            level=output_level,
+            source=FROM_WRITE,
+            now_millis=now_millis,
+            changelog=True,
+        )
+
+    @classmethod
+    def of(
+        cls, context: TableContext, place: BucketPath, new: NewFiles, output_level: int, now_millis: int
+    ) -> CompactionChangelog | None:
+        """Return the changelog of a compaction to ``output_level``, None if it writes none. Clauses: CHG-5, CHG-7."""
+        producer = context.options.changelog_producer
+        full = producer == FULL_COMPACTION and output_level == context.options.max_level
+        if producer == LOOKUP or full:
+            return cls(context, place, new, output_level, now_millis)
+        return None
+
+    def record(self, window: Window, folded: Folded, known: Indices) -> None:
+        """Record the changes of the keys of ``window``, which holds all records that their rows are made of.
+
+        ``folded``: the fold of ``window``. ``known``: the numbers of the keys that keep a row which is not in it.
+        """
+        fresh = window.any_of_key(window.levels < self.from_level)
+        fresh[known] = False
+        if self._engine.lookup == "presence":  # a row that is there stays as it is
+            fresh &= ~window.any_of_key(window.levels >= self.from_level)
+        if fresh.any():
+            before, was = self._before(window, fresh)
+            self._writer.write(changed_rows(before, was, folded, fresh, self._compared))
+
+    def _before(self, window: Window, fresh: Flags) -> tuple[pa.Table, Flags]:
+        """Return the rows before of the keys that are ``fresh``, and per key whether it is and has one."""
+        lengths = np.diff(np.append(window.starts, len(window.order)))
+        left_out = window.levels < self.from_level
+        left_out[window.order[~np.repeat(fresh, lengths)]] = True
+        there = window.any_of_key(~left_out)
+        folded = self._engine.fold(window.without(left_out))
+        adds = folded.adds()
+        there[np.flatnonzero(there)[~adds]] = False
+        return folded.rows(adds), there
+
+    def close(self) -> tuple[DataFileMeta, ...]:
+        return tuple(self._writer.close())
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+def changed_rows(
+    before: pa.Table, was: Flags, folded: Folded, fresh: Flags, compared: Sequence[str] | None
+) -> pa.Table:
+    """Return the changes of the keys that are ``fresh``, by key, -U in front of +U.
+
+    ``was``: of k keys, those that have a row ``before``, which is in their order. ``folded``: the k rows after.
+    ``compared``: a row that is replaced by one with equal values there has not changed; None if all have.
+    Clauses: CHG-5, CHG-7, CHG-8.
+    """
+    now = folded.adds() & fresh
+    after = folded.rows(now)
+    if compared is not None:
+        both = was & now
+        same = equal_rows(before.filter(pa.array(both[was])), after.filter(pa.array(both[now])), compared)
+        unchanged = np.zeros(len(was), dtype=bool)
+        unchanged[np.flatnonzero(both)[same]] = True
+        before, after = before.filter(pa.array(~unchanged[was])), after.filter(pa.array(~unchanged[now]))
+        was, now = was & ~unchanged, now & ~unchanged
+    old, new = np.flatnonzero(was), np.flatnonzero(now)
+    kinds = np.concatenate(
+        [
+            np.where(now[old], int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE)),
+            np.where(was[new], int(RowKind.UPDATE_AFTER), int(RowKind.INSERT)),
+        ]
+    ).astype(np.int8)
+    rows = pa.concat_tables([before, after.cast(before.schema)])
+    rows = rows.set_column(rows.column_names.index(VALUE_KIND), VALUE_KIND, pa.array(kinds))
+    # Stable, so that of one key the row before comes first.
+    return rows.take(pa.array(np.argsort(np.concatenate([old, new]), kind="stable")))
+
+
+def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:
+    """Return per row whether two tables have equal values in ``columns``, null and null included. Clauses: CHG-8."""
+    equal = np.ones(left.num_rows, dtype=bool)
+    for name in columns:
+        one, other = left.column(name), right.column(name)
+        same = pc.fill_null(pc.equal(one, other), False)
+        equal &= pc.or_(same, pc.and_(pc.is_null(one), pc.is_null(other))).to_numpy()
+    return equal
