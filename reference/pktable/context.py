@@ -36,6 +36,7 @@ from pktable.store.guard import guarded
 
 if TYPE_CHECKING:
     from pktable.merge.engine import MergeEngine
+    from pktable.merge.user_order import UserOrder
 
 CACHED_INDEX_FILES = 64
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -132,6 +133,18 @@ class TableContext:
         from pktable.merge.engine import engine_of
 
         return engine_of(self.schema)
+
+    @cached_property
+    def user_order(self) -> UserOrder | None:
+        """The order of the option ``sequence.field``, None without it. Raises InvalidRequestError."""
+        from pktable.merge.engine_options import EngineOptions  # late, as above
+
+        return EngineOptions(self.schema).user_order if self.schema.primary_keys else None
+
+    @property
+    def hides_retractions(self) -> bool:
+        """Whether a vector deletes every retraction that a compaction keeps above level 0. Clauses: DV-21."""
+        return self.options.deletion_vectors_enabled and self.options.remembers_deletions
 
     @cached_property
     def vector_bits(self) -> int:

@@ -56,6 +56,9 @@ class TableOptions:
     read_merges_level_zero: bool
     index_in_data_directory: bool
     merge_engine: str
+    sequence_fields: tuple[str, ...]
+    sequence_order: str
+    kept_retractions: str
     write_only: bool
     compaction_trigger: int
     levels: int
@@ -104,6 +107,16 @@ class TableOptions:
     def one_record_per_key(self) -> bool:
         """Whether levels above 0 hold at most one live record per key, and a default read skips level 0."""
         return self.deletion_vectors_enabled or self.merge_engine == "first-row"
+
+    @property
+    def remembers_deletions(self) -> bool:
+        """Whether compactions keep retractions at every level, as a late record may be older. Clauses: MRG-21."""
+        return bool(self.sequence_fields)
+
+    @property
+    def full_compaction_forgets_deletions(self) -> bool:
+        """Whether a full compaction drops these retractions. Clauses: MRG-22."""
+        return self.kept_retractions != "keep"
 
     def require_writable(self) -> None:
         """Raise UnsupportedOptionError if a writer cannot honour every option of the table."""

@@ -14,10 +14,13 @@ compaction becomes visible, or before a retraction is dropped.
 An engine that computes values gets the rows that are deleted there: they are merged as the oldest records of their
 keys, and the result holds what they held. First-row has no vectors: a key that an older file holds is left out.
 
+With ``sequence.field`` an older file may hold the newer record. The rows that are found are compared; where one of them
+is newer, nothing is deleted and the key is left out (`late`). Retractions are kept, and deleted (`kept_retractions`).
+
 So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
 an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
 
-Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-20, MRG-12.
+Clauses: CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-23, MRG-12.
 """
 
 from __future__ import annotations
@@ -27,9 +30,12 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.fetch import fetch_rows
 from pktable.bucket.index import write_index
+from pktable.bucket.kept_retractions import KeptRetractions
+from pktable.bucket.late import late_keys
 from pktable.bucket.locate import Located, Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
@@ -59,7 +65,8 @@ def compact_bucket(
     ``cached_rows``: the rows of some inputs by file name, which then are not read.
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
-    merges_older = looks_up(context) and context.merge_engine.lookup != "position"
+    compares = context.user_order is not None or context.merge_engine.lookup != "position"
+    merges_older = looks_up(context) and compares
     steps = plan(chosen, state.files, context.options, context.order, merges_older=merges_older)
     return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
 
@@ -69,9 +76,13 @@ def looks_up(context: TableContext) -> bool:
     return context.options.deletion_vectors_enabled or context.merge_engine.lookup == "presence"
 
 
-def keys_to_look_up(window: Window) -> Flags:
-    """Return per key of ``window`` whether older files may hold a live row of it. Clauses: DV-6, DV-7, DV-8."""
-    return ~window.any_of_key(window.adds() & (window.levels > 0))
+def keys_to_look_up(window: Window, *, remembers: bool = False) -> Flags:
+    """Return per key of ``window`` whether older files may hold a live row of it.
+
+    ``remembers``: whether retractions above level 0 are deleted by their vector. Clauses: DV-6, DV-7, DV-8.
+    """
+    needed: Flags = ~window.any_of_key(window.adds() & (window.levels > 0))
+    return needed & window.any_of_key(window.levels == 0) if remembers else needed
 
 
 class _Compaction:
@@ -139,6 +150,7 @@ class _Compaction:
             now_millis=self._now,
         )
         locator = self._locator()
+        kept = KeptRetractions()
         try:
             for window in self._merged(runs, columns):
                 together, left_out = self._with_older(window, locator, columns)
@@ -147,11 +159,17 @@ class _Compaction:
                     folded.adds() if self._plan.drop_deletes else np.ones(len(together.starts), dtype=bool)
                 )
                 chosen[left_out] = False
-                writer.write(folded.rows(None if chosen.all() else chosen))
-            return writer.close()
+                rows = folded.rows(None if chosen.all() else chosen)
+                if self._context.hides_retractions:
+                    kept.add(rows)
+                writer.write(rows)
+            files = writer.close()
         except BaseException:
             writer.abort()
             raise
+        for name, positions in kept.by_file(files):
+            self._vectors.delete(name, positions)
+        return files
 
     def _delete_replaced_by(self, file: DataFileMeta) -> None:
         """Delete the older rows that the keys of an upgraded level-0 file replace. Clauses: CMP-10, DV-6."""
@@ -177,9 +195,15 @@ class _Compaction:
         left_out = np.empty(0, dtype=np.int64)
         if locator is None:
             return window, left_out
-        needed = np.flatnonzero(keys_to_look_up(window))
-        keys = taken(window.records.select(list(self._context.key_columns)), window.newest[needed])
-        for found in locator.locate(keys):
+        needed = np.flatnonzero(keys_to_look_up(window, remembers=self._context.hides_retractions))
+        keys = list(self._context.key_columns)
+        order = self._context.user_order
+        if order is not None and self._engine.lookup == "position":
+            names = dict.fromkeys([*keys, SEQUENCE_NUMBER, VALUE_KIND, *order.columns])
+            newest = taken(window.records.select(list(names)), window.newest[needed])
+            return window, needed[self._late(newest, list(locator.locate(newest.select(keys))))]
+        located = locator.locate(taken(window.records.select(keys), window.newest[needed]))
+        for found in located:
             if self._engine.lookup == "presence":
                 left_out = np.append(left_out, needed[found.keys])
                 continue
@@ -188,6 +212,19 @@ class _Compaction:
                 window = self._joined(window, found.file, found.positions[live], needed[found.keys[live]])
             self._deleted += self._vectors.delete(found.file.file_name, found.positions)
         return window, left_out
+
+    def _late(self, newest: pa.Table, found: Sequence[Located]) -> Flags:
+        """Delete the rows of ``found`` whose key has a newer record in ``newest``; return which of ``newest`` are late.
+
+        Clauses: DV-23.
+        """
+        if not found:
+            return np.zeros(newest.num_rows, dtype=bool)
+        late = late_keys(self._context, self._state.place, newest, found)
+        for one in found:
+            positions = one.positions[~late[one.keys]]
+            self._deleted += self._vectors.delete(one.file.file_name, positions)
+        return late
 
     def _live(self, found: Located) -> Flags:
         """Return which of the positions were not deleted before this compaction, which meets each key once."""
@@ -201,7 +238,10 @@ class _Compaction:
     def _joined(self, window: Window, file: DataFileMeta, positions: Positions, keys: Indices) -> Window:
         names = window.records.column_names
         rows = fetch_rows(self._context, self._state.place, file, positions, names)
-        return window.with_oldest(rows, keys, np.full(len(keys), file.level, dtype=np.int32))
+        levels = np.full(len(keys), file.level, dtype=np.int32)
+        joined = window.with_oldest(rows, keys, levels)
+        order = self._context.user_order
+        return joined if order is None else joined.in_order(order)
 
     def _locator(self) -> Locator | None:
         return Locator(self._context, self._state.place, self._older) if self._older else None

@@ -49,7 +49,9 @@ class PrimaryKeyTables:
         full = full or may_shadow_rows_without_vector(context, state.files)
         runs = sorted_runs(state.files, context.order)
         if full:
-            return pick_full(runs, context.options, state.files_with_vector)
+            forgets = context.options.full_compaction_forgets_deletions
+            names = files_to_purge(context, state)
+            return pick_full(runs, context.options, names, forgets_deletions=forgets)
         chosen = pick(runs, context.options)
         if chosen is not None and must_take_all(context, chosen.files):
             return pick_full(runs, context.options, ())
@@ -66,12 +68,51 @@ def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:
     or first-row), it does only if level 0 is included; without, it does unless all files form one sorted run.
     Clauses: RD-1, RD-4, RD-5, RD-13, DV-12, DV-15.
     """
-    if any(file.delete_row_count != 0 for file in wanted):
+    if any(may_show_retractions(context, file) for file in wanted):
         return True
     levels = {file.level for file in wanted}
     if context.options.one_record_per_key:
         return 0 in levels or may_shadow_rows_without_vector(context, wanted)
     return len(levels) > 1 or (0 in levels and len(wanted) > 1)
+
+
+def may_show_retractions(context: TableContext, file: DataFileMeta) -> bool:
+    """Return whether a read of ``file`` without merging could return a retraction as a row.
+
+    Not so if it was written with deletion vectors and ``sequence.field``: its vector deletes them.
+    Clauses: RD-5, DV-21.
+    """
+    if file.delete_row_count == 0:
+        return False
+    return file.level == 0 or not _hides_retractions(context, file)
+
+
+def files_to_purge(context: TableContext, state: BucketState) -> frozenset[str]:
+    """Return the names of the files that a full compaction rewrites, whatever else it does.
+
+    They are those with a vector, unless it deletes nothing but retractions that are kept; and those with retractions
+    that are to be forgotten. Clauses: CMP-22, CMP-25, DV-13, MRG-22.
+    """
+    named = state.files_with_vector
+    if not context.options.remembers_deletions:
+        return named
+    if context.options.full_compaction_forgets_deletions:
+        return named | {file.file_name for file in state.files if file.delete_row_count != 0}
+    counts = context.deleted_counts(state)
+    return frozenset(
+        file.file_name
+        for file in state.files
+        if file.file_name in counts
+        and not (_hides_retractions(context, file) and counts[file.file_name] == file.delete_row_count)
+    )
+
+
+def _hides_retractions(context: TableContext, file: DataFileMeta) -> bool:
+    """Return whether ``file`` was written where vectors delete retractions that are kept."""
+    if not context.hides_retractions:
+        return False
+    options = parse_options(context.schema_of(file.schema_id).options)
+    return options.deletion_vectors_enabled and options.remembers_deletions
 
 
 def must_take_all(context: TableContext, picked: Sequence[DataFileMeta]) -> bool:

@@ -92,6 +92,13 @@ class MergeEngine(Protocol):
         """
         ...
 
+    def expect_any_order(self) -> None:
+        """Raise UnsupportedOptionError unless records may be folded in any grouping, not of neighbours only.
+
+        The newest is known, by the option ``sequence.field``. Clauses: MRG-24.
+        """
+        ...
+
     def fold(self, window: Window) -> Folded:
         """Return one record per key of ``window``, which has no ignored records. Reads no file.
 
@@ -136,6 +143,13 @@ def engine_of(schema: TableSchema) -> MergeEngine:
 
 
 def expect_writable_engine(schema: TableSchema) -> None:
-    """Raise as `engine_of` does, and for an option that the table's engine does not know. Clauses: MRG-11."""
-    EngineOptions(schema).expect_known()
-    engine_of(schema)
+    """Raise as `engine_of` does, and for an option that the table's engine does not know.
+
+    Raises UnsupportedOptionError if rows would depend on when they are compacted: with ``sequence.field`` an engine
+    may meet an older record after it has merged newer ones. Clauses: MRG-11, MRG-24.
+    """
+    options = EngineOptions(schema)
+    options.expect_known()
+    engine = engine_of(schema)
+    if options.user_order is not None:
+        engine.expect_any_order()

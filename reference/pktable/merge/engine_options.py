@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
+
+if TYPE_CHECKING:
+    from pktable.merge.user_order import UserOrder
 
 ENGINE: Final = "merge-engine"
 IGNORE_DELETE: Final = "ignore-delete"
@@ -26,6 +30,7 @@ GROUP: Final = "sequence-group"
 IGNORE_RETRACT: Final = "ignore-retract"
 DELIMITER: Final = "list-agg-delimiter"
 DISTINCT: Final = "distinct"
+SEQUENCE_FIELD: Final = "sequence.field"
 REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
 
 _OF_COLUMN: Final = {
@@ -58,6 +63,17 @@ class EngineOptions:
     @property
     def ignores_deletes(self) -> bool:
         return self.flag(IGNORE_DELETE) or self.flag(f"{self.engine}.{IGNORE_DELETE}")
+
+    @property
+    def user_order(self) -> UserOrder | None:
+        """The order of ``sequence.field``, None without it. Raises as `user_order_of` does."""
+        options = parse_options(self.options)
+        if not options.sequence_fields:
+            return None
+        from pktable.merge.user_order import user_order_of  # late, as it brings Arrow's kernels
+
+        descending = options.sequence_order == "descending"
+        return user_order_of(self.schema, options.sequence_fields, descending=descending)
 
     def flag(self, name: str) -> bool:
         value = self.options.get(name, "false").lower()

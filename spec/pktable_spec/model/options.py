@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pktable_spec.model.merge import DEDUPLICATE, OPTION, MergeEngine, engine_named
+from pktable_spec.model.merge import DEDUPLICATE, OPTION, MergeEngine, UserOrder, engine_named
 
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
@@ -14,7 +14,7 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 class ModelOptions:
     """The options that decide picks, levels, upgrades and merges of one bucket. Sizes in bytes.
 
-    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, MRG-1.
+    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, MRG-1, MRG-19.
     """
 
     deletion_vectors: bool = True
@@ -25,6 +25,7 @@ class ModelOptions:
     target_file_size: int = 128 << 20
     bucket_count: int = 1
     merge_engine: MergeEngine = DEDUPLICATE
+    order: UserOrder | None = None
 
     @property
     def max_level(self) -> int:
@@ -36,13 +37,20 @@ class ModelOptions:
         return self.deletion_vectors and self.merge_engine.lookup == "values"
 
     @property
+    def hides_retractions(self) -> bool:
+        """Whether retractions stay for ever, deleted by the vector of their own file. Clauses: MRG-21, DV-21."""
+        return self.deletion_vectors and self.order is not None
+
+    @property
     def large_file_size(self) -> float:
         """The size from which a file alone in its section is upgraded. Clauses: CMP-23."""
         return self.target_file_size * 0.7
 
     @staticmethod
-    def parse(options: Mapping[str, str]) -> ModelOptions:
-        """Read the options that matter here; the others are somebody else's to refuse."""
+    def parse(options: Mapping[str, str], columns: Sequence[str] = ()) -> ModelOptions:
+        """Read the options that matter here; the others are somebody else's to refuse. ``columns``: their names."""
+        fields = [name.strip() for name in options.get("sequence.field", "").split(",") if name.strip()]
+        descending = options.get("sequence.field.sort-order", "ascending") == "descending"
         trigger = int(options.get("num-sorted-run.compaction-trigger", "5"))
         return ModelOptions(
             deletion_vectors=options.get("deletion-vectors.enabled", "false") == "true",
@@ -53,6 +61,7 @@ class ModelOptions:
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
             merge_engine=engine_named(options.get(OPTION, DEDUPLICATE.name)),
+            order=UserOrder(tuple(map(columns.index, fields)), descending) if fields else None,
         )
 
 
