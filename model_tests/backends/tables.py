@@ -123,7 +123,7 @@ class PaimonTable:
                 self._stage_write(changes, write_only=True).commit(self._commit_id())
             elif kinds == {RowKind.INSERT}:
                 self.table.upsert(self._rows(changes))
-            elif kinds == {RowKind.DELETE}:
+            elif kinds == {RowKind.DELETE} and "sequence.field" not in self.table.schema.options:
                 self.table.delete(self._rows(changes).select(list(self._shape.primary_key)))
             else:
                 self.table.write_changes(self._rows_with_kinds(changes), row_kind=ROW_KIND)

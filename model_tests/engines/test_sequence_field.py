@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pktable import Table
+from pktable import InvalidRequestError, Table
+from pktable.format.metadata.schema import encode_schema
 from pktable_spec.covers import covers
 
 from model_tests.engines.sequences import CASES, Sequenced
@@ -70,8 +73,8 @@ def changes(*rows: tuple[Any, ...]) -> pa.Table:
     return pa.table({"op": op, "k": pa.array(k, pa.int32()), "s": pa.array(s, pa.int32()), "v": v})
 
 
-def made(path: Path, **options: str) -> Table:
-    given = {"sequence.field": "s", **{name.replace("_", "-"): value for name, value in options.items()}}
+def made(path: Path, options: Mapping[str, str]) -> Table:
+    given = {"sequence.field": "s", **options}
     return Table.create(path / "t", "k INT, s INT, v STRING", primary_key="k", options=given)
 
 
@@ -80,11 +83,16 @@ def write(table: Table, *rows: tuple[Any, ...]) -> None:
 
 
 VECTORS = {"deletion-vectors.enabled": "true"}
+SUMS = {
+    "sequence.field": "s",
+    "merge-engine": "aggregation",
+    "fields.default-aggregate-function": "last_value",
+}
 
 
 @covers("MRG-21", "DV-21")
 def test_a_late_row_does_not_bring_a_deleted_key_back(tmp_path: Path) -> None:
-    table = made(tmp_path, **VECTORS)
+    table = made(tmp_path, VECTORS)
     write(table, ("+I", 1, 100, "a"))
     write(table, ("-D", 1, 101, None))
     write(table, ("+U", 1, 50, "late"))
@@ -94,3 +102,138 @@ def test_a_late_row_does_not_bring_a_deleted_key_back(tmp_path: Path) -> None:
     assert table.to_arrow().num_rows == 0
     write(table, ("+I", 1, 101, "tied"))
     assert table.to_arrow().column("v").to_pylist() == ["tied"]
+
+
+@covers("MRG-21", "RD-5", "DV-15", "DV-21")
+@pytest.mark.parametrize("full", [False, True])
+def test_deletions_from_before_the_table_had_vectors_are_remembered(tmp_path: Path, full: bool) -> None:
+    table = made(tmp_path, {"write-only": "true"})
+    write(table, ("+I", 1, 5, "a"), ("+I", 2, 5, "b"), ("-D", 3, 5, None))
+    write(table, ("-D", 1, 6, None))
+    table.compact(full=True)
+    schema = replace(table.schema, id=1, options={**table.schema.options, **VECTORS})
+    (tmp_path / "t" / "schema" / "schema-1").write_bytes(encode_schema(schema))
+    table = Table.open(table.path)
+    assert table.to_arrow().column("v").to_pylist() == ["b"]
+    write(table, ("+U", 1, 5, "late"), ("+U", 2, 4, "late"), ("+U", 3, 4, "late"))
+    table.compact(full=full)
+    assert table.to_arrow().column("v").to_pylist() == ["b"]
+    write(table, ("+U", 1, 6, "tied"), ("+U", 3, 4, "late"))
+    table.compact(full=full)
+    assert table.to_arrow().sort_by("k").column("v").to_pylist() == ["tied", "b"]
+    assert table.count() == 2
+    assert not table.check().errors
+
+
+@covers("MRG-22", "CMP-22", "DV-13")
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_a_full_compaction_forgets_deletions_if_the_table_says_so(tmp_path: Path, vectors: str) -> None:
+    options = {"deletion-vectors.enabled": vectors, "num-sorted-run.compaction-trigger": "2"}
+    options["sequence.field.retractions"] = "drop-in-full-compaction"
+    table = made(tmp_path, options)
+    write(table, ("+I", 1, 5, "a"), ("+I", 2, 5, "b"))
+    write(table, ("-D", 1, 6, None))
+    write(table, ("+U", 1, 4, "late"))
+    assert table.to_arrow().column("v").to_pylist() == ["b"]
+    table.compact(full=True)
+    assert [(file["retraction_count"], file["deleted_row_count"]) for file in table.files().to_pylist()] == [
+        (0, 0)
+    ]
+    assert table.compact(full=True) is None
+    write(table, ("+U", 1, 4, "later"))
+    assert table.to_arrow().sort_by("k").column("v").to_pylist() == ["later", "b"]
+
+
+@covers("CMP-22", "DV-13", "DV-21", "MRG-21")
+def test_a_full_compaction_leaves_alone_what_it_would_only_write_again(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    write(table, ("+I", 1, 5, "a"), ("-D", 2, 5, None))
+    (file,) = table.files().to_pylist()
+    assert (file["row_count"], file["retraction_count"], file["deleted_row_count"]) == (2, 1, 1)
+    assert table.compact(full=True) is None
+    assert table.count() == 1
+    assert "filter by deletion vectors" in table.scan().explain()
+
+
+@covers("MRG-23", "MRG-24", "MRG-11")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sequence.field": "x"}, "option sequence.field: column x does not exist; columns are k, s, v, n"),
+        ({"sequence.field": "s,s"}, "option sequence.field: column s is named twice"),
+        (
+            {"sequence.field": "s,n"},
+            "option sequence.field: column n is of type ARRAY<INT>; expected an atomic",
+        ),
+        (
+            {"sequence.field": "s", "sequence.field.sort-order": "up"},
+            "option sequence.field.sort-order='up' is not supported: expected ascending or descending",
+        ),
+        (
+            {"sequence.field": "s", "sequence.field.retractions": "drop"},
+            "option sequence.field.retractions='drop' is not supported: expected drop-in-full-compaction or keep",
+        ),
+        (
+            {"sequence.field": "s", "merge-engine": "first-row"},
+            "option merge-engine='first-row' is not supported: expected an engine that sequence.field works with",
+        ),
+        (
+            {"sequence.field": "s", "merge-engine": "partial-update"},
+            "option merge-engine='partial-update' is not supported: expected an engine that sequence.field works",
+        ),
+        (
+            {"sequence.field": "s", "merge-engine": "aggregation"},
+            "option fields.v.aggregate-function='last_non_null_value' is not supported: expected with sequence.fi",
+        ),
+        (
+            {**SUMS, "fields.s.aggregate-function": "max"},
+            "option fields.s.aggregate-function: expected not to be set together with sequence.field=s",
+        ),
+        (
+            {**SUMS, "aggregation.remove-record-on-delete": "true"},
+            "option aggregation.remove-record-on-delete='true' is not supported: expected sequence.field without",
+        ),
+    ],
+)
+def test_an_order_that_does_not_fit_is_refused_by_name(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        Table.create(tmp_path / "t", "k INT, s INT, v INT, n ARRAY<INT>", primary_key="k", options=options)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    assert not any(one.is_file() for one in tmp_path.rglob("*"))
+
+
+@covers("MRG-24")
+def test_a_retraction_that_may_come_too_early_is_refused(tmp_path: Path) -> None:
+    options = {**SUMS, "fields.v.aggregate-function": "max"}
+    table = Table.create(tmp_path / "t", "k INT, s INT, v STRING", primary_key="k", options=options)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidRequestError, match=r"^option sequence\.field: .* set ignore-delete=true"):
+        write(table, ("-D", 1, 5, None))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@covers("MRG-25", "MRG-18", "STM-9")
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_statements_write_rows_that_are_the_newest(tmp_path: Path, vectors: str) -> None:
+    table = made(tmp_path, {"deletion-vectors.enabled": vectors})
+    table = Table.open(table.path)
+    write(table, ("+I", 1, 5, "a"), ("+I", 2, 7, "b"), ("+I", 3, None, "c"))
+    assert table.update({"v": "'new'"}, where="k <> 2") is not None
+    assert table.delete(where="k = 2") is not None
+    assert table.to_arrow().sort_by("k").column("v").to_pylist() == ["new", "new"]
+    write(table, ("+U", 2, 6, "late"))
+    assert table.count() == 2
+    for refused, message in (
+        (lambda: table.update({"s": 9}), "set: s is part of sequence.field"),
+        (lambda: table.delete([{"k": 1}]), "a deletion by keys does not say how new it is"),
+        (
+            lambda: table.merge(changes(("+I", 1, 1, "x")), "k").when_matched_update_all(),
+            "when_matched_update_all: s is part of sequence.field",
+        ),
+    ):
+        with pytest.raises(InvalidRequestError, match=message):
+            refused()
+    assert table.count() == 2

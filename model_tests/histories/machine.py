@@ -67,6 +67,8 @@ class TableMachine(RuleBasedStateMachine):
         Writes over large runs replace rows there by lookup, not by merge. ``layers``: how many large runs to write
         first; ``over``: the keys written over them; ``late``: whether deletion vectors are to be switched on later.
         """
+        if late or not self._profile.orders:
+            table = replace(table, options=strategies.without_order(table.options))
         if late:
             # Compacted as often as possible, so that there are levels between the first and the last.
             options = {DELETION_VECTORS: "false", "num-sorted-run.compaction-trigger": "2"}
@@ -102,7 +104,9 @@ class TableMachine(RuleBasedStateMachine):
         shape = self.session.shape
         operation = Operation(
             do,
-            changes=strategies.changes(shape, drawn or []),
+            changes=strategies.changes(
+                shape, drawn or [], ordered=strategies.SEQUENCE_FIELD in self.session.history.options
+            ),
             job=job,
             bit=bit,
             number=number,

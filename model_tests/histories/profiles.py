@@ -17,6 +17,7 @@ class Profile:
     ``reread_limit``: how many retained snapshots are read again per step, None for all.
     ``twin``: whether each history is also done on a table without deletion vectors.
     ``refines``: whether each snapshot on disk must be a step of the oracle's mechanism.
+    ``orders``: whether some tables have the option ``sequence.field``.
     ``seed``: None draws other histories each time. ``shrinks``: whether a mismatch is made small first.
     """
 
@@ -26,6 +27,7 @@ class Profile:
     reread_limit: int | None = None
     twin: bool = True
     refines: bool = True
+    orders: bool = False
     seed: int | None = None
     shrinks: bool = True
 
@@ -34,16 +36,16 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
     (backend, profile.name): profile
     for backend, profiles in {
         "model": (
-            Profile("quick", histories=300, steps=12, seed=SEED),
-            Profile("deep", histories=20_000, steps=30),
+            Profile("quick", histories=300, steps=12, orders=True, seed=SEED),
+            Profile("deep", histories=20_000, steps=30, orders=True),
         ),
         "local": (
-            Profile("quick", histories=100, steps=12, reread_limit=6, seed=SEED),
-            Profile("deep", histories=1_500, steps=20),
+            Profile("quick", histories=100, steps=12, orders=True, reread_limit=6, seed=SEED),
+            Profile("deep", histories=1_500, steps=20, orders=True),
         ),
         "spark": (
-            Profile("quick", histories=9, steps=8, reread_limit=1, seed=SEED, shrinks=False),
-            Profile("deep", histories=60, steps=12, reread_limit=4),
+            Profile("quick", histories=9, steps=8, orders=True, reread_limit=1, seed=SEED, shrinks=False),
+            Profile("deep", histories=60, steps=12, orders=True, reread_limit=4),
         ),
     }.items()
     for profile in profiles
