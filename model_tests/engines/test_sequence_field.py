@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
+from pktable.bucket.kept_retractions import KeptRetractions
 from pktable.format.metadata.schema import encode_schema
 from pktable_spec.covers import covers
 
@@ -237,3 +239,15 @@ def test_statements_write_rows_that_are_the_newest(tmp_path: Path, vectors: str)
         with pytest.raises(InvalidRequestError, match=message):
             refused()
     assert table.count() == 2
+
+
+@covers("DV-21")
+def test_the_check_finds_a_retraction_that_readers_would_see(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    write(table, ("+I", 1, 5, "a"), ("+I", 2, 5, "b"))
+    assert not table.check().findings
+    with mock.patch.object(KeptRetractions, "by_file", return_value=()):
+        write(table, ("-D", 1, 6, None))
+    (finding,) = table.check().findings
+    assert (finding.clause, finding.what) == ("DV-21", "retractions")
+    assert finding.expected == "1 deleted by the vector of the file"

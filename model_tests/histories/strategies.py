@@ -43,7 +43,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "manifest.merge-min-count": ("30", "2", "3"),
     "manifest.target-file-size": ("8 mb", "4 kb"),
     "manifest.full-compaction-threshold-size": ("16 mb", "8 kb"),
-    SEQUENCE_FIELD: ("", "", "", "v"),
+    SEQUENCE_FIELD: ("", "", "v"),
     f"{SEQUENCE_FIELD}.sort-order": ("ascending", "descending"),
 }
 

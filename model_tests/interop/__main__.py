@@ -73,10 +73,10 @@ def _directions(bench: Bench, profile: str) -> list[Result]:
     for number, direction in enumerate(DIRECTIONS):
         if not direction.writers <= {*bench.peers, OURS}:
             continue
-        for name, drawn, count in (
-            (direction.name, direction.histories(), short),
-            (f"{direction.name}, long writes", direction.long_histories(), long),
-        ):
+        kinds = [(direction.name, direction.histories(), short)]
+        if not direction.ordered:
+            kinds.append((f"{direction.name}, long writes", direction.long_histories(), long))
+        for name, drawn, count in kinds:
             result = bench.run(name, drawn, readers, count=count * direction.weight, first=SEED + number)
             results.append(result)
             _tell(result)

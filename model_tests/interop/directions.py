@@ -41,13 +41,17 @@ SHRINKING_SECONDS: Final = 60
 
 @dataclass(frozen=True)
 class Direction:
-    """Who writes and compacts tables that whom has created. ``weight``: its share of the histories."""
+    """Who writes and compacts tables that whom has created. ``weight``: its share of the histories.
+
+    ``ordered``: whether the tables have the option ``sequence.field``; then there are no long histories.
+    """
 
     name: str
     actors: tuple[Actor, ...]
     creators: tuple[str, ...]
     weight: int = 1
     bitmap64: bool = True
+    ordered: bool = False
 
     @property
     def writers(self) -> frozenset[str]:
@@ -55,7 +59,9 @@ class Direction:
 
     def histories(self) -> SearchStrategy[History]:
         """Draw small histories, of keys and partitions that every writer can write."""
-        return histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
+        return histories(
+            self.actors, self.creators, self._universe, bitmap64=self.bitmap64, ordered=self.ordered
+        )
 
     @property
     def _universe(self) -> Universe:
@@ -77,6 +83,7 @@ def level_zero_writer(name: str) -> Actor:
 
 DIRECTIONS: Final = (
     Direction("pktable writes and compacts", (US,), (OURS,), weight=2),
+    Direction("pktable orders records by the user", (US,), (OURS,), ordered=True),
     *(Direction(f"{jvm} writes and compacts", (Actor(jvm),), (jvm,)) for jvm in JVMS),
     *(
         # Paimon 0.9 cannot compact what has 64-bit vectors (see `probes`).

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from model_tests.mutants import codecs, commits, kernel, reading
+from model_tests.mutants import codecs, commits, kernel, ordering, reading
 from model_tests.mutants.registry import Mutant
 
 _ORDER = "MSCO"
@@ -22,5 +22,7 @@ def _place(mutant: Mutant) -> tuple[int, int, str]:
 
 MUTANTS: Mapping[str, Mutant] = {
     mutant.id: mutant
-    for mutant in sorted((*kernel.MUTANTS, *commits.MUTANTS, *codecs.MUTANTS, *reading.MUTANTS), key=_place)
+    for mutant in sorted(
+        (*kernel.MUTANTS, *commits.MUTANTS, *codecs.MUTANTS, *reading.MUTANTS, *ordering.MUTANTS), key=_place
+    )
 }

@@ -84,7 +84,7 @@ def may_show_retractions(context: TableContext, file: DataFileMeta) -> bool:
     """
     if file.delete_row_count == 0:
         return False
-    return file.level == 0 or not _hides_retractions(context, file)
+    return file.level == 0 or not hides_retractions(context, file)
 
 
 def files_to_purge(context: TableContext, state: BucketState) -> frozenset[str]:
@@ -103,11 +103,11 @@ def files_to_purge(context: TableContext, state: BucketState) -> frozenset[str]:
         file.file_name
         for file in state.files
         if file.file_name in counts
-        and not (_hides_retractions(context, file) and counts[file.file_name] == file.delete_row_count)
+        and not (hides_retractions(context, file) and counts[file.file_name] == file.delete_row_count)
     )
 
 
-def _hides_retractions(context: TableContext, file: DataFileMeta) -> bool:
+def hides_retractions(context: TableContext, file: DataFileMeta) -> bool:
     """Return whether ``file`` was written where vectors delete retractions that are kept."""
     if not context.hides_retractions:
         return False
