@@ -26,7 +26,7 @@ SEQUENCES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Sequenced(Case):
-    """A `Case` whose records are ordered by the columns ``by``. ``means`` is told them oldest first."""
+    """A `Case` whose records are ordered by the columns ``by``. ``means`` gets them oldest first."""
 
     by: tuple[str, ...] = ("s",)
     descending: bool = False
@@ -72,10 +72,10 @@ def _case(
     if descending:
         given["sequence.field.sort-order"] = "descending"
 
-    def told(records: Sequence[naive.Record]) -> naive.Row | None:
+    def ordered(records: Sequence[naive.Record]) -> naive.Row | None:
         return means(made.newer_last(records)) if records else None
 
-    made = Sequenced(name, columns, given, told, kinds, by=by, descending=descending)
+    made = Sequenced(name, columns, given, ordered, kinds, by=by, descending=descending)
     return made
 
 

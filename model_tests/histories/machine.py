@@ -77,8 +77,10 @@ class TableMachine(RuleBasedStateMachine):
         self.session = Session(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]
         if layers:
-            everything = tuple(("+I", (*key, MORE_BULK if layers > 1 else BULK)) for key in keys)
-            self.perform(Operation("write", changes=everything, write_only=True))
+            everything = [("+I", (*key, MORE_BULK if layers > 1 else BULK)) for key in keys]
+            if strategies.SEQUENCE_FIELD in table.options:
+                everything[-1] = "-D", (*keys[-1], "b")  # a deletion to be remembered
+            self.perform(Operation("write", changes=tuple(everything), write_only=True))
             self.perform(Operation("compact", full=True))
         # Without vectors it takes two more runs for a compaction, and a level between the first and the last.
         for _ in range(layers - 1 + (layers > 1 and late)):

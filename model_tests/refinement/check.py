@@ -164,7 +164,7 @@ class Refinement:
 def _effect(before: State, after: State) -> tuple[object, ...]:
     """Return the result of a compaction: files at another level, new records per level in order, vectors.
 
-    Where new records are cut into files may differ: a deleted one of them is told by its place among all of its level.
+    Where new records are cut into files may differ: a deleted one of them is given by its place in its level.
     """
     created = after.live - before.live
     moved = frozenset(entry for entry in created if entry[0] < len(before.files))

@@ -137,9 +137,11 @@ class TableContext:
     @cached_property
     def user_order(self) -> UserOrder | None:
         """The order of the option ``sequence.field``, None without it. Raises InvalidRequestError."""
-        from pktable.merge.engine_options import EngineOptions  # late, as above
+        if not self.options.sequence_fields or not self.schema.primary_keys:
+            return None
+        from pktable.merge.user_order import user_order_of  # late, as above
 
-        return EngineOptions(self.schema).user_order if self.schema.primary_keys else None
+        return user_order_of(self.schema)
 
     @property
     def hides_retractions(self) -> bool:

@@ -65,7 +65,7 @@ RetractionsAreHidden ==
 \* A lookup passes over rows that are deleted, and so over what was remembered.
 OnlyLive(b, f) == Visible(b, f)
 
-\* What is deeper is taken for older.
+\* A row that lies deeper is taken for older.
 NeverLate(b, group, level) == {}
 
 \* A file leaves level 0 by metadata alone, late records in it.

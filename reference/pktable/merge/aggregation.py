@@ -33,6 +33,7 @@ from pktable.merge.engine_options import (
 )
 from pktable.merge.grouping import Flags, Window
 from pktable.merge.segments import Computed, Segments, segments_of
+from pktable.merge.user_order import user_order_of
 
 NAME: Final = "aggregation"
 LAST_NON_NULL: Final = "last_non_null_value"
@@ -100,7 +101,7 @@ class Aggregation:
         self._removes = options.flag(remove_on_delete(NAME))
         self.deletes = self._removes and not self._ignores_deletes
         self._copied = copied_columns(options)
-        order = options.user_order
+        order = user_order_of(options.schema)
         self._ordering = order.columns if order else ()
         default = options.options.get(DEFAULT_FUNCTION, LAST_NON_NULL)
         self._columns: Mapping[str, AggregatedColumn] = {

@@ -29,6 +29,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import UnsupportedOptionError
+from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.merge.deduplicate import Deduplicate
@@ -151,5 +152,8 @@ def expect_writable_engine(schema: TableSchema) -> None:
     options = EngineOptions(schema)
     options.expect_known()
     engine = engine_of(schema)
-    if options.user_order is not None:
+    if parse_options(schema.options).sequence_fields:
+        from pktable.merge.user_order import user_order_of  # it imports Arrow's slow parts
+
+        user_order_of(schema)
         engine.expect_any_order()

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
-from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
-
-if TYPE_CHECKING:
-    from pktable.merge.user_order import UserOrder
 
 ENGINE: Final = "merge-engine"
 IGNORE_DELETE: Final = "ignore-delete"
@@ -63,17 +59,6 @@ class EngineOptions:
     @property
     def ignores_deletes(self) -> bool:
         return self.flag(IGNORE_DELETE) or self.flag(f"{self.engine}.{IGNORE_DELETE}")
-
-    @property
-    def user_order(self) -> UserOrder | None:
-        """The order of ``sequence.field``, None without it. Raises as `user_order_of` does."""
-        options = parse_options(self.options)
-        if not options.sequence_fields:
-            return None
-        from pktable.merge.user_order import user_order_of  # late, as it brings Arrow's kernels
-
-        descending = options.sequence_order == "descending"
-        return user_order_of(self.schema, options.sequence_fields, descending=descending)
 
     def flag(self, name: str) -> bool:
         value = self.options.get(name, "false").lower()

@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
+from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import DataType, one_array
@@ -53,12 +54,14 @@ class UserOrder:
         return ranks(columns, self.types, descending=self.descending)
 
 
-def user_order_of(schema: TableSchema, names: Sequence[str], *, descending: bool) -> UserOrder | None:
-    """Return the order of the columns ``names``, None if there are none.
+def user_order_of(schema: TableSchema) -> UserOrder | None:
+    """Return the order of a table with a primary key, None without ``sequence.field``.
 
     Raises InvalidRequestError for a column that is unknown, named twice, or of a type without an order.
     Clauses: MRG-23.
     """
+    options = parse_options(schema.options)
+    names = options.sequence_fields
     for at, name in enumerate(names):
         if name not in schema.value_names:
             found = ", ".join(schema.value_names)
@@ -70,10 +73,11 @@ def user_order_of(schema: TableSchema, names: Sequence[str], *, descending: bool
         kind = schema.field(name).type
         if kind.root not in ORDERED:
             raise InvalidRequestError(
-                f"option {SEQUENCE_FIELD}: column {name} is of type {kind}; expected an atomic type that has an order"
+                f"option {SEQUENCE_FIELD}: column {name} is of type {kind}; "
+                "expected an atomic type that has an order"
             )
     types = tuple(schema.field(name).type for name in names)
-    return UserOrder(tuple(names), types, descending) if names else None
+    return UserOrder(names, types, options.sequence_order == "descending") if names else None
 
 
 def ranks(columns: Sequence[pa.Array], types: Sequence[DataType], *, descending: bool = False) -> Indices:
