@@ -126,10 +126,15 @@ class PaimonTable:
                 self._stage_write(changes, write_only=True).commit(self._commit_id())
             elif kinds == {RowKind.INSERT}:
                 self.table.upsert(self._rows(changes))
-            elif kinds == {RowKind.DELETE} and self.table.catalog.context.merge_engine.deletes:
+            elif kinds == {RowKind.DELETE} and self._deletes_by_key:
                 self.table.delete(self._rows(changes).select(list(self._shape.primary_key)))
             else:
                 self.table.write_changes(self._rows_with_kinds(changes), row_kind=ROW_KIND)
+
+    @property
+    def _deletes_by_key(self) -> bool:
+        context = self.table.catalog.context
+        return context.merge_engine.deletes and context.user_order is None
 
     def compact(self, *, full: bool = False) -> None:
         with self._windows():

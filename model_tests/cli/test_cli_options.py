@@ -29,6 +29,7 @@ def test_a_part_of_a_name_chooses_options(capsys: pytest.CaptureFixture[str]) ->
         "option",
         "sequence.field",
         "sequence.field.sort-order",
+        "sequence.field.retractions",
     ]
     assert run(["options", "delition"]) == 2
     assert "no option has 'delition' in its name" in capsys.readouterr().err

@@ -1,4 +1,7 @@
-"""Tables of other merge engines that Paimon 1.4.2 wrote, read at every snapshot, and compacted here."""
+"""Tables that Paimon 1.4.2 wrote, of other merge engines and one with ``sequence.field``.
+
+They are read at every snapshot, and compacted here.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from pktable_spec.covers import covers
 from model_tests.real_data import PAIMON, needs_shared
 
 WRITTEN = PAIMON / "spark-1.4.2"
-NAMES = ("pk_partial", "pk_seqgroup", "pk_agg", "pk_firstrow")
+NAMES = ("pk_partial", "pk_seqgroup", "pk_agg", "pk_firstrow", "pk_seqfield")
 
 
 def plain(value: Any) -> Any:
@@ -67,7 +70,7 @@ def test_every_snapshot_reads_as_paimon_reads_it(name: str) -> None:
 
 
 @needs_shared
-@covers("MRG-8", "MRG-9", "MRG-12", "MRG-13", "RD-3")
+@covers("MRG-8", "MRG-9", "MRG-12", "MRG-13", "MRG-19", "RD-3")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fresh_read_merges_what_paimons_next_compaction_merges(name: str) -> None:
     table = Table.open(WRITTEN / "tables" / name)

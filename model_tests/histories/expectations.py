@@ -89,12 +89,12 @@ class Expectations:
         reread_limit: int | None = None,
     ) -> None:
         self.table, self.shape, self.stats = table, shape, stats
-        self.options = ModelOptions.parse(options)
+        self.options = ModelOptions.parse(options, shape.names)
         self.reread_limit = reread_limit
         self.bucket_of: Callable[[Row], BucketId] = lru_cache(maxsize=None)(
             lambda row: bucket_of(shape, row, self.options.bucket_count)
         )
-        self.meaning = Meaning(self.key_of, self.bucket_of, self.options.merge_engine)
+        self.meaning = Meaning(self.key_of, self.bucket_of, self.options.merge_engine, self.options.order)
         self.layouts: list[Layout] = [Layout(0, "")]
         self.earliest = 1
         self.tags: dict[str, Layout] = {}
@@ -240,9 +240,14 @@ class Expectations:
     @check
     @covers("CMP-7", "CMP-22", "DV-13")
     def no_vector_is_left(self) -> None:
-        """A full compaction leaves no deletion vector."""
-        if self.latest.vectors:
-            fail(f"a full compaction left {self.latest.vectors}")
+        """A full compaction leaves no deletion vector, except for retractions that are kept."""
+        left = {
+            key: positions
+            for key, positions in self.latest.vectors.items()
+            if not self.options.hides_retractions or len(positions) > self.latest.files[key].retraction_count
+        }
+        if left:
+            fail(f"a full compaction left {left}")
 
     # -------------------------------------------------------------- snapshots
 
@@ -411,7 +416,8 @@ class Expectations:
     @property
     def shows_changes(self) -> bool:
         """Whether the oracle says what the changes are: those of a write, only where the newest one replaces others."""
-        return self.options.recorded_from is not None or self.options.merge_engine is DEDUPLICATE
+        newest_wins = self.options.merge_engine is DEDUPLICATE and self.options.order is None
+        return self.options.recorded_from is not None or newest_wins
 
     def key_of(self, row: Row) -> Key:
         return self.shape.pick(row, self.shape.primary_key)
@@ -528,7 +534,7 @@ class Expectations:
             )
             if file != true:
                 fail(f"metadata: expected {true}, found {file}")
-            if file.retraction_count and file.level == self.options.max_level:
+            if file.retraction_count and file.level == self.options.max_level and not self.options.order:
                 fail(f"retractions at the last level, below which nothing can come back: {file}")
 
     @check
@@ -536,7 +542,7 @@ class Expectations:
     def newer_runs_hold_newer_records(self, layout: Layout) -> None:
         for bucket, files in layout.buckets().items():
             newest: dict[Key, int] = {}
-            for run in sorted_runs(files, layout):
+            for run in sorted_runs(files, layout, self.options):
                 for file in run:
                     key = bucket, str(file.name)
                     deleted = layout.vectors.get(key, frozenset())

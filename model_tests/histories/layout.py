@@ -79,7 +79,7 @@ def expected_compactions(
     old_files = set(without_vector)
     for bucket, files in base.buckets().items():
         choose = picks.full_pick if full or may_shadow_rows(files, old_files) else picks.universal_pick
-        pick = choose(sorted_runs(files, base), options)
+        pick = choose(sorted_runs(files, base, options), options)
         if pick is None:
             continue
         division = picks.divide(pick, options, lambda file: file.size >= options.large_file_size)
@@ -99,7 +99,7 @@ def may_shadow_rows(files: Sequence[FileInfo], without_vector: set[FileKey]) -> 
     return any((file.bucket, file.name) in without_vector for file in files if 0 < file.level < deepest)
 
 
-def sorted_runs(files: Iterable[FileInfo], layout: Layout) -> list[list[PickFile]]:
+def sorted_runs(files: Iterable[FileInfo], layout: Layout, options: ModelOptions) -> list[list[PickFile]]:
     """Return the runs that ``files``, of one bucket of ``layout``, form, newest first. Clauses: LSM-2, LSM-4, LSM-8."""
     level_zero, deeper = [], dict[int, list[FileInfo]]()
     for file in files:
@@ -111,10 +111,13 @@ def sorted_runs(files: Iterable[FileInfo], layout: Layout) -> list[list[PickFile
     runs = [[file] for file in level_zero]
     for level in sorted(deeper):
         runs.append(sorted(deeper[level], key=lambda file: file.min_key))
-    return [
-        [_pick_file(file, len(layout.vectors.get((file.bucket, file.name), ()))) for file in run]
-        for run in runs
-    ]
+    return [[_pick_file(file, _purged_count(file, layout, options)) for file in run] for run in runs]
+
+
+def _purged_count(file: FileInfo, layout: Layout, options: ModelOptions) -> int:
+    """Return how many rows a vector deletes that are not retractions to keep. Clauses: CMP-22, CMP-28."""
+    deleted = layout.vectors.get((file.bucket, file.name), frozenset())
+    return max(len(deleted) - (file.retraction_count if options.hides_retractions else 0), 0)
 
 
 def _pick_file(file: FileInfo, deleted_count: int) -> PickFile:

@@ -71,6 +71,8 @@ class TableMachine(RuleBasedStateMachine):
         Writes over large runs replace rows there by lookup, not by merge. ``layers``: how many large runs to write
         first; ``over``: the keys written over them; ``late``: whether deletion vectors are to be switched on later.
         """
+        if late or not self._profile.orders or (self._profile.engines and "merge-engine" in engine):
+            table = replace(table, options=strategies.without_order(table.options))
         if late:
             # Compacted as often as possible, so that there are levels between the first and the last.
             options = {DELETION_VECTORS: "false", "num-sorted-run.compaction-trigger": "2"}
@@ -81,8 +83,10 @@ class TableMachine(RuleBasedStateMachine):
         self.session = Session(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]
         if layers:
-            everything = tuple(("+I", (*key, MORE_BULK if layers > 1 else BULK)) for key in keys)
-            self.perform(Operation("write", changes=everything, write_only=True))
+            everything = [("+I", (*key, MORE_BULK if layers > 1 else BULK)) for key in keys]
+            if strategies.SEQUENCE_FIELD in table.options:
+                everything[-1] = "-D", (*keys[-1], "b")  # a deletion to be remembered
+            self.perform(Operation("write", changes=tuple(everything), write_only=True))
             self.perform(Operation("compact", full=True))
         # Without vectors it takes two more runs for a compaction, and a level between the first and the last.
         for _ in range(layers - 1 + (layers > 1 and late)):
@@ -108,7 +112,9 @@ class TableMachine(RuleBasedStateMachine):
         shape = self.session.shape
         operation = Operation(
             do,
-            changes=strategies.changes(shape, drawn or []),
+            changes=strategies.changes(
+                shape, drawn or [], ordered=strategies.SEQUENCE_FIELD in self.session.history.options
+            ),
             job=job,
             bit=bit,
             number=number,

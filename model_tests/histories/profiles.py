@@ -18,6 +18,7 @@ class Profile:
     ``twin``: whether each history is also done on a table without deletion vectors.
     ``refines``: whether each snapshot on disk must be a step of the oracle's mechanism.
     ``engines``: whether tables of other merge engines than deduplicate are drawn, too.
+    ``orders``: whether some tables have the option ``sequence.field``.
     ``seed``: None draws other histories each time. ``shrinks``: whether a mismatch is made small first.
     """
 
@@ -28,6 +29,7 @@ class Profile:
     twin: bool = True
     refines: bool = True
     engines: bool = False
+    orders: bool = False
     seed: int | None = None
     shrinks: bool = True
 
@@ -36,18 +38,18 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
     (backend, profile.name): profile
     for backend, profiles in {
         "model": (
-            Profile("quick", histories=300, steps=12, seed=SEED),
+            Profile("quick", histories=300, steps=12, orders=True, seed=SEED),
             Profile("engines", histories=150, steps=12, engines=True, seed=SEED),
-            Profile("deep", histories=20_000, steps=30, engines=True),
+            Profile("deep", histories=20_000, steps=30, engines=True, orders=True),
         ),
         "local": (
-            Profile("quick", histories=100, steps=12, reread_limit=6, seed=SEED),
+            Profile("quick", histories=100, steps=12, orders=True, reread_limit=6, seed=SEED),
             Profile("engines", histories=60, steps=12, reread_limit=6, engines=True, seed=SEED),
-            Profile("deep", histories=1_500, steps=20, engines=True),
+            Profile("deep", histories=1_500, steps=20, engines=True, orders=True),
         ),
         "spark": (
-            Profile("quick", histories=9, steps=8, reread_limit=1, seed=SEED, shrinks=False),
-            Profile("deep", histories=60, steps=12, reread_limit=4, engines=True),
+            Profile("quick", histories=9, steps=8, orders=True, reread_limit=1, seed=SEED, shrinks=False),
+            Profile("deep", histories=60, steps=12, reread_limit=4, engines=True, orders=True),
         ),
     }.items()
     for profile in profiles

@@ -31,6 +31,7 @@ from pktable_spec.interface import (
     SuffersFaults,
 )
 from pktable_spec.model.mechanism import Mechanism
+from pktable_spec.model.merge import OPTION
 
 from model_tests.histories.checks import check, fail
 from model_tests.histories.expectations import Expectations, Stats
@@ -98,7 +99,10 @@ class Session:
         enabled = "false" if deletion_vectors == "false" else history.options.get(DELETION_VECTORS, "true")
         options = {**history.options, DELETION_VECTORS: enabled}
         # The producer of full compactions does without deletion vectors, which the table may get later.
-        if deletion_vectors == "true" and options.get(PRODUCER) == "full-compaction":
+        refused = {"full-compaction"} if deletion_vectors == "true" else set()
+        if options.get(OPTION) == "first-row":
+            refused = {"full-compaction", "input"}
+        if options.get(PRODUCER) in refused:
             options[PRODUCER] = "lookup"
         return Expectations(
             open_table(history.shape, options),

@@ -27,6 +27,8 @@ KEYS: dict[str, tuple[tuple[Any, ...], ...]] = {
 }
 VALUES = ("a", "b", None, BULK)
 
+SEQUENCE_FIELD = "sequence.field"
+
 OPTIONS: dict[str, tuple[str, ...]] = {
     "bucket": ("1", "2"),
     "num-sorted-run.compaction-trigger": ("2", "3", "4", "5"),
@@ -43,6 +45,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "manifest.target-file-size": ("8 mb", "4 kb"),
     "manifest.full-compaction-threshold-size": ("16 mb", "8 kb"),
     "changelog-producer": ("none", "lookup", "lookup", "input", "full-compaction"),
+    SEQUENCE_FIELD: ("", "", "v"),
+    f"{SEQUENCE_FIELD}.sort-order": ("ascending", "descending"),
 }
 
 IGNORED = {"ignore-delete": "true"}
@@ -60,11 +64,14 @@ ENGINES: tuple[Mapping[str, str], ...] = (
 
 def tables() -> SearchStrategy[History]:
     """Draw a table: shape and options, no operations yet."""
-    return st.builds(
-        History,
-        st.sampled_from(list(SHAPES.values())),
-        st.fixed_dictionaries({name: st.sampled_from(values) for name, values in OPTIONS.items()}),
-    )
+    drawn = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in OPTIONS.items()})
+    options = drawn.map(lambda found: found if found[SEQUENCE_FIELD] else without_order(found))
+    return st.builds(History, st.sampled_from(list(SHAPES.values())), options)
+
+
+def without_order(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options without ``sequence.field`` and what belongs to it."""
+    return {name: value for name, value in options.items() if not name.startswith(SEQUENCE_FIELD)}
 
 
 KINDS = ("+I", "-D", "+U", "-U")
@@ -94,15 +101,19 @@ TAGS = ("spring", "autumn")
 RETAINED = st.integers(1, 3)
 
 
-def changes(shape: Shape, drawn: Drawn) -> Changes:
-    """Return a drawn batch as changes of a table of this shape; retractions have no value."""
-    return tuple(_change(KEYS[shape.name], number) for number in drawn)
+def changes(shape: Shape, drawn: Drawn, *, ordered: bool = False) -> Changes:
+    """Return a drawn batch as changes of a table of this shape.
+
+    Retractions have no value, unless values say which change is newer (``ordered``).
+    """
+    return tuple(_change(KEYS[shape.name], number, ordered) for number in drawn)
 
 
-def _change(keys: tuple[tuple[Any, ...], ...], number: int) -> tuple[str, tuple[Any, ...]]:
+def _change(keys: tuple[tuple[Any, ...], ...], number: int, ordered: bool) -> tuple[str, tuple[Any, ...]]:
     number, key = divmod(number, 4)
     kind, value = divmod(number, len(VALUES))
-    return KINDS[kind], (*keys[key], VALUES[value] if KINDS[kind].startswith("+") else None)
+    valued = ordered or KINDS[kind].startswith("+")
+    return KINDS[kind], (*keys[key], VALUES[value] if valued else None)
 
 
 def handle(number: int) -> int:

@@ -74,7 +74,7 @@ def _directions(bench: Bench, profile: str) -> list[Result]:
         if not direction.writers <= {*bench.peers, OURS}:
             continue
         drawn = [(direction.name, direction.histories(), short)]
-        if not direction.append:
+        if not direction.append and not direction.ordered:
             drawn.append((f"{direction.name}, long writes", direction.long_histories(), long))
         for name, strategy, count in drawn:
             result = bench.run(

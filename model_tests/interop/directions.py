@@ -45,8 +45,9 @@ SHRINKING_SECONDS: Final = 60
 class Direction:
     """Who writes and compacts tables that whom has created.
 
-    ``weight``: its share of the histories. ``append``: whether these are of append tables, and none of them long.
-    ``engines``: whether all of them know the merge engines that can be drawn.
+    ``weight``: its share of the histories. ``append``: whether these are of append tables. ``engines``: whether all of
+    them know the merge engines that can be drawn. ``ordered``: whether the tables have the option ``sequence.field``.
+    There are no long histories of append tables and of ordered ones.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Direction:
     bitmap64: bool = True
     append: bool = False
     engines: bool = True
+    ordered: bool = False
 
     @property
     def writers(self) -> frozenset[str]:
@@ -66,7 +68,12 @@ class Direction:
         if self.append:
             return append_histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
         return histories(
-            self.actors, self.creators, self._universe, bitmap64=self.bitmap64, engines=self.engines
+            self.actors,
+            self.creators,
+            self._universe,
+            bitmap64=self.bitmap64,
+            engines=self.engines,
+            ordered=self.ordered,
         )
 
     @property
@@ -93,6 +100,7 @@ CHANGES_ROWS: Final = Actor(NEWER_JVM, changes="rows")
 
 DIRECTIONS: Final = (
     Direction("pktable writes and compacts", (US,), (OURS,), weight=2),
+    Direction("pktable orders records by the user", (US,), (OURS,), ordered=True),
     *(Direction(f"{jvm} writes and compacts", (Actor(jvm),), (jvm,)) for jvm in JVMS),
     *(
         # Paimon 0.9 cannot compact what has 64-bit vectors (see `probes`).

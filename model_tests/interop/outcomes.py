@@ -21,10 +21,19 @@ from pktable.catalog.changes import CommitId
 from pktable.ingest.changes import ChangeKind
 from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
+from pktable_spec.model.merge import UserOrder
 
 from model_tests.histories.history import row_kind
 from model_tests.interop.environments import JVMS
-from model_tests.interop.histories import Condition, Definition, History, PlainChange, Step, numbered
+from model_tests.interop.histories import (
+    SEQUENCE_FIELD,
+    Condition,
+    Definition,
+    History,
+    PlainChange,
+    Step,
+    numbered,
+)
 from model_tests.interop.limits import Limit, Snapshot
 from model_tests.interop.peers import Outcome, Peer, PeerError, read_with_all
 from model_tests.interop.plain import rows_of, table_of
@@ -70,7 +79,8 @@ class Played:
         keys = history.definition.primary_key
         self._key_at = [at for at, (name, _) in enumerate(history.definition.columns) if name in keys]
         self._create()
-        self._meaning = Meaning(self._key_of, self._bucket_of, history.definition.merge_engine)
+        engine = history.definition.merge_engine
+        self._meaning = Meaning(self._key_of, self._bucket_of, engine, self._order())
         self._buckets: dict[Key, BucketName] = {}
 
     def play(self) -> None:
@@ -166,6 +176,14 @@ class Played:
         return {one.id for one in self.table.snapshots()}
 
     # ------------------------------------------------------------------ meaning
+
+    def _order(self) -> UserOrder | None:
+        options = self.history.definition.options
+        if SEQUENCE_FIELD not in options:
+            return None
+        names = [name for name, _ in self.history.definition.columns]
+        descending = options[f"{SEQUENCE_FIELD}.sort-order"] == "descending"
+        return UserOrder((names.index(options[SEQUENCE_FIELD]),), descending)
 
     def _key_of(self, row: Row) -> Key:
         return tuple([row[at] for at in self._key_at])

@@ -69,8 +69,8 @@ def _oldest_wins(self: Deduplicate, window: Window) -> Selected:
 
 
 def _adds_looked_up_only(keys_to_look_up: Any) -> Any:
-    def needed(window: Window) -> Any:
-        return keys_to_look_up(window) & window.adds()[window.newest]
+    def needed(window: Window, **named: Any) -> Any:
+        return keys_to_look_up(window, **named) & window.adds()[window.newest]
 
     return needed
 

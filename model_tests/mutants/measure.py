@@ -34,7 +34,7 @@ from model_tests.mutants.shrink import shrunk
 SEEDS: Final = 20
 HISTORIES: Final = 40  # that a seed draws before it gives up
 STEPS: Final = 14  # of a history, after its first layers
-DRAWN: Final = Profile("mutants", HISTORIES, STEPS, reread_limit=1, refines=False, shrinks=False)
+DRAWN: Final = Profile("mutants", HISTORIES, STEPS, reread_limit=1, refines=False, orders=True, shrinks=False)
 STORED: Final = Profile("mutants", histories=1, steps=1, reread_limit=2, refines=False)
 MEMORY: Final = "/dev/shm"
 

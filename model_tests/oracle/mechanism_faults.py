@@ -12,6 +12,7 @@ from pktable_spec.interface import Key, Row
 from pktable_spec.model import picks
 from pktable_spec.model.deletion_vectors import Mark
 from pktable_spec.model.levels import (
+    DataFile,
     FileId,
     KeyedChange,
     LiveFile,
@@ -329,3 +330,31 @@ class LevelZeroForgotten(Mechanism):
 
     def runs(self, state: State) -> list[tuple[picks.PickFile, ...]]:
         return [run for run in super().runs(state) if run[0].level > 0 or not self.options.deletion_vectors]
+
+
+class ForgetsDeletions(Mechanism):
+    """A retraction is dropped with its sequence, and a late row is visible. S5."""
+
+    def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
+        return False
+
+
+class TakesDeeperForOlder(Mechanism):
+    """A late record replaces the newer row that it looked up. S6."""
+
+    def late_keys(self, state: State, group: Sequence[LiveFile], output_level: int) -> set[Key]:
+        return set()
+
+
+class ComparesLiveRows(Mechanism):
+    """A lookup compares no deleted rows, and so not the deletion that is remembered. S7."""
+
+    def passed_over(self, state: State) -> frozenset[Mark]:
+        return state.vectors
+
+
+class ShowsRetractions(Mechanism):
+    """A retraction that is kept is not deleted by the vector of its file. S9."""
+
+    def hidden_retractions(self, files: Sequence[DataFile], first: FileId) -> frozenset[Mark]:
+        return frozenset()

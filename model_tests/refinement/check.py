@@ -162,10 +162,19 @@ class Refinement:
 
 
 def _effect(before: State, after: State) -> tuple[object, ...]:
-    """Return the result of a compaction: files at another level, new records per level in order, vectors."""
+    """Return the result of a compaction: files at another level, new records per level in order, vectors.
+
+    Where new records are cut into files may differ: a deleted one of them is given by its place in its level.
+    """
     created = after.live - before.live
     moved = frozenset(entry for entry in created if entry[0] < len(before.files))
     records: dict[int, list[Record]] = {}
+    places: dict[FileId, tuple[int, int]] = {}
     for level, _, file in sorted((level, after.files[file].min_key, file) for file, level in created - moved):
-        records.setdefault(level, []).extend(after.files[file].records)
-    return moved, records, after.vectors
+        places[file] = level, len(records.setdefault(level, []))
+        records[level].extend(after.files[file].records)
+    deleted = frozenset(
+        ("new", places[file][0], places[file][1] + position) if file in places else (file, position)
+        for file, position in after.vectors
+    )
+    return moved, records, deleted

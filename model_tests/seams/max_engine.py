@@ -36,6 +36,9 @@ class MaxOfColumn:
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return [*columns, *(() if self.column in columns else (self.column,))]
 
+    def expect_any_order(self) -> None:
+        """Do nothing: no table of it has a ``sequence.field``."""
+
     def fold(self, window: Window) -> Maxima:
         kinds = window.records.column(VALUE_KIND).to_numpy()
         values = window.records.column(self.column).to_pylist()

@@ -230,7 +230,7 @@ def test_keys_that_are_no_columns_are_refused_in_plain_words(
     ("option", "value"),
     [
         ("merge-engine", "newest"),
-        ("sequence.field", "v"),
+        ("sequence.field.sort-order", "random"),
         ("changelog-producer", "newest"),
         ("bucket", "-1"),
         ("file.format", "orc"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pktable import Table, UnsupportedOptionError
+from pktable import Table
 from pktable.catalog.changes import CommitId
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
@@ -47,8 +47,10 @@ class Replay:
             "num-levels": str(table["levels"]),
             "num-sorted-run.compaction-trigger": str(table.get("trigger", 3)),
         }
+        if history["fault"].get("Newer") == "NewerByField":
+            self.options["sequence.field"] = "v"
         self.table = Table.create(path, "k INT, v INT", primary_key=["k"], options=self.options, spark=spark)
-        self.refinement = Refinement(path, ModelOptions.parse(self.options))
+        self.refinement = Refinement(path, ModelOptions.parse(self.options, ("k", "v")))
         self.names: dict[str, str] = {}
         self.work: dict[str, StagedWrite | StagedCompaction] = {}
         self.commits = 0
@@ -265,16 +267,3 @@ class Replay:
 def _with_target(context: TableContext, size: str) -> TableContext:
     options = parse_options({**context.schema.options, "target-file-size": size})
     return TableContext(context.store, context.root, context.schema, options, context.schemas)
-
-
-def refuses_sequence_fields(path: Path, spark: Any = None) -> bool:
-    """Whether a table of a user's sequence is refused by name: its models have no other rule here."""
-    options = {"deletion-vectors.enabled": "true", "sequence.field": "v"}
-    try:
-        Table.create(path, "k INT, v INT", primary_key=["k"], options=options, spark=spark)
-        Table.open(path, spark=spark).upsert(
-            pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([1], pa.int32())})
-        )
-    except UnsupportedOptionError as error:
-        return error.option == "sequence.field"
-    return False

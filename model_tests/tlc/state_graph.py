@@ -18,7 +18,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.model.graph import Scope, reachable
 from pktable_spec.model.levels import DataFile, KeyedChange, Record
 from pktable_spec.model.mechanism import Mechanism, Plan, StagedWrite, State, Work
-from pktable_spec.model.merge import DEDUPLICATE
+from pktable_spec.model.merge import DEDUPLICATE, UserOrder
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
@@ -36,6 +36,17 @@ EDGE: Final = re.compile(r'^(-?\d+) -> (-?\d+) \[label="(\w+)"', re.M)
 
 
 MAXIMUM: Final = {"Engine": "MaxOfColumn"}
+REMEMBERED: Final = {
+    "Newer": "NewerByField",
+    "HasVector": "HasReplacedRow",
+    "InputRecords": "WithRetractions",
+    "Merged": "MergedWithRetractions",
+    "Marks": "MarksUnlessLate",
+    "KeepsRetraction": "AlwaysKept",
+    "Rewrite": "RewriteUnlessLate",
+    "MustBeRewritten": "RewrittenToCompare",
+    "Compacted": "CompactedAndHidden",
+}
 VALUE_LOOKUP: Final = {"LookedUp": "RowsLookedUp", "MustBeRewritten": "RewrittenOutOfLevelZero"}
 
 
@@ -44,6 +55,7 @@ class GraphScope:
     """One scope in the words of both: the options and bounds of the oracle, the constants of TLA+.
 
     ``maximum``: whether the merge engine is the maximum of a column, which here is the only one.
+    ``ordered``: whether the row is the `sequence.field`.
     ``mechanism`` and ``replaces``: an engine of others, in the words of both.
     """
 
@@ -57,6 +69,7 @@ class GraphScope:
     compaction_limit: int = 2
     crashes: bool = True
     maximum: bool = False
+    ordered: bool = False
     mechanism: Callable[[ModelOptions], Mechanism] = Mechanism
     replaces: Mapping[str, str] = field(default_factory=dict)
 
@@ -67,6 +80,7 @@ class GraphScope:
             num_levels=self.levels,
             trigger=self.trigger,
             merge_engine=MaxOfColumn(0) if self.maximum else DEDUPLICATE,
+            order=UserOrder((0,)) if self.ordered else None,
         )
 
     @property
@@ -92,6 +106,8 @@ class GraphScope:
             "MaxLevel": self.levels - 1,
             "Trigger": self.trigger,
         }
+        if self.ordered:
+            return Model(name, "", "Remembered", constants, Expected(PASSES, 0), replaces=REMEMBERED)
         if not self.maximum:
             module = "Faults" if self.replaces else "DeletionVectors"
             return Model(name, "", module, constants, Expected(PASSES, 0), replaces=self.replaces)
@@ -137,6 +153,17 @@ SCOPES: Final[Mapping[str, GraphScope]] = {
     ),
     "max of a column, no vectors": GraphScope(
         ("+1", "-1", "+1"), vectors=False, trigger=2, write_limit=3, maximum=True
+    ),
+    "sequence.field": GraphScope(
+        ("+1", "-1", "+1 +2"),
+        levels=4,
+        compactors=("c1", "c2"),
+        compaction_limit=3,
+        crashes=False,
+        ordered=True,
+    ),
+    "sequence.field, no vectors": GraphScope(
+        ("+1", "-1", "+1"), vectors=False, trigger=2, write_limit=3, ordered=True
     ),
 }
 

@@ -80,6 +80,8 @@ def test_every_property_that_holds_is_seen_violated_by_another_model() -> None:
         ("retractions below level 0", (363, 382)),
         ("max of a column", (496, 1446)),
         ("max of a column, no vectors", (616, 921)),
+        ("sequence.field", (610, 1088)),
+        ("sequence.field, no vectors", (586, 867)),
     ],
 )
 def test_the_oracle_and_tlc_reach_the_same_states_by_the_same_steps(
@@ -103,6 +105,11 @@ def test_the_oracle_and_tlc_reach_the_same_states_by_the_same_steps(
         (faults.LetsRetractionsWinTies, "equal numbers"),
         (faults.LetsTheLaterFileWinTies, "equal numbers"),
         (faults.TakesRetractionsForRows, "retractions below level 0"),
+        (faults.ForgetsDeletions, "sequence.field"),
+        (faults.TakesDeeperForOlder, "sequence.field"),
+        (faults.ComparesLiveRows, "sequence.field"),
+        (faults.ShowsRetractions, "sequence.field"),
+        (faults.ForgetsDeletions, "sequence.field, no vectors"),
     ],
 )
 def test_a_fault_of_the_oracle_shows_in_its_graph(fault: type[Mechanism], scope: str) -> None:

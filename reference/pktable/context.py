@@ -36,6 +36,7 @@ from pktable.store.guard import guarded
 
 if TYPE_CHECKING:
     from pktable.merge.engine import MergeEngine
+    from pktable.merge.user_order import UserOrder
 
 CACHED_INDEX_FILES = 64
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -132,6 +133,20 @@ class TableContext:
         from pktable.merge.engine import engine_of
 
         return engine_of(self.schema)
+
+    @cached_property
+    def user_order(self) -> UserOrder | None:
+        """The order of the option ``sequence.field``, None without it. Raises InvalidRequestError."""
+        if not self.options.sequence_fields or not self.schema.primary_keys:
+            return None
+        from pktable.merge.user_order import user_order_of  # late, as above
+
+        return user_order_of(self.schema)
+
+    @property
+    def hides_retractions(self) -> bool:
+        """Whether a vector deletes every retraction that a compaction keeps above level 0. Clauses: DV-21."""
+        return self.options.deletion_vectors_enabled and self.options.remembers_deletions
 
     @cached_property
     def vector_bits(self) -> int:

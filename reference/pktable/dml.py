@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
+from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
 from pktable.catalog.catalog import Catalog
@@ -64,8 +65,11 @@ class Statements:
             return self._delete_rows(predicate, commit_id)
 
         def work(state: TableState) -> tuple[Any, ChangeKind]:
-            query = self._query(state, context.schema.primary_keys, predicate)
-            return self.runner.read(context, query), ChangeKind(RowKind.DELETE, keys_only=True)
+            # The columns of sequence.field say how new the deletion is.
+            whole = context.user_order is not None
+            columns = context.schema.value_names if whole else context.schema.primary_keys
+            query = self._query(state, columns, predicate)
+            return self.runner.read(context, query), ChangeKind(RowKind.DELETE, keys_only=not whole)
 
         return self._committed(work, commit_id)
 
@@ -328,7 +332,10 @@ class MergeBuilder:
 def updated(
     assignments: Assignments, schema: TableSchema, names: Names, what: str, sides: Sequence[str]
 ) -> tuple[Expression, ...]:
-    """Return the values of all columns of an updated row. Raises InvalidRequestError for a column of the key."""
+    """Return the values of all columns of an updated row.
+
+    Raises InvalidRequestError for a column of the key or of ``sequence.field``. Clauses: STM-9, MRG-25.
+    """
     if not assignments:
         raise InvalidRequestError(f"{what}: no column to update")
     given = _assigned(assignments, schema, names, what, sides)
@@ -336,6 +343,12 @@ def updated(
     if keys:
         raise InvalidRequestError(
             f"{what}: {', '.join(keys)} is part of the primary key and cannot be updated; delete the row and insert it"
+        )
+    ordering = [name for name in given if name in parse_options(schema.options).sequence_fields]
+    if ordering and schema.primary_keys:
+        raise InvalidRequestError(
+            f"{what}: {', '.join(ordering)} is part of sequence.field, and the updated row could be the older one; "
+            "write it with upsert"
         )
     return tuple(given.get(f.name) or _target_column(f) for f in schema.fields)
 

@@ -220,6 +220,11 @@ class Table:
             raise InvalidRequestError("delete: give either keys or where=…")
         if keys is not None:
             self._expect_key("delete by keys", "delete(where=…)")
+            if self.catalog.context.user_order is not None:
+                raise InvalidRequestError(
+                    f"{self.path}: a deletion by keys does not say how new it is, as sequence.field asks; "
+                    "use delete(where=…), or write_changes with whole rows"
+                )
         self._require_engine(deletes=True)
         if where is not None:
             self._require_writable()

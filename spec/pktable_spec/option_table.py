@@ -238,10 +238,16 @@ OPTIONS: Final = (
            "`fields.default-aggregate-function`, `fields.<column>.ignore-retract`, "
            "`fields.<column>.list-agg-delimiter` and `fields.<columns>.sequence-group`."),
     Option("rowkind.field", MERGING, None, "The column that holds the row kind of each row.", values=()),
-    Option("sequence.field", MERGING, None,
-           "The columns that decide which record of a key is the newest.", values=()),
-    Option("sequence.field.sort-order", MERGING, None,
-           "Whether the greatest or the smallest value of `sequence.field` is the newest.", values=()),
+    Option("sequence.field", IMPLEMENTED, "",
+           "The columns that decide which record of a key is the newest; of equal ones the later written is.",
+           "sequence_fields", NAMES),
+    Option("sequence.field.sort-order", MERGING, "ascending",
+           "Whether the greatest (ascending) or the smallest value of `sequence.field` is the newest.",
+           "sequence_order", WORD, values=("ascending", "descending")),
+    Option("sequence.field.retractions", MERGING, "keep",
+           "Whether deleted keys of a table with `sequence.field` are remembered for ever (keep), or forgotten by a "
+           "full compaction (drop-in-full-compaction). A forgotten key comes back with a late row. Not of Paimon.",
+           "kept_retractions", WORD, values=("keep", "drop-in-full-compaction")),
     # Compaction.
     Option("write-only", IMPLEMENTED, "false",
            "Whether writes leave compaction to another process.", "write_only", BOOLEAN),

@@ -57,6 +57,9 @@ class TableOptions:
     read_merges_level_zero: bool
     index_in_data_directory: bool
     merge_engine: str
+    sequence_fields: tuple[str, ...]
+    sequence_order: str
+    kept_retractions: str
     write_only: bool
     lookup_wait: bool
     compaction_trigger: int
@@ -119,6 +122,16 @@ class TableOptions:
     def compacts_level_zero(self) -> bool:
         """Whether every compaction takes all files of level 0. Clauses: CMP-3, CHG-16."""
         return self.one_record_per_key or self.changelog_producer == "lookup"
+
+    @property
+    def remembers_deletions(self) -> bool:
+        """Whether compactions keep retractions at every level, as a late record may be older. Clauses: MRG-21."""
+        return bool(self.sequence_fields)
+
+    @property
+    def full_compaction_forgets_deletions(self) -> bool:
+        """Whether a full compaction drops these retractions. Clauses: MRG-22."""
+        return self.kept_retractions != "keep"
 
     def require_writable(self) -> None:
         """Raise UnsupportedOptionError if a writer cannot honour every option of the table."""

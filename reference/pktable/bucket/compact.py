@@ -15,10 +15,13 @@ compaction becomes visible, or before a retraction is dropped.
 An engine that computes values gets the rows that are deleted there: they are merged as the oldest records of their
 keys, and the result holds what they held. First-row has no vectors: a key that an older file holds is left out.
 
+With ``sequence.field`` an older file may hold the newer record. The rows that are found are compared; where one of them
+is newer, nothing is deleted and the key is left out (`late`). Retractions are kept, and deleted (`kept_retractions`).
+
 So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
 an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
 
-Clauses: CHG-5 to CHG-7, CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-20, MRG-12.
+Clauses: CHG-5 to CHG-7, CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-23, MRG-12.
 """
 
 from __future__ import annotations
@@ -28,11 +31,14 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.changelog import CompactionChangelog, looks_up_rows
 from pktable.bucket.fetch import fetch_rows
 from pktable.bucket.index import write_index
-from pktable.bucket.locate import Locator
+from pktable.bucket.kept_retractions import KeptRetractions
+from pktable.bucket.late import late_keys
+from pktable.bucket.locate import Located, Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
@@ -43,7 +49,7 @@ from pktable.lsm.plan import CompactionPlan, plan
 from pktable.lsm.runs import Run, sorted_runs
 from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
-from pktable.merge.grouping import Flags, Indices, Window, taken
+from pktable.merge.grouping import Flags, Indices, Window, is_add, taken
 from pktable.store.new_files import NewFiles
 
 
@@ -61,7 +67,8 @@ def compact_bucket(
     ``cached_rows``: the rows of some inputs by file name, which then are not read.
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
-    merges_older = replaces_older(context) and context.merge_engine.lookup != "position"
+    compares = context.user_order is not None or context.merge_engine.lookup != "position"
+    merges_older = replaces_older(context) and compares
     steps = plan(chosen, state.files, context.options, context.order, merges_older=merges_older)
     return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
 
@@ -76,9 +83,13 @@ def looks_up(context: TableContext) -> bool:
     return replaces_older(context) or looks_up_rows(context)
 
 
-def keys_to_look_up(window: Window) -> Flags:
-    """Return per key of ``window`` whether older files may hold a live row of it. Clauses: DV-6, DV-7, DV-8."""
-    return ~window.any_of_key(window.adds() & (window.levels > 0))
+def keys_to_look_up(window: Window, *, remembers: bool = False) -> Flags:
+    """Return per key of ``window`` whether older files may hold a live row of it.
+
+    ``remembers``: whether retractions above level 0 are deleted by their vector. Clauses: DV-6, DV-7, DV-8.
+    """
+    needed: Flags = ~window.any_of_key(window.adds() & (window.levels > 0))
+    return needed & window.any_of_key(window.levels == 0) if remembers else needed
 
 
 def not_deleted(vector: DeletionVector | None, positions: Positions) -> Flags:
@@ -113,7 +124,7 @@ class _Compaction:
         older = [file for file in state.files if file.level > steps.output_level]
         self._older = older if looks_up(context) else []
         self._deleted = 0
-        self._engine = context.merge_engine
+        self._engine, self._order = context.merge_engine, context.user_order
         self._key_names = {*context.key_columns, *context.schema.primary_keys}
         self._changelog = CompactionChangelog.of(context, state.place, new, steps.output_level, now_millis)
         self._has_vectors = context.options.deletion_vectors_enabled
@@ -172,6 +183,7 @@ class _Compaction:
             now_millis=self._now,
         )
         locator = self._locator()
+        kept = KeptRetractions()
         try:
             for window in self._merged(runs, columns):
                 together, left_out = self._with_older(window, locator, columns)
@@ -184,11 +196,17 @@ class _Compaction:
                     folded.adds() if self._plan.drop_deletes else np.ones(len(together.starts), dtype=bool)
                 )
                 chosen[left_out] = False
-                writer.write(folded.rows(None if chosen.all() else chosen))
-            return writer.close()
+                rows = folded.rows(None if chosen.all() else chosen)
+                if self._context.hides_retractions:
+                    kept.add(rows)
+                writer.write(rows)
+            files = writer.close()
         except BaseException:
             writer.abort()
             raise
+        for name, positions in kept.by_file(files):
+            self._vectors.delete(name, positions)
+        return files
 
     def _read_upgraded(self, file: DataFileMeta) -> None:
         """Delete the older rows that the keys of an upgraded level-0 file replace, and record the changes.
@@ -224,34 +242,59 @@ class _Compaction:
         if locator is None:
             return window, left_out
         needed = np.flatnonzero(self._keys_to_look_up(window))
-        keys = taken(window.records.select(list(self._context.key_columns)), window.newest[needed])
-        for found in locator.locate(keys):
+        keys = list(self._context.key_columns)
+        if self._order is not None and not self._needs_rows:
+            names = dict.fromkeys([*keys, SEQUENCE_NUMBER, VALUE_KIND, *self._order.columns])
+            newest = taken(window.records.select(list(names)), window.newest[needed])
+            return window, needed[self._late(newest, list(locator.locate(newest.select(keys))))]
+        for found in locator.locate(taken(window.records.select(keys), window.newest[needed])):
             if self._engine.lookup == "presence":
                 left_out = np.append(left_out, needed[found.keys])
                 continue
-            live = not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
-            if columns is not None and self._needs_rows and live.any():
-                window = self._joined(window, found.file, found.positions[live], needed[found.keys[live]])
+            if columns is not None and self._needs_rows:
+                window = self._joined(window, found, needed[found.keys])
             if self._has_vectors:
                 self._deleted += self._vectors.delete(found.file.file_name, found.positions)
         return window, left_out
 
     def _keys_to_look_up(self, window: Window) -> Flags:
         if replaces_older(self._context):
-            return keys_to_look_up(window)
+            return keys_to_look_up(window, remembers=self._context.hides_retractions)
         return window.any_of_key(window.levels == 0)  # only the changelog needs older records, all of them
 
-    def _joined(self, window: Window, file: DataFileMeta, positions: Positions, keys: Indices) -> Window:
-        """Return the window with the rows of ``file`` at ``positions``; their key columns are those of ``keys``."""
+    def _late(self, newest: pa.Table, found: Sequence[Located]) -> Flags:
+        """Delete the rows of ``found`` whose key has a newer record in ``newest``; return which of ``newest`` are late.
+
+        Clauses: DV-23.
+        """
+        if not found:
+            return np.zeros(newest.num_rows, dtype=bool)
+        late = late_keys(self._context, self._state.place, newest, found)
+        for one in found:
+            positions = one.positions[~late[one.keys]]
+            self._deleted += self._vectors.delete(one.file.file_name, positions)
+        return late
+
+    def _joined(self, window: Window, found: Located, keys: Indices) -> Window:
+        """Return the window with the rows that were found, of ``keys``: live ones, and retractions that are kept."""
+        live = not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
+        positions = found.positions
+        if not self._context.hides_retractions:
+            positions, keys, live = positions[live], keys[live], live[live]
+        if not len(positions):
+            return window
         names, of_keys = window.records.column_names, self._key_names
         same = taken(window.records.select([one for one in names if one in of_keys]), window.newest[keys])
         others = [name for name in names if name not in of_keys]
-        rows = fetch_rows(self._context, self._state.place, file, positions, others)
+        rows = fetch_rows(self._context, self._state.place, found.file, positions, others)
         rows = pa.table({name: (same if name in of_keys else rows).column(name) for name in names})
         ignored = self._engine.ignored(rows)
-        if ignored is not None and ignored.any():
-            rows, keys = rows.filter(pa.array(~ignored)), keys[~ignored]
-        return window.with_oldest(rows, keys, np.full(len(keys), file.level, dtype=np.int32))
+        chosen = live | ~is_add(rows)
+        if ignored is not None:
+            chosen &= ~ignored
+        rows, keys = rows.filter(pa.array(chosen)), keys[chosen]
+        joined = window.with_oldest(rows, keys, np.full(len(keys), found.file.level, dtype=np.int32))
+        return joined if self._order is None else joined.in_order(self._order)
 
     def _locator(self) -> Locator | None:
         return Locator(self._context, self._state.place, self._older) if self._older else None

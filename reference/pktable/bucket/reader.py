@@ -25,6 +25,7 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.lsm.bucket import BucketPath
+from pktable.merge.grouping import Flags, is_add
 
 SYSTEM_TYPES = {
     SEQUENCE_NUMBER: DataType("BIGINT", nullable=False),
@@ -104,6 +105,16 @@ class DataReader:
         for position, table in self.read(columns, batch_rows=batch_rows):
             yield without_deleted(table, position, vector)
 
+    def remembered(
+        self, columns: Sequence[str], vector: DeletionVector | None, *, batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.Table]:
+        """Yield the rows that ``vector`` does not delete, and all retractions. ``columns`` include their kinds.
+
+        Clauses: DV-22.
+        """
+        for position, table in self.read(columns, batch_rows=batch_rows):
+            yield without_deleted(table, position, vector, but=~is_add(table))
+
     def _expect_rows(self, found: int) -> None:
         if found != self.meta.row_count:
             raise CorruptFileError("row count", at=self.path, expected=self.meta.row_count, found=found)
@@ -169,13 +180,17 @@ class DataReader:
             ) from error
 
 
-def without_deleted(table: pa.Table, position: int, vector: DeletionVector | None) -> pa.Table:
+def without_deleted(
+    table: pa.Table, position: int, vector: DeletionVector | None, *, but: Flags | None = None
+) -> pa.Table:
     """Return the rows of ``table`` that ``vector`` does not delete; ``position`` is that of its first row.
 
-    Clauses: DV-1, RD-7.
+    ``but``: a flag per row, whether it stays although it is deleted. Clauses: DV-1, RD-7.
     """
     if vector is None or not table.num_rows:
         return table
     marked = vector.mask(table.num_rows, position)
+    if but is not None:
+        marked &= ~but
     # Taking rows by number is three times as fast as filtering them by a mask.
     return table.take(pa.array(np.flatnonzero(~marked))) if marked.any() else table

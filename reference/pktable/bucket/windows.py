@@ -7,7 +7,7 @@
 
 So memory depends on the buffers, not on the size of the bucket.
 
-Clauses: MRG-1 to MRG-6, LSM-1, CMP-12, CMP-16.
+Clauses: MRG-1 to MRG-6, LSM-1, CMP-12, CMP-16, DV-22.
 """
 
 from __future__ import annotations
@@ -47,13 +47,16 @@ def merge(
 ) -> Iterator[Window]:
     """Yield the windows of ``runs`` (newest first), in key order.
 
-    ``columns`` are read besides keys, sequence numbers and row kinds. Inputs are read through ``vectors``.
+    ``columns`` are read besides keys, sequence numbers, row kinds and the columns of ``sequence.field``. Inputs are
+    read through ``vectors``; a retraction that a vector only hides from readers takes part (DV-22).
     ``keep``: files to read at all; leave one out only if none of its keys is wanted.
     ``cached_rows``: all rows of some files without a vector, by name; those are not read.
     Raises CorruptFileError, also where the rows of a file are not in key order.
     """
     names = (*context.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
-    wanted = (*names, *(column for column in columns if column not in names))
+    order = context.user_order
+    others = dict.fromkeys((*columns, *(order.columns if order else ())))
+    wanted = (*names, *(column for column in others if column not in names))
     oldest_first = [run for run in reversed(runs) if any(keep(file) for file in run.files)]
     share = rows_to_hold(oldest_first, window_bytes)
 
@@ -64,7 +67,8 @@ def merge(
             elif keep(file):
                 reader = DataReader(context, place, file)
                 vector = vectors.get(file.file_name)
-                for table in reader.live(wanted, vector, batch_rows=min(share, 1 << 17)):
+                rows = reader.remembered if context.hides_retractions else reader.live
+                for table in rows(wanted, vector, batch_rows=min(share, 1 << 17)):
                     yield reader.path, table
 
     for parts in aligned(context, [RunBuffer(live(run), share, run.level) for run in oldest_first]):
@@ -72,7 +76,8 @@ def merge(
         levels = np.repeat(np.array([buffer.level for buffer, _, _ in parts], dtype=np.int32), cuts)
         records = pa.concat_tables([rows for _, rows, _ in parts])
         together = np.concatenate([keys for _, _, keys in parts])
-        yield grouped(records, together, levels, single=sum(cut > 0 for cut in cuts) == 1)
+        single = sum(cut > 0 for cut in cuts) == 1
+        yield grouped(records, together, levels, single=single, user_order=order)
 
 
 def rows_to_hold(runs: Sequence[Run], window_bytes: int) -> int:

@@ -139,7 +139,8 @@ def write_rows(
         }
     )
     engine = context.merge_engine
-    window = grouped(records, encoded, np.zeros(records.num_rows, dtype=np.int32), single=False)
+    levels = np.zeros(records.num_rows, dtype=np.int32)
+    window = grouped(records, encoded, levels, single=False, user_order=context.user_order)
     counting = window.without(engine.ignored(records))
     changelog = write_input(context, place, counting, new, now_millis=now_millis)
     if not len(counting.starts):  # all rows are ignored: they are kept, and merged as if they were not there

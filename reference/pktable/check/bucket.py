@@ -5,8 +5,9 @@
 3. `rows` reads each data file and each changelog file once and checks its rows.
 4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable. Rows that wait
    for a bucket are in no order, and rows of an append table have no key.
+5. `retractions` compares the vectors with the retractions that a table with ``sequence.field`` keeps.
 
-A damaged file does not stop the check: only step 4 leaves it out.
+A damaged file does not stop the check: only steps 4 and 5 leave it out.
 
 Clauses: CHG-3, CMT-15, DV-12, LSM-6, RD-11, TBL-20.
 """
@@ -23,6 +24,7 @@ from pktable.check.findings import NOTE, Finding, Findings
 from pktable.check.history import BucketHistory
 from pktable.check.keys import check_keys
 from pktable.check.layout import check_layouts
+from pktable.check.retractions import check_retractions
 from pktable.check.rows import check_rows
 from pktable.check.vectors import check_vectors
 from pktable.context import TableContext
@@ -93,6 +95,7 @@ def check_bucket(
     elif task.reads_rows and context.schema.primary_keys:
         with findings.guard("RD-11", file=bucket.place.directory):
             check_keys(context, bucket, vectors, ranges, reliable, findings)
+            check_retractions(context, bucket, vectors, reliable, findings)
     rows = sum(entry.file.row_count for entry in entries if entry.file.file_name in reliable)
     return BucketReport(findings.all(), task.file_count, rows)
 

@@ -57,10 +57,12 @@ class PrimaryKeyTables:
         full = full or may_shadow_rows_without_vector(context, state.files)
         runs = sorted_runs(state.files, context.order)
         if full:
-            return pick_full(runs, context.options, state.files_with_vector)
+            forgets = context.options.full_compaction_forgets_deletions
+            names = files_to_purge(context, state)
+            return pick_full(runs, context.options, names, forgets_deletions=forgets)
         chosen = pick(runs, context.options)
         if chosen is None and context.options.deletion_vectors_enabled:
-            return pick_deleted(runs, context.options, context.deleted_counts(state))
+            return pick_deleted(runs, context.options, purged_counts(context, state))
         if chosen is not None and must_take_all(context, chosen.files):
             return pick_full(runs, context.options, ())
         return chosen
@@ -76,12 +78,59 @@ def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:
     or first-row), it does only if level 0 is included; without, it does unless all files form one sorted run.
     Clauses: RD-1, RD-4, RD-5, RD-13, DV-12, DV-15.
     """
-    if any(file.delete_row_count != 0 for file in wanted):
+    if any(may_show_retractions(context, file) for file in wanted):
         return True
     levels = {file.level for file in wanted}
     if context.options.one_record_per_key:
         return 0 in levels or may_shadow_rows_without_vector(context, wanted)
     return len(levels) > 1 or (0 in levels and len(wanted) > 1)
+
+
+def may_show_retractions(context: TableContext, file: DataFileMeta) -> bool:
+    """Return whether a read of ``file`` without merging could return a retraction as a row.
+
+    Not so if it was written with deletion vectors and ``sequence.field``: its vector deletes them.
+    Clauses: RD-5, DV-21.
+    """
+    if file.delete_row_count == 0:
+        return False
+    return file.level == 0 or not hides_retractions(context, file)
+
+
+def files_to_purge(context: TableContext, state: BucketState) -> frozenset[str]:
+    """Return the names of the files that a full compaction rewrites, whatever else it does.
+
+    They are those with a vector, unless it deletes nothing but retractions that are kept; and those with retractions
+    that are to be forgotten. Clauses: CMP-22, CMP-25, DV-13, MRG-22.
+    """
+    named = state.files_with_vector
+    if not context.options.remembers_deletions:
+        return named
+    if context.options.full_compaction_forgets_deletions:
+        return named | {file.file_name for file in state.files if file.delete_row_count != 0}
+    return frozenset(purged_counts(context, state))
+
+
+def purged_counts(context: TableContext, state: BucketState) -> dict[str, int]:
+    """Return how many rows a rewrite of each file would leave out, without the files that would keep all.
+
+    Retractions that are kept are deleted rows, but a rewrite does not leave them out. Clauses: CMP-22, CMP-28, MRG-21.
+    """
+    counts = context.deleted_counts(state)
+    if not context.hides_retractions:
+        return counts
+    for file in state.files:
+        if file.file_name in counts and hides_retractions(context, file):
+            counts[file.file_name] -= file.delete_row_count or 0
+    return {name: count for name, count in counts.items() if count > 0}
+
+
+def hides_retractions(context: TableContext, file: DataFileMeta) -> bool:
+    """Return whether ``file`` was written where vectors delete retractions that are kept."""
+    if not context.hides_retractions:
+        return False
+    options = parse_options(context.schema_of(file.schema_id).options)
+    return options.deletion_vectors_enabled and options.remembers_deletions
 
 
 def must_take_all(context: TableContext, picked: Sequence[DataFileMeta]) -> bool:

@@ -50,9 +50,12 @@ def plan(
     Clauses: CMP-9, CMP-13, CMP-23, CMP-24, DV-20.
     """
     highest = max(file.level for file in files)
-    drop_deletes = chosen.output_level > 0 and (
-        options.deletion_vectors_enabled or chosen.output_level >= highest
-    )
+    if options.remembers_deletions:
+        drop_deletes = chosen.forgets_deletions
+    else:
+        drop_deletes = chosen.output_level > 0 and (
+            options.deletion_vectors_enabled or chosen.output_level >= highest
+        )
     if chosen.per_file:
         return CompactionPlan(chosen.output_level, tuple((file,) for file in chosen.files), (), drop_deletes)
     rewrites: list[tuple[DataFileMeta, ...]] = []
@@ -93,11 +96,13 @@ def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataF
 
 
 def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions, merges_older: bool) -> bool:
-    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11, CMP-25, DV-20."""
+    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11, CMP-25, DV-20, DV-21, DV-22."""
     if file.file_name in chosen.must_rewrite:
         return True
     if merges_older and file.level == 0 and chosen.output_level < options.max_level:
         return True
     if file.delete_row_count == 0:
         return False
+    if options.remembers_deletions:
+        return file.level == 0 and options.deletion_vectors_enabled
     return chosen.output_level == options.max_level or (file.level == 0 and options.deletion_vectors_enabled)

@@ -28,13 +28,15 @@ class Pick:
     """Files to compact and the level their records go to.
 
     ``per_file``: rewrite file by file, to apply vectors, instead of merging (CMP-22, CMP-29). ``must_rewrite``: names
-    of files that must be rewritten, because no vector may be left (CMP-25).
+    of files that must be rewritten, because no vector may be left (CMP-25). ``forgets_deletions``: it drops the
+    retractions that are kept otherwise (MRG-22).
     """
 
     output_level: int
     files: tuple[DataFileMeta, ...]
     per_file: bool = False
     must_rewrite: frozenset[str] = frozenset()
+    forgets_deletions: bool = False
 
 
 def pick(runs: Sequence[Run], options: TableOptions) -> Pick | None:
@@ -53,18 +55,28 @@ def pick(runs: Sequence[Run], options: TableOptions) -> Pick | None:
     return chosen
 
 
-def pick_full(runs: Sequence[Run], options: TableOptions, with_vector: Collection[str]) -> Pick | None:
-    """Return the full compaction, or None if there is nothing to do. ``with_vector``: names of files that have one.
+def pick_full(
+    runs: Sequence[Run],
+    options: TableOptions,
+    to_rewrite: Collection[str],
+    *,
+    forgets_deletions: bool = False,
+) -> Pick | None:
+    """Return the full compaction, or None if there is nothing to do.
 
-    Clauses: CMP-7, CMP-22.
+    ``to_rewrite``: names of the files that may not stay as they are. Clauses: CMP-7, CMP-22, MRG-22.
     """
     if not runs:
         return None
     if len(runs) == 1 and runs[0].level == options.max_level:
-        files = tuple(file for file in runs[0].files if file.file_name in with_vector)
-        return Pick(options.max_level, files, per_file=True) if files else None
+        files = tuple(file for file in runs[0].files if file.file_name in to_rewrite)
+        if not files:
+            return None
+        return Pick(options.max_level, files, per_file=True, forgets_deletions=forgets_deletions)
     files = tuple(file for run in runs for file in run.files)
-    return Pick(options.max_level, files, must_rewrite=frozenset(with_vector))
+    return Pick(
+        options.max_level, files, must_rewrite=frozenset(to_rewrite), forgets_deletions=forgets_deletions
+    )
 
 
 def pick_deleted(

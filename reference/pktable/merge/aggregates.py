@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
-from pktable.merge.grouping import Flags, Indices
-from pktable.merge.key_encoding import encode_keys
+from pktable.merge.grouping import Flags
 from pktable.merge.segments import Segments, at_or_null
+from pktable.merge.user_order import ranks_of
 
 EXACT_PRODUCT: Final = float(1 << 62)
 """Below this size a product of 64-bit integers that was computed in floating point shows that none overflowed."""
@@ -108,19 +108,6 @@ def _extreme(values: pa.Array, segments: Segments, column: Column, better: Any) 
     worst = limits.min if better is np.maximum else limits.max
     best = better.reduceat(np.where(known, ranks, worst), segments.starts)
     return at_or_null(values, segments.first(known & (ranks == np.repeat(best, segments.lengths))))
-
-
-def ranks_of(values: pa.Array, kind: DataType) -> Indices:
-    """Return integers that compare as the values do, in the order of keys (MRG-7); 0 for null."""
-    known = valid(values)
-    found = np.zeros(len(values), dtype=np.int64)
-    (encoded,) = encode_keys([[pa.chunked_array([values.filter(pa.array(known))])]], [kind])
-    if encoded.dtype == np.uint64:
-        encoded = (encoded ^ np.uint64(1 << 63)).view(np.int64)  # the same order, with a sign
-    elif not np.issubdtype(encoded.dtype, np.signedinteger):
-        _, encoded = np.unique(encoded, return_inverse=True)
-    found[known] = encoded
-    return found
 
 
 def total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:

@@ -22,17 +22,22 @@ from pktable.merge.aggregates import AGGREGATES, Aggregate, Column
 from pktable.merge.engine_options import (
     DEFAULT_FUNCTION,
     DELIMITER,
+    ENGINE,
     FIELDS,
     FUNCTION,
+    IGNORE_DELETE,
     IGNORE_RETRACT,
+    SEQUENCE_FIELD,
     EngineOptions,
     remove_on_delete,
 )
 from pktable.merge.grouping import Flags, Window
 from pktable.merge.segments import Computed, Segments, segments_of
+from pktable.merge.user_order import user_order_of
 
 NAME: Final = "aggregation"
 LAST_NON_NULL: Final = "last_non_null_value"
+NEWEST: Final = "last_value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +100,23 @@ class Aggregation:
         self._removes = options.flag(remove_on_delete(NAME))
         self.deletes = self._removes and not self._ignores_deletes
         self._copied = copied_columns(options)
+        order = user_order_of(options.schema)
+        self._ordering = order.columns if order else ()
         default = options.options.get(DEFAULT_FUNCTION, LAST_NON_NULL)
         self._columns: Mapping[str, AggregatedColumn] = {
             field.name: aggregated_column(
-                options, field.name, options.of_column(field.name, FUNCTION) or default
+                options,
+                field.name,
+                NEWEST
+                if field.name in self._ordering
+                else options.of_column(field.name, FUNCTION) or default,
             )
             for field in options.schema.fields
             if field.name not in options.schema.primary_keys
         }
+        for name in self._ordering:
+            if options.of_column(name, FUNCTION) is not None:
+                options.refuse_together(f"{FIELDS}{name}.{FUNCTION}", f"{SEQUENCE_FIELD}={name}")
         for name, column in self._columns.items():
             if self._removes and column.ignores_retractions:
                 options.refuse_together(f"{FIELDS}{name}.{IGNORE_RETRACT}", remove_on_delete(NAME))
@@ -113,8 +127,26 @@ class Aggregation:
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return columns
 
+    def expect_any_order(self) -> None:
+        """Refuse functions that ask for the order of older records, and removals. Clauses: MRG-24."""
+        if self._removes:
+            raise UnsupportedOptionError(remove_on_delete(NAME), "true", f"{SEQUENCE_FIELD} without it")
+        for name, column in self._columns.items():
+            function = column.aggregate
+            if not function.commutes and function.name != NEWEST:
+                raise UnsupportedOptionError(
+                    f"{FIELDS}{name}.{FUNCTION}",
+                    function.name,
+                    f"with {SEQUENCE_FIELD} {NEWEST}, or a function that values may reach in any order",
+                )
+
     def fold(self, window: Window) -> Computed:
         kinds = kinds_of(window.records)
+        if self._ordering and (kinds & 1 != 0)[window.order].any():
+            raise InvalidRequestError(
+                f"option {SEQUENCE_FIELD}: {ENGINE}={NAME} cannot take back values (-U, -D) that may come later; "
+                f"set {IGNORE_DELETE}=true to ignore it"
+            )
         removals = kinds == RowKind.DELETE if self._removes else np.zeros(len(kinds), dtype=bool)
         if ((kinds & 1 != 0) & ~removals)[window.order].any():
             for name, column in self._columns.items():

@@ -32,6 +32,9 @@ class Deduplicate:
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return columns
 
+    def expect_any_order(self) -> None:
+        """Do nothing: the newest record wins."""
+
     def fold(self, window: Window) -> Selected:
         return Selected(window, window.newest)
 

@@ -29,6 +29,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import UnsupportedOptionError
+from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.merge.deduplicate import Deduplicate
@@ -92,6 +93,13 @@ class MergeEngine(Protocol):
         """
         ...
 
+    def expect_any_order(self) -> None:
+        """Raise UnsupportedOptionError unless records may be folded in any grouping, not of neighbours only.
+
+        The newest is known, by the option ``sequence.field``. Clauses: MRG-24.
+        """
+        ...
+
     def fold(self, window: Window) -> Folded:
         """Return one record per key of ``window``, which has no ignored records. Reads no file.
 
@@ -136,6 +144,16 @@ def engine_of(schema: TableSchema) -> MergeEngine:
 
 
 def expect_writable_engine(schema: TableSchema) -> None:
-    """Raise as `engine_of` does, and for an option that the table's engine does not know. Clauses: MRG-11."""
-    EngineOptions(schema).expect_known()
-    engine_of(schema)
+    """Raise as `engine_of` does, and for an option that the table's engine does not know.
+
+    Raises UnsupportedOptionError if rows would depend on when they are compacted: with ``sequence.field`` an engine
+    may meet an older record after it has merged newer ones. Clauses: MRG-11, MRG-24.
+    """
+    options = EngineOptions(schema)
+    options.expect_known()
+    engine = engine_of(schema)
+    if parse_options(schema.options).sequence_fields:
+        from pktable.merge.user_order import user_order_of  # it imports Arrow's slow parts
+
+        user_order_of(schema)
+        engine.expect_any_order()

@@ -26,6 +26,7 @@ GROUP: Final = "sequence-group"
 IGNORE_RETRACT: Final = "ignore-retract"
 DELIMITER: Final = "list-agg-delimiter"
 DISTINCT: Final = "distinct"
+SEQUENCE_FIELD: Final = "sequence.field"
 REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
 
 _OF_COLUMN: Final = {

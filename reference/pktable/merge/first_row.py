@@ -14,7 +14,7 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
 from pktable.merge.deduplicate import Selected
-from pktable.merge.engine_options import ENGINE, IGNORE_DELETE, VECTORS, EngineOptions
+from pktable.merge.engine_options import ENGINE, IGNORE_DELETE, SEQUENCE_FIELD, VECTORS, EngineOptions
 from pktable.merge.grouping import Flags, Window, is_add
 
 NAME: Final = "first-row"
@@ -39,6 +39,9 @@ class FirstRow:
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return columns
+
+    def expect_any_order(self) -> None:
+        raise UnsupportedOptionError(ENGINE, NAME, f"an engine that {SEQUENCE_FIELD} works with")
 
     def fold(self, window: Window) -> Selected:
         if not window.adds()[window.order].all():

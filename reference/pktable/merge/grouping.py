@@ -5,8 +5,9 @@
 3. Sequence numbers decide which record is newer, not the age of its run (MRG-4). Our own tables always agree in
    both. Where they do not, in a damaged table or one of another writer, the records are sorted again by sequence
    number; of equal numbers a retraction comes first.
+4. If the table has a `UserOrder`, that comes before the sequence numbers.
 
-Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6.
+Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6, MRG-19.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 if TYPE_CHECKING:
     from pktable.merge.key_encoding import Encoded  # imports Arrow's slow parts
+    from pktable.merge.user_order import UserOrder
 
 Indices = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -82,6 +84,26 @@ class Window:
             np.concatenate([self.levels, levels]),
         )
 
+    def in_order(self, user_order: UserOrder | None) -> Window:
+        """Return the window with the records of each key oldest first; of equal ones the order stays.
+
+        Clauses: MRG-1, MRG-2, MRG-6, MRG-19.
+        """
+        count = len(self.order)
+        if len(self.starts) == count:  # one record per key
+            return self
+        keys = np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, count)))
+        numbers = self.records.column(SEQUENCE_NUMBER).to_numpy()[self.order]
+        ranks = None if user_order is None else user_order.ranks(self.records)[self.order]
+        ascends = numbers[1:] > numbers[:-1]
+        if ranks is not None:
+            ascends = (ranks[1:] > ranks[:-1]) | ((ranks[1:] == ranks[:-1]) & ascends)
+        if bool(np.all((keys[1:] != keys[:-1]) | ascends)):
+            return self
+        adds = is_add(self.records)[self.order]
+        by = (adds, numbers, keys) if ranks is None else (adds, numbers, ranks, keys)
+        return replace(self, order=self.order[np.lexsort(by)])
+
 
 def is_add(records: pa.Table) -> Flags:
     """Return per record whether it leaves a row (+I, +U); otherwise it is a retraction. Clauses: TBL-4."""
@@ -89,10 +111,13 @@ def is_add(records: pa.Table) -> Flags:
     return found
 
 
-def grouped(records: pa.Table, keys: Encoded, levels: Levels, *, single: bool) -> Window:
+def grouped(
+    records: pa.Table, keys: Encoded, levels: Levels, *, single: bool, user_order: UserOrder | None = None
+) -> Window:
     """Return ``records`` (oldest run first) grouped by their encoded ``keys``.
 
-    ``single``: all records are of one sorted run, so each key occurs once and in order.
+    ``single``: all records are of one sorted run, so each key occurs once and in order. ``user_order``: of the table,
+    whose columns the records have then.
     """
     count = len(keys)
     if single:
@@ -102,12 +127,8 @@ def grouped(records: pa.Table, keys: Encoded, levels: Levels, *, single: bool) -
     ordered = keys[order]
     first_of_key = np.ones(count, dtype=bool)
     first_of_key[1:] = ordered[1:] != ordered[:-1]
-    sequences = records.column(SEQUENCE_NUMBER).to_numpy()
-    in_order = sequences[order]
-    if not bool(np.all(first_of_key[1:] | (in_order[1:] > in_order[:-1]))):
-        by_sequence = np.lexsort((np.arange(count), is_add(records), sequences))
-        order = by_sequence[np.argsort(keys[by_sequence], kind="stable")]
-    return Window(records, np.flatnonzero(first_of_key).astype(np.int64), order, levels)
+    starts = np.flatnonzero(first_of_key).astype(np.int64)
+    return Window(records, starts, order, levels).in_order(user_order)
 
 
 def taken(table: pa.Table, rows: Indices) -> pa.Table:

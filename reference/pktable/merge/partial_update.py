@@ -27,7 +27,7 @@ from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.vocabulary import RowKind
 
 from pktable.format.types import DataType, one_array
-from pktable.merge.aggregates import last_non_null_value, ranks_of, single_or, valid
+from pktable.merge.aggregates import last_non_null_value, single_or, valid
 from pktable.merge.aggregation import (
     LAST_NON_NULL,
     AggregatedColumn,
@@ -42,11 +42,13 @@ from pktable.merge.engine_options import (
     FUNCTION,
     IGNORE_DELETE,
     REMOVE_ON_GROUP,
+    SEQUENCE_FIELD,
     EngineOptions,
     remove_on_delete,
 )
 from pktable.merge.grouping import Flags, Indices, Window, is_add
 from pktable.merge.segments import Computed, Segments, at_or_null, segments_of
+from pktable.merge.user_order import ranks
 
 NAME: Final = "partial-update"
 NEWEST_OF_GROUP: Final = "last_value"
@@ -62,15 +64,8 @@ class SequenceGroup:
 
     def ranks(self, values: Sequence[pa.Array]) -> Indices:
         """Return integers that compare as the ordering columns do, -1 where all are null. Null is least."""
-        found = np.zeros(len(values[0]), dtype=np.int64)
-        known = np.zeros(len(values[0]), dtype=bool)
-        for column, kind in zip(values, self.types, strict=True):
-            has = valid(column)
-            _, rank = np.unique(ranks_of(column, kind)[has], return_inverse=True)
-            places = np.zeros(len(column), dtype=np.int64)
-            places[has] = rank + 1
-            _, found = np.unique(found * (len(column) + 1) + places, return_inverse=True)
-            known |= has
+        _, found = np.unique(ranks(values, self.types), return_inverse=True)
+        known = np.logical_or.reduce([valid(column) for column in values])
         return np.where(known, found, -1)
 
     def winners(self, ranks: Indices, segments: Segments) -> Indices:
@@ -113,6 +108,12 @@ class PartialUpdate:
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         groups = [*self._removing, *(self._group_of[name] for name in columns if name in self._group_of)]
         return list(dict.fromkeys([*columns, *(name for group in groups for name in group.ordering)]))
+
+    def expect_any_order(self) -> None:
+        """Refuse: a row does not say how new the record was that gave a column its value."""
+        raise UnsupportedOptionError(
+            ENGINE, NAME, f"an engine that {SEQUENCE_FIELD} works with; sequence groups order partial updates"
+        )
 
     def fold(self, window: Window) -> Computed:
         if not (self._removes or self._groups) and not window.adds()[window.order].all():

@@ -23,6 +23,15 @@ def visible(files: Sequence[DataFile], file: FileId, vectors: frozenset[Mark]) -
     return [record for position, record in enumerate(files[file].records) if (file, position) not in vectors]
 
 
+def remembered(files: Sequence[DataFile], file: FileId, vectors: frozenset[Mark]) -> list[Record]:
+    """Return the records of ``file`` that no vector marks, and all retractions, in key order. Clauses: DV-22."""
+    return [
+        record
+        for position, record in enumerate(files[file].records)
+        if (file, position) not in vectors or not record.kind.is_add
+    ]
+
+
 def keys_to_look_up(
     files: Sequence[DataFile],
     inputs: Iterable[LiveFile],

@@ -159,11 +159,19 @@ def writes(state: State) -> list[tuple[KeyedChange, ...]]:
 
 def fold_of_writes(mechanism: Mechanism, state: State, file_count: int) -> dict[Key, Row]:
     """Return the fold of the writes among the first ``file_count`` files. Clauses: TBL-7."""
-    rows: dict[Key, Row | None] = {}
+    changes: dict[Key, list[Change]] = {}
     for write in writes(state._replace(files=state.files[:file_count])):
         for key, kind, row in write:
-            rows[key] = mechanism.options.merge_engine.apply(rows.get(key), Change(kind, row))
-    return {key: row for key, row in rows.items() if row is not None}
+            changes.setdefault(key, []).append(Change(kind, row))
+    found = {}
+    for key, of_key in changes.items():
+        row_of_key: Row | None = None
+        order = mechanism.options.order
+        for change in of_key if order is None else order.sorted_changes(of_key):
+            row_of_key = mechanism.options.merge_engine.apply(row_of_key, change)
+        if row_of_key is not None:
+            found[key] = row_of_key
+    return found
 
 
 def _write_count(state: State) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from pktable_spec.interface import Key, Row, StoredRecord
-from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, folded
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, UserOrder, folded, oldest_first
 from pktable_spec.vocabulary import RowKind
 
 Record: TypeAlias = StoredRecord
@@ -57,24 +57,26 @@ class DataFile(NamedTuple):
         return sum(not record.kind.is_add for record in self.records)
 
 
-def merge(runs: Sequence[Iterable[Record]], engine: MergeEngine = DEDUPLICATE) -> list[Record]:
+def merge(
+    runs: Sequence[Iterable[Record]], engine: MergeEngine = DEDUPLICATE, order: UserOrder | None = None
+) -> list[Record]:
     """Return the one record that the records of each key become, keys ascending; ``runs`` are given newest first.
 
-    Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6.
+    Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6, MRG-19.
     """
     records: dict[Key, list[Record]] = {}
     for run in reversed(runs):
         for record in run:
             records.setdefault(record.key, []).append(record)
-    # Oldest first. The sort is stable: of records that are equal in both, that of the newer run comes last.
-    return [
-        folded(sorted(records[key], key=lambda record: (record.sequence, record.kind.is_add)), engine)
-        for key in sorted(records)
-    ]
+    # Sorts are stable: of records that are equal in all that counts, that of the newer run comes last.
+    return [folded(oldest_first(records[key], order), engine) for key in sorted(records)]
 
 
 def flush(
-    changes: Sequence[KeyedChange], first_sequence: int, engine: MergeEngine = DEDUPLICATE
+    changes: Sequence[KeyedChange],
+    first_sequence: int,
+    engine: MergeEngine = DEDUPLICATE,
+    order: UserOrder | None = None,
 ) -> tuple[Record, ...]:
     """Number the changes of one write consecutively and merge those of each key, in key order.
 
@@ -84,7 +86,7 @@ def flush(
         Record(change.key, sequence, change.kind, change.row)
         for sequence, change in enumerate(changes, first_sequence)
     ]
-    return tuple(merge([numbered], engine))
+    return tuple(merge([numbered], engine, order))
 
 
 def sorted_runs(files: Sequence[DataFile], live: Iterable[LiveFile]) -> list[tuple[LiveFile, ...]]:

@@ -11,18 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pktable_spec.interface import BucketId, Change, Key, Row
 from pktable_spec.model.changelog import difference
-from pktable_spec.model.merge import DEDUPLICATE, MergeEngine
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, UserOrder
 
 
 def fold(
-    changes: Iterable[Change], key_of: Callable[[Row], Key], engine: MergeEngine = DEDUPLICATE
+    changes: Iterable[Change],
+    key_of: Callable[[Row], Key],
+    engine: MergeEngine = DEDUPLICATE,
+    order: UserOrder | None = None,
 ) -> dict[Key, Row]:
     """Return the rows that remain, by key, after applying ``changes`` in order.
 
-    Clauses: TBL-4, TBL-6, MRG-1, MRG-3.
+    Clauses: TBL-4, TBL-6, TBL-7, MRG-1, MRG-3, MRG-19.
     """
     rows: dict[Key, Row] = {}
-    for change in changes:
+    for change in changes if order is None else order.sorted_changes(list(changes)):
         key = key_of(change.row)
         row = engine.apply(rows.get(key), change)
         if row is None:
@@ -40,8 +43,9 @@ class Meaning:
         key_of: Callable[[Row], Key],
         bucket_of: Callable[[Row], BucketId],
         engine: MergeEngine = DEDUPLICATE,
+        order: UserOrder | None = None,
     ) -> None:
-        self._key_of, self._bucket_of, self._engine = key_of, bucket_of, engine
+        self._key_of, self._bucket_of, self._engine, self._order = key_of, bucket_of, engine, order
         self.log: list[tuple[int, tuple[Change, ...]]] = []
 
     def commit(self, snapshot: int, changes: Sequence[Change]) -> None:
@@ -52,7 +56,7 @@ class Meaning:
     def rows(self, snapshot: int) -> list[Row]:
         """Return the fold of every write up to and including ``snapshot``. Clauses: TBL-7, RD-3, RD-4."""
         changes = [change for at, write in self.log if at <= snapshot for change in write]
-        return list(fold(changes, self._key_of, self._engine).values())
+        return list(fold(changes, self._key_of, self._engine, self._order).values())
 
     def absorbed_rows(self, snapshot: int, first_unabsorbed: Mapping[BucketId, int]) -> list[Row]:
         """Return the fold of the writes up to ``snapshot`` that compaction has absorbed.
@@ -89,5 +93,5 @@ class Meaning:
             for change in write
             if at < first_unabsorbed.get(self._bucket_of(change.row), snapshot + 1)
         ]
-        rows = fold((change for _, change in absorbed), self._key_of, self._engine)
+        rows = fold((change for _, change in absorbed), self._key_of, self._engine, self._order)
         return rows, {(at, self._key_of(change.row)) for at, change in absorbed}

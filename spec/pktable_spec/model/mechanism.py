@@ -166,7 +166,12 @@ class Mechanism:
 
     def runs(self, state: State) -> list[tuple[PickFile, ...]]:
         """Return the runs as picks see them, newest first."""
-        deleted = Counter(file for file, _ in state.vectors)
+        # Retractions that a vector only hides are not to be purged (CMP-22, CMP-28).
+        deleted = Counter(
+            file
+            for file, position in state.vectors
+            if not self.options.hides_retractions or state.files[file].records[position].kind.is_add
+        )
         return [
             tuple(_pick_file(file, level, state.files[file], deleted[file]) for file, level in run)
             for run in sorted_runs(state.files, state.live)
@@ -208,29 +213,51 @@ class Mechanism:
     def marks(
         self, state: State, group: Sequence[LiveFile], output_level: int, vectors: frozenset[Mark]
     ) -> frozenset[Mark]:
-        """Return the positions that one rewrite or upgrade replaces. Clauses: DV-6, DV-7, DV-8, DV-9."""
+        """Return the positions that one rewrite or upgrade replaces. Clauses: DV-6, DV-7, DV-8, DV-9, DV-23."""
         ignores = self.options.merge_engine.ignores_retractions
         keys = deletion_vectors.keys_to_look_up(state.files, group, vectors, ignores_retractions=ignores)
+        keys -= self.late_keys(state, group, output_level)
         return deletion_vectors.positions_of(keys, state.files, state.live, output_level, vectors)
+
+    def late_keys(self, state: State, group: Sequence[LiveFile], output_level: int) -> set[Key]:
+        """Return the keys of a group of which an older file holds a newer record. Clauses: DV-23, MRG-19."""
+        order = self.options.order
+        if order is None or not self.options.deletion_vectors:
+            return set()
+        return {
+            record.key
+            for record in self.merged(state, group)
+            for file, position in deletion_vectors.positions_of(
+                {record.key}, state.files, state.live, output_level, self.passed_over(state)
+            )
+            if order.is_newer(state.files[file].records[position].row, record.row)
+        }
+
+    def passed_over(self, state: State) -> frozenset[Mark]:
+        """Return the deleted positions whose rows are not compared: none. Clauses: DV-23."""
+        return frozenset()
 
     def rewrite(
         self, state: State, group: Sequence[LiveFile], output_level: int, marks: frozenset[Mark]
     ) -> list[Record]:
         """Return the records that remain of a group. Clauses: CMP-12, CMP-13, MRG-1."""
-        runs = [self.input_run(state, run) for run in sorted_runs(state.files, group)]
-        merged = merge([*runs, self.looked_up(state, group, output_level)], self.options.merge_engine)
         left_out = self.keys_left_out(state, group, output_level)
         return [
             record
-            for record in merged
+            for record in self.merged(state, group, self.looked_up(state, group, output_level))
             if record.key not in left_out
             and (record.kind.is_add or self.keeps_retraction(state, record.key, output_level, marks))
         ]
 
+    def merged(self, state: State, group: Sequence[LiveFile], older: Sequence[Record] = ()) -> list[Record]:
+        """Return one record of each key of a group, ``older`` ones taken in. Clauses: CMP-12, MRG-1, MRG-19."""
+        runs = [self.input_run(state, run) for run in sorted_runs(state.files, group)]
+        return merge([*runs, older], self.options.merge_engine, self.options.order)
+
     def keys_left_out(self, state: State, group: Sequence[LiveFile], output_level: int) -> set[Key]:
-        """Return the keys that an older file has, which no newer record replaces. Clauses: MRG-12."""
+        """Return the keys that an older file has, which no newer record replaces. Clauses: DV-23, MRG-12."""
         if self.options.merge_engine.lookup != "presence":
-            return set()
+            return self.late_keys(state, group, output_level)
         older = self.marks(state, group, output_level, state.vectors)
         return {state.files[file].records[position].key for file, position in older}
 
@@ -245,15 +272,16 @@ class Mechanism:
         return [state.files[file].records[position] for file, position in replaced]
 
     def input_run(self, state: State, run: Sequence[LiveFile]) -> list[Record]:
-        """Return what a compaction reads of a run. Clauses: CMP-12."""
-        return [
-            record for file, _ in run for record in deletion_vectors.visible(state.files, file, state.vectors)
-        ]
+        """Return what a merge reads of a run. Clauses: CMP-12, DV-22."""
+        read = deletion_vectors.remembered if self.options.hides_retractions else deletion_vectors.visible
+        return [record for file, _ in run for record in read(state.files, file, state.vectors)]
 
     def keeps_retraction(self, state: State, key: Key, output_level: int, marks: frozenset[Mark]) -> bool:
-        """Whether something older of a retracted key could come back. Clauses: CMP-13."""
+        """Whether something older of a retracted key could come back. Clauses: CMP-13, MRG-21."""
         if self.options.merge_engine.ignores_retractions:
             return False
+        if self.options.order is not None:
+            return True
         if not self.options.deletion_vectors:
             return any(level > output_level for _, level in state.live)
         return bool(
@@ -297,7 +325,7 @@ class Mechanism:
         return state._replace(
             files=files,
             live=(state.live - plan.inputs) | upgraded | created,
-            vectors=plan.vectors,
+            vectors=plan.vectors | self.hidden_retractions(files, len(state.files)),
             snapshot=state.snapshot + 1,
         )
 
@@ -316,8 +344,19 @@ class Mechanism:
         deeper = frozenset(entry for entry in state.live if entry[1] >= level)
         return {record.key: record.row for record in self.fresh_read(state._replace(live=deeper))}
 
+    def hidden_retractions(self, files: Sequence[DataFile], first: FileId) -> frozenset[Mark]:
+        """Return the positions of the retractions of the files that a compaction created. Clauses: DV-21."""
+        if not self.options.hides_retractions:
+            return frozenset()
+        return frozenset(
+            (file, position)
+            for file in range(first, len(files))
+            for position, record in enumerate(files[file].records)
+            if not record.kind.is_add
+        )
+
     def append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
-        file = DataFile(flush(changes, first_sequence, self.options.merge_engine), 0)
+        file = DataFile(flush(changes, first_sequence, self.options.merge_engine, self.options.order), 0)
         return state._replace(
             files=(*state.files, file),
             live=state.live | {(len(state.files), 0)},
@@ -333,7 +372,8 @@ class Mechanism:
     def fresh_read(self, state: State) -> list[Record]:
         """Return the records that all runs leave, merged. Clauses: RD-3, RD-4, MRG-3."""
         runs = [self.input_run(state, run) for run in sorted_runs(state.files, state.live)]
-        return [record for record in merge(runs, self.options.merge_engine) if record.kind.is_add]
+        merged = merge(runs, self.options.merge_engine, self.options.order)
+        return [record for record in merged if record.kind.is_add]
 
     def plain_read(self, state: State) -> list[Record]:
         """Return the records a plain read of the table returns.
@@ -344,7 +384,11 @@ class Mechanism:
         if not self.options.one_record_per_key:
             return self.fresh_read(state)
         deeper = [entry for entry in state.live if entry[1] > 0]
-        records = self.input_run(state, deeper)
+        records = [
+            record
+            for file, _ in deeper
+            for record in deletion_vectors.visible(state.files, file, state.vectors)
+        ]
         if all(record.kind.is_add for record in records):
             return records
         return self.fresh_read(state._replace(live=frozenset(deeper)))

@@ -13,21 +13,24 @@ These laws make the two agree, whatever the parts are. ``changes`` are of one ke
 * **idempotent**: the fold of a single change is that change;
 * **oldest first**: an engine sees the changes of a key in the order of their sequence numbers.
 
+With ``sequence.field`` the columns of a row come before its sequence number (`UserOrder`). Records that are merged
+then need not be neighbours, so the second law must hold for any parts of the changes; it does for deduplicate.
+
 A retraction of no row leaves no row, by soundness; so a compaction may drop one that has nothing older below it.
 Module Engines of ``spec/tla`` has the same laws.
 
 Partial-update and aggregation have no fold of a retraction with part of the older changes (MRG-8). So the oracle has
 them with ``ignore-delete`` only. Its aggregation has one function for all columns; for key columns any will do.
 
-Clauses: MRG-1, MRG-3, MRG-4, MRG-9, MRG-12, MRG-13, MRG-15.
+Clauses: MRG-1, MRG-3, MRG-4, MRG-9, MRG-12, MRG-13, MRG-15, MRG-19.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Final, Literal, Protocol, TypeAlias
+from functools import cmp_to_key, reduce
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from pktable_spec.errors import UnsupportedOptionError
 from pktable_spec.interface import Change, Row, Scalar, StoredRecord
@@ -200,6 +203,53 @@ def engine_of(options: Mapping[str, str]) -> MergeEngine:
 def _counting(changes: Sequence[Change], engine: MergeEngine) -> Sequence[Change]:
     """Return the changes that are not ignored; the newest alone if all are."""
     return [one for one in changes if one.kind.is_add or not engine.ignores_retractions] or changes[-1:]
+
+
+@dataclass(frozen=True)
+class UserOrder:
+    """The option ``sequence.field``: the places of its columns in a row, and whether small values are newer.
+
+    Clauses: MRG-19.
+    """
+
+    columns: tuple[int, ...]
+    descending: bool = False
+
+    def is_newer(self, row: Row, other: Row) -> bool:
+        """Return whether a row is newer than another by these columns alone."""
+        return self.compared(row, other) > 0
+
+    def compared(self, row: Row, other: Row) -> int:
+        """Return a number above 0 if ``row`` is newer, below 0 if it is older, and 0 if that is not said."""
+        for column in self.columns:
+            one, two = row[column], other[column]
+            if one == two:
+                continue
+            if one is None or two is None:
+                return -1 if one is None else 1
+            return 1 if self._greater(one, two) != self.descending else -1
+        return 0
+
+    def _greater(self, one: Any, two: Any) -> bool:
+        # Strings compare by their bytes (MRG-7).
+        return bool(one.encode() > two.encode() if isinstance(one, str) else one > two)
+
+    def sorted_changes(self, changes: Sequence[Change]) -> list[Change]:
+        """Return the changes of a key, given in the order in which they were written, oldest first."""
+        by_row = cmp_to_key(self.compared)
+        return sorted(changes, key=lambda change: by_row(change.row))
+
+
+def oldest_first(records: Sequence[StoredRecord], order: UserOrder | None) -> list[StoredRecord]:
+    """Return the records of a key, given with those of older runs first, oldest first.
+
+    Clauses: MRG-1, MRG-2, MRG-6, MRG-19.
+    """
+    found = sorted(records, key=lambda record: (record.sequence, record.kind.is_add))
+    if order is None:
+        return found
+    by_row = cmp_to_key(order.compared)
+    return sorted(found, key=lambda record: by_row(record.row))
 
 
 def folded(records: Sequence[StoredRecord], engine: MergeEngine) -> StoredRecord:

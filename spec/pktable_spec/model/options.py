@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, engine_of
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, UserOrder, engine_of
 
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
@@ -15,7 +15,7 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 class ModelOptions:
     """The options that decide picks, levels, upgrades and merges of one bucket. Sizes in bytes.
 
-    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, CMP-28, MRG-1.
+    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, CMP-28, MRG-1, MRG-19.
     """
 
     deletion_vectors: bool = True
@@ -28,6 +28,7 @@ class ModelOptions:
     merge_engine: MergeEngine = DEDUPLICATE
     delete_ratio_threshold: Fraction | None = None
     changelog_producer: str = "none"
+    order: UserOrder | None = None
 
     @property
     def max_level(self) -> int:
@@ -62,13 +63,20 @@ class ModelOptions:
         return {"lookup": 1, "full-compaction": self.max_level}.get(self.changelog_producer)
 
     @property
+    def hides_retractions(self) -> bool:
+        """Whether retractions stay for ever, deleted by the vector of their own file. Clauses: MRG-21, DV-21."""
+        return self.deletion_vectors and self.order is not None
+
+    @property
     def large_file_size(self) -> float:
         """The size from which a file alone in its section is upgraded. Clauses: CMP-23."""
         return self.target_file_size * 0.7
 
     @staticmethod
-    def parse(options: Mapping[str, str]) -> ModelOptions:
-        """Read the options that matter here; the others are somebody else's to refuse."""
+    def parse(options: Mapping[str, str], columns: Sequence[str] = ()) -> ModelOptions:
+        """Read the options that matter here; the others are somebody else's to refuse. ``columns``: their names."""
+        fields = [name.strip() for name in options.get("sequence.field", "").split(",") if name.strip()]
+        descending = options.get("sequence.field.sort-order", "ascending") == "descending"
         trigger = int(options.get("num-sorted-run.compaction-trigger", "5"))
         threshold = options.get("compaction.delete-ratio-threshold")
         return ModelOptions(
@@ -80,6 +88,7 @@ class ModelOptions:
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
             merge_engine=engine_of(options),
+            order=UserOrder(tuple(map(columns.index, fields)), descending) if fields else None,
             delete_ratio_threshold=None if threshold is None else Fraction(threshold),
             changelog_producer=options.get("changelog-producer", "none"),
         )

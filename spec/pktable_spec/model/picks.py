@@ -200,11 +200,13 @@ def divide(pick: Pick, options: ModelOptions, is_large: Callable[[PickFile], boo
 
 def must_be_rewritten(file: PickFile, pick: Pick, options: ModelOptions) -> bool:
     """Whether a file may not be upgraded however large it is. Clauses: CMP-11, CMP-25, DV-13."""
-    if options.lookup_decides_rows and file.level == 0 and pick.output_level < options.max_level:
+    decided = options.lookup_decides_rows or options.hides_retractions
+    if decided and file.level == 0 and pick.output_level < options.max_level:
         return True
     if file.retraction_count:
         out_of_level_zero = options.deletion_vectors and file.level == 0
-        return out_of_level_zero or pick.output_level == options.max_level
+        if out_of_level_zero or (options.order is None and pick.output_level == options.max_level):
+            return True
     # A full compaction leaves no vector, so a file that has one cannot keep its bytes.
     return pick.full and file.has_vector
 

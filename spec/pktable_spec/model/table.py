@@ -47,7 +47,7 @@ class ModelTable:
         mechanism: Callable[[ModelOptions], Mechanism] = Mechanism,
     ) -> None:
         self.shape = shape
-        self.mechanism = mechanism(ModelOptions.parse(options))
+        self.mechanism = mechanism(ModelOptions.parse(options, shape.names))
         self.states: dict[BucketId, State] = {}
         self._history: list[_Snapshot] = []
         self._staged: dict[int, set[BucketId]] = {}
