@@ -55,6 +55,7 @@ bench: java $(STAMP)  ## run the benchmarks, and compare them with the last run 
 
 mutants: java $(STAMP)  ## put in each of some bugs that table formats have had, and measure how soon it is found (RANDOM=N: N random changes)
 	@$(BIN)/python -m model_tests.mutants $(if $(findstring command,$(origin RANDOM)),--random $(RANDOM) --seed $(SEED))
+	@$(if $(findstring command,$(origin RANDOM)),,$(BIN)/python -m model_tests.mutants.append_tables)
 
 bench-roaring: java $(STAMP)  ## measure the RoaringBitmap table of PIP-16 again (hours; ROARING='--max 20000000' for less)
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'

@@ -81,7 +81,7 @@ def _asks(peer: str, do: str, **arguments: Any) -> Callable[[Bench], None]:
 def _compacts_without_buckets(bench: Bench) -> None:
     options = {VECTORS: "true", "bucket": "-1"}
     definition = Definition((("k", "INT"), ("v0", "STRING"), ("w", "INT")), (), (), options)
-    steps = (Step(JVM, "write", changes=(("+I", ("1", "a")),)), Step(JVM, "compact"))
+    steps = (Step(JVM, "write", changes=(("+I", ("1", "a")),)), Step(JVM, "compact", full=True))
     bench.check(History(definition, OURS, steps), [], Tally())
 
 

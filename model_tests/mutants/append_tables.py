@@ -73,7 +73,7 @@ APPEND_MUTANTS: Final[Mapping[str, AppendMutant]] = {
         _append_mutant(
             "A1",
             "the vectors of a bucket are replaced without looking, which loses one of two concurrent deletes",
-            _without("APP-17", "APP-18"),
+            _without("APP-18"),
             "vectors in buckets",
             ["APP-18"],
         ),

@@ -184,3 +184,27 @@ def test_an_overwrite_of_rows_that_another_deletes_is_computed_again(tmp_path: P
     table.overwrite(rows("eu", 4), where="id >= 2")
     assert len(computed) == 2
     assert found(table) == ["eu1", "eu4"]
+
+
+@covers("STM-10", "MRG-18")
+def test_an_overwrite_of_rows_is_refused_where_the_engine_would_merge_them(tmp_path: Path) -> None:
+    options = {"merge-engine": "partial-update", "deletion-vectors.enabled": "true"}
+    columns, key = "region STRING, id INT, v STRING", ["region", "id"]
+    table = Table.create(tmp_path / "t", columns, primary_key=key, partition_by="region", options=options)
+    table.upsert([*rows("eu", 1), *rows("us", 1)])
+    with pytest.raises(
+        InvalidRequestError, match="rows cannot be replaced under merge-engine=partial-update"
+    ):
+        table.overwrite([], where="id = 1")
+    table.overwrite([], where="region = 'eu'")
+    assert found(table) == ["us1"]
+
+
+@covers("STM-10")
+def test_a_condition_without_columns_is_about_rows(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "region STRING, id INT, v STRING", primary_key=None)
+    table.append(rows("eu", 1, 2))
+    table.overwrite(rows("eu", 3), where="TRUE")
+    assert found(table) == ["eu3"]
+    with pytest.raises(InvalidRequestError, match="does not satisfy 'FALSE'"):
+        table.overwrite(rows("eu", 4), where="FALSE")

@@ -10,12 +10,19 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
+from pktable.catalog.read_plan import plan_read
+from pktable.predicate import parse
+from pktable.run.local import LocalRunner
+from pktable.run.runner import Query
+from pktable.run.spark import native_scan
 from pktable.run.spark.runner import SparkRunner
+from pktable.statements.plan import PLACE
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
 from model_tests.statements.plain import Row
 from model_tests.statements.test_merge import CLAUSES, COLUMNS, DV, ON, SCHEMA, SOURCE, TARGET, expect_merged
+from model_tests.table.test_native_scan import WAYS
 
 pytestmark = pytest.mark.spark
 
@@ -89,3 +96,69 @@ def test_an_update_on_spark_and_its_errors(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="rows: a Spark DataFrame can only be written"):
         Table.open(tmp_path / "t").merge(spark.range(1), on="id").when_matched_delete().execute()
     assert table.catalog.state().id == before
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An append table in partitions: files with vectors and files without."""
+    path = tmp_path_factory.mktemp("places") / "t"
+    options = {"deletion-vectors.enabled": "true"}
+    table = Table.create(path, "id BIGINT, p STRING", primary_key=None, partition_by="p", options=options)
+    for start in (0, 300, 600):
+        ids = list(range(start, start + 300))
+        table.append(pa.table({"id": ids, "p": [["a/b", "c", None][one % 3] for one in ids]}))
+    table.delete(where="id < 500 AND id % 7 < 3")
+    return path
+
+
+def located(runner: Any, path: Path, where: str | None, columns: list[str]) -> list[tuple[object, ...]]:
+    table = Table.open(path)
+    context, predicate = table.catalog.context, parse(where, table.schema.fields) if where else None
+    parts = plan_read(context, table.catalog.states, table.catalog.state(), fresh=True, predicate=predicate)
+    found = runner.read_located(context, Query(parts, columns, predicate))
+    rows = found if isinstance(found, pa.Table) else found.toArrow()
+    assert rows.column_names == [*columns, *PLACE]
+    return sorted((tuple(row.values()) for row in rows.to_pylist()), key=str)
+
+
+@covers("APP-2", "RD-12")
+@pytest.mark.parametrize("way", WAYS)
+def test_sparks_own_scan_finds_the_places_that_the_kernel_finds(
+    places: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(native_scan, name, value)
+    fails_for_a_deleted_row = "10 / (id - 14) > 1"
+    for where, columns in (
+        (None, ["id", "p"]),
+        ("id > 250 AND p = 'c'", []),
+        (fails_for_a_deleted_row, ["p"]),
+    ):
+        expected = located(LocalRunner(), places, where, columns)
+        assert expected
+        assert located(SparkRunner(spark_session()), places, where, columns) == expected
+
+
+@covers("STM-1")
+@pytest.mark.parametrize("native", [True, False])
+def test_a_merge_on_spark_does_not_send_the_target_to_every_task(
+    places: Path, native: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not native:
+        monkeypatch.setattr("pktable.run.spark.runner.is_native", lambda *given: False)
+    plans = []
+    real = SparkRunner.changes
+
+    def changes(self: SparkRunner, *given: Any) -> Any:
+        frame = real(self, *given)
+        frame.explain()
+        plans.append(capsys.readouterr().out)
+        return frame
+
+    monkeypatch.setattr(SparkRunner, "changes", changes)
+    table = Table.open(places, runner=SparkRunner(spark_session()))
+    source = spark_session().range(2000).selectExpr("id + 100000 AS id", "'c' AS p").where("id < 0")
+    table.merge(source, on="id").when_matched_delete().when_not_matched_insert_all().execute()
+    (plan,) = plans
+    assert ("FileScan parquet" in plan, "SortMergeJoin" in plan) == (native, not native), plan
+    assert "MapInArrow" not in plan or not native

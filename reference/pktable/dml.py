@@ -123,7 +123,7 @@ class Statements:
     def overwrite(self, rows: Any, where: str | None, commit_id: CommitId) -> int | None:
         """Replace the rows that ``where`` holds for by ``rows``; None if nothing changes."""
         context, predicate = self.catalog.context, self.condition(where)
-        if predicate is not None and not set(predicate.columns()) <= set(context.schema.partition_keys):
+        if predicate is not None and not self.is_about_partitions(where):
             return self._overwrite_rows(rows, str(where), predicate, commit_id)
         holds = self._partitions(predicate)
         change = ChangeKind(RowKind.INSERT)
@@ -143,6 +143,14 @@ class Statements:
         before = staged.base.id
         after = staged.commit(commit_id).id
         return after if after != before else None
+
+    def is_about_partitions(self, where: str | None) -> bool:
+        """Whether an overwrite with the condition ``where`` replaces whole partitions. Clauses: STM-7, STM-10."""
+        predicate = self.condition(where)
+        columns = set(predicate.columns()) if predicate else set()
+        return predicate is None or bool(
+            columns and columns <= set(self.catalog.context.schema.partition_keys)
+        )
 
     def _overwrite_rows(self, rows: Any, where: str, predicate: Predicate, commit_id: CommitId) -> int | None:
         """Delete the rows that ``predicate`` holds for and add ``rows``, in one write. Clauses: STM-10."""

@@ -281,6 +281,8 @@ class Table:
         Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-7, STM-10.
         """
         self._require_writable()
+        if not self._statements.is_about_partitions(where):
+            self._require_engine(updates=True, deletes=True)
         return self._statements.overwrite(rows, where, commit_id or CommitId.new())
 
     def truncate(self, *, commit_id: CommitId | None = None) -> int | None:

@@ -30,7 +30,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DecimalType, FractionalType, StructField, StructType
+from pyspark.sql.types import (
+    DataType,
+    DecimalType,
+    FractionalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from pktable.bucket.read import BucketRead
 from pktable.bucket.reader import DataReader
@@ -45,6 +53,7 @@ from pktable.run.spark.listing import listed_in_driver
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
 from pktable.run.spark.types import is_finer, read_schema, spark_schema
 from pktable.run.spark.wire import whole_frame
+from pktable.statements.plan import PLACE
 from pktable.store.object_store import is_object_uri
 
 FEW_VECTORS, FEW_POSITIONS = 8, 256  # that a filter spells out
@@ -79,7 +88,8 @@ class DeletedRows:
         return -(-self.rows // 64)
 
 
-WORDS, FILE, POSITION = "__pktable_words", "__pktable_file", "__pktable_position"
+WORDS, FILE, POSITION = "__pktable_words", "__pktable_words_file", "__pktable_words_position"
+PLACE_FIELDS: Final = (StructField(PLACE[0], StringType()), StructField(PLACE[1], LongType()))
 
 # As text, because each part of an expression that is made by a call costs a millisecond or more.
 WORD = "cast(shiftright({}, 6) AS INT)"
@@ -127,14 +137,17 @@ def native_scan(
     parts: Sequence[BucketRead],
     columns: Sequence[str],
     predicate: Predicate | None,
+    *,
+    located: bool = False,
 ) -> DataFrame:
     """Return the live rows of ``parts``, none of which merges, that satisfy ``predicate``, in ``columns``.
 
-    Starts no job.
+    ``located``: with where they lie, in the columns `PLACE`. Starts no job.
     """
     live = [part for part in parts if _has_live_rows(context, part)]
     if not live:
-        return session.createDataFrame([], read_schema([context.schema.field(name) for name in columns]))
+        schema = read_schema([context.schema.field(name) for name in columns])
+        return session.createDataFrame([], StructType([*schema, *PLACE_FIELDS]) if located else schema)
     # A condition on partition columns alone is asked of every partition. One that can fail must be asked of rows.
     asks_rows = (
         predicate is not None
@@ -143,7 +156,10 @@ def native_scan(
     )
     groups = {FROM_FILES: live} if asks_rows else by_partition_columns(context, live, columns)
     with listed_in_driver(session, sum(len(part.state.files) for part in live)):
-        frames = [_live_rows(session, context, same, columns, how, predicate) for how, same in groups.items()]
+        frames = [
+            _live_rows(session, context, same, columns, how, predicate, located=located)
+            for how, same in groups.items()
+        ]
         rows = reduce(DataFrame.unionAll, frames)
         if not hasattr(session, "sparkContext"):
             rows.schema  # noqa: B018 - lets Spark Connect look for the files now
@@ -166,6 +182,8 @@ def _live_rows(
     columns: Sequence[str],
     how: PartitionColumns,
     predicate: Predicate | None,
+    *,
+    located: bool,
 ) -> DataFrame:
     """Return the rows of `native_scan` from ``parts``, whose partition columns all come from ``how``."""
     plain: dict[str, DataFileMeta] = {}
@@ -189,6 +207,11 @@ def _live_rows(
 
     def scan(paths: Sequence[str], condition: str | None = first) -> DataFrame:
         rows = _scan(session, paths, schema, how)
+        if located:
+            file, position = PLACE
+            rows = rows.selectExpr(
+                "*", f"_metadata.file_name AS {file}", f"_metadata.row_index AS {position}"
+            )
         return rows.where(condition) if condition else rows
 
     if not marked:
@@ -205,7 +228,8 @@ def _live_rows(
         or len(set(sizes)) < len(sizes)
         or sum(one.word_count for one in marked.values()) > TASK_WORDS
     ):
-        live = filtered_by_join(session, scan(list(marked)), marked, schema, then)
+        names = [*schema.names, *(PLACE if located else ())]
+        live = filtered_by_join(session, scan(list(marked)), marked, names, then)
     elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
         return filtered_by_lookup(session, scan(every), marked, then)
     else:
@@ -287,10 +311,10 @@ def filtered_by_join(
     session: SparkSession,
     scan: DataFrame,
     marked: Mapping[str, DeletedRows],
-    schema: StructType,
+    columns: Sequence[str],
     then: str | None,
 ) -> DataFrame:
-    """Return the rows of ``scan`` that no vector deletes. Clauses: DV-1, RD-7."""
+    """Return ``columns`` of the rows of ``scan`` that no vector deletes. Clauses: DV-1, RD-7."""
     sizes = [one.size for one in marked.values()]
     # Both tell the file; a number is cheaper to join on than a name, as long as it tells.
     by_size = len(set(sizes)) == len(sizes)
@@ -308,4 +332,4 @@ def filtered_by_join(
     rows = scan.selectExpr("*", f"{key} AS {FILE}", f"_metadata.row_index AS {POSITION}")
     joined = rows.join(F.broadcast(words), FILE, "left")
     bit = f"getbit(get({WORDS}, {WORD.format(POSITION)}), {BIT.format(POSITION)})"
-    return _live(joined, F.expr(f"coalesce({bit}, 0Y) = 0Y"), then).select(*map(quoted, schema.names))
+    return _live(joined, F.expr(f"coalesce({bit}, 0Y) = 0Y"), then).select(*map(quoted, columns))

@@ -21,7 +21,7 @@ from pktable_spec.errors import InvalidRequestError, PkTableError
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ByteType, StringType, StructField, StructType
 
 from pktable.bucket.changes import ROW_KIND, read_changes
 from pktable.bucket.read import FILE, POSITION, BucketRead, by_file, located_rows, read_bucket
@@ -44,7 +44,7 @@ from pktable.run.local import (
 )
 from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.native_scan import is_native, native_scan
+from pktable.run.spark.native_scan import PLACE_FIELDS, is_native, native_scan
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
@@ -139,26 +139,37 @@ class SparkRunner:
         return gathered(outcomes)
 
     def read_located(self, context: TableContext, query: Query) -> DataFrame:
-        """Return a lazy DataFrame of rows with where they lie, read by the kernel on executors. Clauses: APP-2."""
-        fields = [context.schema.field(name) for name in query.columns]
-        schema = spark_schema(fields).add(FILE, StringType()).add(POSITION, LongType())
+        """Return a lazy DataFrame of rows with where they lie, by Spark's scan where it can. Clauses: APP-2, RD-12."""
+        needed = _needed(query)
         pieces = [piece for part in query.parts for piece in by_file(part)]
-        if not pieces:
-            return self.session.createDataFrame([], schema)
+        native = [piece for piece in pieces if is_native(context, piece, needed)]
+        others = [piece for piece in pieces if not is_native(context, piece, needed)]
+        frames = []
+        if native or not others:
+            with raised_here():
+                rows = native_scan(self.session, context, native, needed, query.predicate, located=True)
+            frames.append(rows.select(*map(quoted, [*query.columns, FILE, POSITION])))
+        if others:
+            frames.append(self._located_by_kernel(context, others, query))
+        frame = reduce(DataFrame.unionAll, frames)
+        return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
+
+    def _located_by_kernel(
+        self, context: TableContext, pieces: Sequence[BucketRead], query: Query
+    ) -> DataFrame:
+        schema = spark_schema([context.schema.field(name) for name in query.columns])
 
         def read(batches: Batches) -> Batches:
             for piece in unpickled(batches):
                 for table in located_rows(context, piece, query.columns, query.predicate):
                     yield from for_spark(table).to_batches()
 
-        frame = map_batches(whole_frame(self.session, blob_table(pieces)), read, schema)
-        return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
+        located = StructType([*schema, *PLACE_FIELDS])
+        return map_batches(whole_frame(self.session, blob_table(list(pieces))), read, located)
 
     def read(self, context: TableContext, query: Query) -> DataFrame:
         """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
-        columns, predicate = query.columns, query.predicate
-        tested = predicate.columns() if predicate else ()
-        needed = [*columns, *(name for name in tested if name not in columns)]
+        columns, predicate, needed = query.columns, query.predicate, _needed(query)
         pieces = [piece for part in query.parts for piece in by_file(part)]
         native = [piece for piece in pieces if is_native(context, piece, needed)]
         others = [piece for piece in pieces if not is_native(context, piece, needed)]
@@ -209,6 +220,10 @@ class SparkRunner:
             source = source_frame(self.session, source) if isinstance(source, pa.Table) else source
             _expect_batch(source)
         target = self.read(context, query) if statement.by_key else self.read_located(context, query)
+        if not all(is_native(context, one, _needed(query)) for part in query.parts for one in by_file(part)):
+            # Spark takes the rows that Python makes to be no more than the names of files it makes them from, and would
+            # send them all to every task.
+            target = target.hint("merge")
         return changed_rows(statement, target, source)
 
     def divided(
@@ -296,6 +311,12 @@ class SparkRunner:
                     yield from for_spark(table).to_batches()
 
         return map_batches(whole_frame(self.session, blob_table(list(parts))), read, schema)
+
+
+def _needed(query: Query) -> list[str]:
+    """Return the columns that a query reads, those of its condition last."""
+    tested = query.predicate.columns() if query.predicate else ()
+    return [*query.columns, *(name for name in tested if name not in query.columns)]
 
 
 def _compactor(context: TableContext) -> Callable[[Batches], Batches]:
