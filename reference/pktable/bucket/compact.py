@@ -139,8 +139,10 @@ class _Compaction:
         for group in self._plan.rewrites:
             added += self._rewrite(group)
             removed += group
+            self._end_group()
         for file in self._plan.upgrades:
             self._read_upgraded(file)
+            self._end_group()
             added.append(replace(file, level=self._plan.output_level))
             removed.append(file)
         for group in self._plan.rewrites:
@@ -154,9 +156,13 @@ class _Compaction:
             base_index=self._state.index,
             index=index,
             deleted_count=self._deleted,
-            changelog=self._changelog.close() if self._changelog else (),
+            changelog=self._changelog.files if self._changelog else (),
             created=tuple(self._new.paths),
         )
+
+    def _end_group(self) -> None:
+        if self._changelog is not None:
+            self._changelog.end_group()
 
     def _rewrite(self, group: Sequence[DataFileMeta]) -> list[DataFileMeta]:
         """Merge ``group`` into one run of the output level. Clauses: CMP-12, CMP-13, DV-6, DV-7, DV-8."""
@@ -236,11 +242,12 @@ class _Compaction:
         return window, left_out
 
     def _keys_to_look_up(self, window: Window) -> Flags:
-        if replaces_older(self._context):
-            return keys_to_look_up(window)
-        return window.any_of_key(
-            window.levels == 0
-        )  # only the changelog needs their older records, all of them
+        """Return per key whether its older records are needed: for the result, or for the changelog alone."""
+        return (
+            keys_to_look_up(window)
+            if replaces_older(self._context)
+            else window.any_of_key(window.levels == 0)
+        )
 
     def _joined(self, window: Window, file: DataFileMeta, positions: Positions, keys: Indices) -> Window:
         names = window.records.column_names

@@ -141,11 +141,11 @@ def write_rows(
     engine = context.merge_engine
     window = grouped(records, encoded, np.zeros(records.num_rows, dtype=np.int32), single=False)
     counting = window.without(engine.ignored(records))
-    changelog = write_input(context, place, counting, new, now_millis=now_millis)
     if not len(counting.starts):  # all rows are ignored: they are kept, and merged as if they were not there
         return _written(context, place, [taken(records, window.newest)], first_sequence, new, now_millis)
     runs = [counting] if engine.folds_retractions else apart(counting)
     tables = [engine.fold(run).rows() for run in runs]
+    changelog = write_input(context, place, counting, new, now_millis=now_millis)
     written = _written(context, place, tables, first_sequence, new, now_millis)
     return replace(written, changelog=changelog)
 
