@@ -71,6 +71,29 @@ def test_a_tag_keeps_rows_and_no_changes(tmp_path: Path, producer: str) -> None:
 
 
 @covers("CHG-13")
+def test_a_range_that_expires_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "lookup")
+    batches = table.changes(0).to_batches()
+    Table.open(table.path).expire_snapshots(retain_last=1)
+    with pytest.raises(SnapshotNotFoundError, match="changes after snapshot 0 up to"):
+        batches.read_all()
+
+
+@covers("CHG-17", "CMT-47")
+def test_a_rollback_that_would_expire_such_changelogs_is_refused(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "lookup")
+    table.create_tag("kept", snapshot=2)
+    first = (Path(table.path) / "snapshot/snapshot-1").read_bytes()
+    table.expire_snapshots(retain_last=1)
+    (Path(table.path) / "changelog").mkdir()
+    (Path(table.path) / "changelog/changelog-1").write_bytes(first)
+    before = stored(table), [one.id for one in table.snapshots()]
+    with pytest.raises(InvalidRequestError, match="changelogs of expired snapshots are kept"):
+        table.rollback(tag="kept")
+    assert (stored(table), [one.id for one in table.snapshots()]) == before
+
+
+@covers("CHG-13")
 def test_a_tag_of_an_expired_snapshot_begins_a_range(tmp_path: Path) -> None:
     table = with_history(tmp_path / "t", "lookup")
     last = table.snapshots()[-1].id

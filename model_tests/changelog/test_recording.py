@@ -232,3 +232,20 @@ def test_what_cannot_be_recorded_is_refused_by_name(
 def test_an_append_table_has_no_producer(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOptionError, match="none in a table without a primary key"):
         Table.create(tmp_path / "t", "id BIGINT", primary_key=None, options={"changelog-producer": "input"})
+
+
+@covers("CHG-3")
+def test_the_files_that_are_rewritten_and_those_that_are_upgraded_have_changelog_files_of_their_own(
+    tmp_path: Path,
+) -> None:
+    table = new_table(tmp_path / "t", "lookup", target_file_size="1 kb")
+    put(table, *(("+I", key, key) for key in range(500)), write_only=True)  # large, and so upgraded
+    for value in (1, 2):
+        put(table, *(("+I", key, value) for key in range(1000, 1010)), write_only=True)
+    last = table.compact()
+    assert last is not None
+    assert len(logged(table, last)) >= 2
+    found = changes(table, 0)
+    assert applied((), found) == rows(table)
+    assert len(found) == 510
+    assert not table.check().findings

@@ -149,7 +149,9 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.session.can("merge"))
     @rule(do=st.sampled_from(STATEMENTS), drawn=UPSERTS, query=QUERY_NUMBERS)
     def execute(self, do: str, drawn: Drawn, query: int) -> None:
-        """An UPDATE, a DELETE by condition or a MERGE."""
+        """An UPDATE, a DELETE by condition or a MERGE; the first and last are refused where the user orders records."""
+        if self.session.main.options.order is not None:
+            do = "delete where"
         self._do(do, query, drawn=drawn if do == "merge" else drawn[:1])
 
     @covers("LSM-4", "LSM-8")

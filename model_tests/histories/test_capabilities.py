@@ -87,7 +87,10 @@ def test_a_backend_with_capabilities_is_drawn_more() -> None:
 
 @pytest.mark.parametrize("name", corpus.names())
 def test_a_stored_history_holds_on_the_toy_without_what_it_cannot_do(name: str) -> None:
-    assert replay(corpus.load(name), ToyTable, PROFILE).histories == 1
+    history = corpus.load(name)
+    if "sequence.field" in history.options:
+        pytest.skip("the toy merges by sequence number alone")
+    assert replay(history, ToyTable, PROFILE).histories == 1
 
 
 class OldestWins(ToyTable):

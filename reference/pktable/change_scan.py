@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 from pktable.bucket.changes import ROW_KIND, change_schema, read_changes
 from pktable.catalog.catalog import Catalog
@@ -62,9 +62,13 @@ class ChangeScan(ArrowRows):
         return self._planned(work)
 
     def _batches(self, context: TableContext, query: ChangeQuery) -> Iterator[pa.RecordBatch]:
-        for part in query.parts:
-            for table in read_changes(context, part, query.columns, query.predicate):
-                yield from table.to_batches()
+        try:
+            for part in query.parts:
+                for table in read_changes(context, part, query.columns, query.predicate):
+                    yield from table.to_batches()
+        except CorruptFileError:
+            self._planned(lambda context, query: None)  # which says so if a snapshot of the range has expired
+            raise
 
     def _planned(self, work: Any) -> Any:
         def planned(parts: list[ChangeRead], context: TableContext) -> Any:

@@ -18,6 +18,7 @@ Clauses: CHG-3 to CHG-8, CHG-10.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -77,7 +78,8 @@ class CompactionChangelog:
             if options.changelog_row_deduplicate
             else None
         )
-        self._writer = RunWriter(
+        self._begin = partial(
+            RunWriter,
             context,
             place,
             new,
@@ -86,6 +88,8 @@ class CompactionChangelog:
             now_millis=now_millis,
             changelog=True,
         )
+        self._writer = self._begin()
+        self._done: list[DataFileMeta] = []
 
     @classmethod
     def of(
@@ -101,6 +105,7 @@ class CompactionChangelog:
     def record(self, window: Window, folded: Folded, known: Indices) -> None:
         """Record the changes of the keys of ``window``, which holds all records that their rows are made of.
 
+        Windows of a group come in key order, and `end_group` follows the last one.
         ``folded``: the fold of ``window``. ``known``: the numbers of the keys that keep a row which is not in it.
         """
         fresh = window.any_of_key(window.levels < self.from_level)
@@ -122,8 +127,15 @@ class CompactionChangelog:
         there[np.flatnonzero(there)[~adds]] = False
         return folded.rows(adds), there
 
-    def close(self) -> tuple[DataFileMeta, ...]:
-        return tuple(self._writer.close())
+    def end_group(self) -> None:
+        """End the files of a group: the keys of the next one may be smaller. Clauses: CHG-3."""
+        self._done += self._writer.close()
+        self._writer = self._begin()
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        """The files of all groups that have ended."""
+        return tuple(self._done)
 
     def abort(self) -> None:
         self._writer.abort()

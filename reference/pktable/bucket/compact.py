@@ -151,8 +151,10 @@ class _Compaction:
         for group in self._plan.rewrites:
             added += self._rewrite(group)
             removed += group
+            self._end_group()
         for file in self._plan.upgrades:
             self._read_upgraded(file)
+            self._end_group()
             added.append(replace(file, level=self._plan.output_level))
             removed.append(file)
         for group in self._plan.rewrites:
@@ -166,9 +168,13 @@ class _Compaction:
             base_index=self._state.index,
             index=index,
             deleted_count=self._deleted,
-            changelog=self._changelog.close() if self._changelog else (),
+            changelog=self._changelog.files if self._changelog else (),
             created=tuple(self._new.paths),
         )
+
+    def _end_group(self) -> None:
+        if self._changelog is not None:
+            self._changelog.end_group()
 
     def _rewrite(self, group: Sequence[DataFileMeta]) -> list[DataFileMeta]:
         """Merge ``group`` into one run of the output level. Clauses: CMP-12, CMP-13, DV-6, DV-7, DV-8."""
@@ -258,9 +264,10 @@ class _Compaction:
         return window, left_out
 
     def _keys_to_look_up(self, window: Window) -> Flags:
+        """Return per key whether its older records are needed: for the result, or for the changelog alone."""
         if replaces_older(self._context):
             return keys_to_look_up(window, remembers=self._context.hides_retractions)
-        return window.any_of_key(window.levels == 0)  # only the changelog needs older records, all of them
+        return window.any_of_key(window.levels == 0)
 
     def _late(self, newest: pa.Table, found: Sequence[Located]) -> Flags:
         """Delete the rows of ``found`` whose key has a newer record in ``newest``; return which of ``newest`` are late.

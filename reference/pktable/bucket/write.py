@@ -142,11 +142,11 @@ def write_rows(
     levels = np.zeros(records.num_rows, dtype=np.int32)
     window = grouped(records, encoded, levels, single=False, user_order=context.user_order)
     counting = window.without(engine.ignored(records))
-    changelog = write_input(context, place, counting, new, now_millis=now_millis)
     if not len(counting.starts):  # all rows are ignored: they are kept, and merged as if they were not there
         return _written(context, place, [taken(records, window.newest)], first_sequence, new, now_millis)
     runs = [counting] if engine.folds_retractions else apart(counting)
     tables = [engine.fold(run).rows() for run in runs]
+    changelog = write_input(context, place, counting, new, now_millis=now_millis)
     written = _written(context, place, tables, first_sequence, new, now_millis)
     return replace(written, changelog=changelog)
 

@@ -76,7 +76,7 @@ class Expiry:
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
         self.expect_no_branches()
-        self._expect_no_long_lived_changelogs()
+        self.expect_no_long_lived_changelogs()
         if dry_run:
             return [one.id for one in self._old(self._snapshots.fences.newest(), retain_last, older_than)]
         return retry(lambda: self._expire(retain_last, older_than), on=FenceTakenError, policy=FENCES)
@@ -269,7 +269,7 @@ class Expiry:
             yield self._context.data_path(place, file)
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
 
-    def _expect_no_long_lived_changelogs(self) -> None:
+    def expect_no_long_lived_changelogs(self) -> None:
         """Raise InvalidRequestError if changelogs are to outlive their snapshots, or do. Clauses: CHG-17."""
         for name, value in self._context.schema.options.items():
             if name.startswith(LONG_LIVED):
