@@ -1,4 +1,4 @@
-"""The loop of ``pktable compact --follow``, on a table that fails as it is told to."""
+"""The loop of ``pktable compact --follow``, on a table whose compactions end as a script says."""
 
 from __future__ import annotations
 

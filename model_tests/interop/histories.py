@@ -74,6 +74,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "target-file-size": ("128 mb", "2 kb"),
     "manifest.merge-min-count": ("30", "2"),
     "metadata.stats-mode": ("truncate(16)", "full", "none"),
+    "compaction.delete-ratio-threshold": ("1", "0.2"),
 }
 BITMAP64: Final = "deletion-vectors.bitmap64"
 DEFAULT_FUNCTION: Final = "fields.default-aggregate-function"
@@ -151,7 +152,7 @@ class Definition:
 
     @property
     def merge_engine(self) -> MergeEngine:
-        """The oracle's engine. It must be told to ignore the retractions that it never gets."""
+        """The oracle's engine, with the option to ignore retractions where it never gets any."""
         return engine_of(self.options if self.takes_retractions else {**self.options, IGNORE_DELETE: "true"})
 
     def type_of(self, column: str) -> str:

@@ -1,4 +1,4 @@
-"""``pktable compact --follow`` as real processes, beside writers that leave compaction to them."""
+"""``pktable compact --follow`` as real processes, while others write and leave compaction to them."""
 
 from __future__ import annotations
 

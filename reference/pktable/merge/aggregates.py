@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
-from pktable.merge.grouping import Flags
-from pktable.merge.segments import Segments, at_or_null
+from pktable.merge.grouping import Flags, Indices
+from pktable.merge.segments import Segments, at_or_null, valid
 from pktable.merge.user_order import ranks_of
 
 EXACT_PRODUCT: Final = float(1 << 62)
@@ -49,13 +49,16 @@ class Column:
 
 
 Fold = Callable[[pa.Array, Segments, Column], pa.Array]
+Choose = Callable[[Segments, Flags], Indices]
+"""Returns per segment the record that gives the value, -1 if none does; the flags: which records have a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """One function. ``takes``: the types it is defined for, in words and as a test.
 
-    ``commutes``: whether the order of the values makes no difference.
+    ``commutes``: whether the order of the values makes no difference. ``choose``: of a function whose result is the
+    value of one record, which one it is; then most values need not be touched.
     """
 
     name: str
@@ -63,34 +66,38 @@ class Aggregate:
     takes: tuple[str, Callable[[DataType], bool]]
     retracts: bool = False
     commutes: bool = False
+    choose: Choose | None = None
 
 
-def valid(values: pa.Array) -> Flags:
-    """Return which values are not null."""
-    found: Flags = np.asarray(values.is_valid())
-    return found
+def choosing(name: str, choose: Choose, *, retracts: bool = False) -> Aggregate:
+    """Return the function that gives the value of the record that ``choose`` names."""
+
+    def fold(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
+        return at_or_null(values, choose(segments, valid(values)))
+
+    return Aggregate(name, fold, _ANY, retracts, choose=choose)
 
 
-def first_value(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
-    """The value of the oldest record, also if it is null."""
-    return values.take(pa.array(segments.starts))
+def oldest(segments: Segments, known: Flags) -> Indices:
+    """The oldest record, also if its value is null."""
+    return segments.starts
 
 
-def last_value(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
-    """The value of the newest record, also if it is null; null if that is a retraction."""
-    newest = segments.starts + segments.lengths - 1
-    return at_or_null(values, np.where(segments.adds[newest], newest, -1))
+def newest(segments: Segments, known: Flags) -> Indices:
+    """The newest record, also if its value is null; none if that is a retraction."""
+    found = segments.starts + segments.lengths - 1
+    return np.where(segments.adds[found], found, -1)
 
 
-def first_non_null_value(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
-    """The value of the oldest record that has one."""
-    return at_or_null(values, segments.first(valid(values)))
+def oldest_known(segments: Segments, known: Flags) -> Indices:
+    """The oldest record that has a value."""
+    return segments.first(known)
 
 
-def last_non_null_value(values: pa.Array, segments: Segments, column: Column | None = None) -> pa.Array:
-    """The value of the newest record that has one; null if that is a retraction."""
-    newest = segments.last(valid(values))
-    return at_or_null(values, np.where(segments.adds[newest], newest, -1))
+def newest_known(segments: Segments, known: Flags) -> Indices:
+    """The newest record that has a value; none if that is a retraction."""
+    found = segments.last(known)
+    return np.where(segments.adds[found], found, -1)
 
 
 def greatest(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
@@ -248,11 +255,11 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
         Aggregate("min", least, _ATOMIC, commutes=True),
         Aggregate("bool_and", least, _BOOLEAN, commutes=True),
         Aggregate("bool_or", greatest, _BOOLEAN, commutes=True),
-        Aggregate("first_value", first_value, _ANY),
-        Aggregate("last_value", last_value, _ANY, retracts=True),
-        Aggregate("first_non_null_value", first_non_null_value, _ANY),
-        Aggregate("first_not_null_value", first_non_null_value, _ANY),
-        Aggregate("last_non_null_value", last_non_null_value, _ANY, retracts=True),
+        choosing("first_value", oldest),
+        choosing("last_value", newest, retracts=True),
+        choosing("first_non_null_value", oldest_known),
+        choosing("first_not_null_value", oldest_known),
+        choosing("last_non_null_value", newest_known, retracts=True),
         Aggregate("listagg", listagg, ("STRING", lambda kind: kind.root == "STRING")),
         Aggregate("collect", collect, ("ARRAY", lambda kind: kind.root == "ARRAY")),
         Aggregate("merge_map", merge_map, ("MAP", lambda kind: kind.root == "MAP"), retracts=True),

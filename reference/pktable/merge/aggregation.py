@@ -48,8 +48,15 @@ class AggregatedColumn:
     aggregate: Aggregate
     ignores_retractions: bool
 
+    def of(self, segments: Segments) -> pa.Array:
+        """Return the column of the segments' rows."""
+        name, choose = self.column.name, self.aggregate.choose
+        if choose is None or self.ignores_retractions:
+            return self.fold(segments.values(name), segments)
+        return segments.values_at(name, choose(segments, segments.known(name)))
+
     def fold(self, values: pa.Array, segments: Segments) -> pa.Array:
-        """Return the column of the segments' rows; ``values``: the column of their records."""
+        """Return the column of the segments' rows; ``values``: that of their records, or others in their place."""
         if self.ignores_retractions and not segments.adds.all():
             values, segments = values.filter(pa.array(segments.adds)), segments.adds_only()
         return self.aggregate.fold(values, segments, self.column)
@@ -156,7 +163,7 @@ class Aggregation:
         return Computed(window, segments, alive, self._column, self._copied)
 
     def _column(self, name: str, segments: Segments) -> pa.Array:
-        return self._columns[name].fold(segments.values(name), segments)
+        return self._columns[name].of(segments)
 
 
 def kinds_of(records: pa.Table) -> np.typing.NDArray[np.int8]:

@@ -27,7 +27,7 @@ from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.vocabulary import RowKind
 
 from pktable.format.types import DataType, one_array
-from pktable.merge.aggregates import last_non_null_value, single_or, valid
+from pktable.merge.aggregates import newest_known, single_or
 from pktable.merge.aggregation import (
     LAST_NON_NULL,
     AggregatedColumn,
@@ -47,7 +47,7 @@ from pktable.merge.engine_options import (
     remove_on_delete,
 )
 from pktable.merge.grouping import Flags, Indices, Window, is_add
-from pktable.merge.segments import Computed, Segments, at_or_null, segments_of
+from pktable.merge.segments import Computed, Segments, segments_of, valid
 from pktable.merge.user_order import ranks
 
 NAME: Final = "partial-update"
@@ -185,19 +185,20 @@ class _Fold:
         self._ranked: dict[SequenceGroup, tuple[Flags, Indices]] = {}
 
     def column(self, name: str, segments: Segments) -> pa.Array:
-        values, group = segments.values(name), self._group_of.get(name)
+        group = self._group_of.get(name)
         if group is None:
             adds = segments.adds_only()
-            kept = values if segments.adds.all() else values.filter(pa.array(segments.adds))
-            return last_non_null_value(kept, adds)
+            return adds.values_at(name, newest_known(adds, adds.known(name)))
         given, winners = self._of_group(group, segments)
         aggregated = self._aggregated.get(name)
         if aggregated is not None:
+            values = segments.values(name)
             hidden = values.take(pa.array(np.arange(len(values)), mask=~given))
             return single_or(values, segments, aggregated.fold(hidden, segments))
         if name in group.protected:
             winners = np.where((winners >= 0) & segments.adds[winners], winners, -1)
-        return single_or(values, segments, at_or_null(values, winners))
+        # The fold of one record is itself.
+        return segments.values_at(name, np.where(segments.lengths == 1, segments.starts, winners))
 
     def _of_group(self, group: SequenceGroup, segments: Segments) -> tuple[Flags, Indices]:
         """Return which records give the group something, and the winner of each segment, -1 if there is none."""

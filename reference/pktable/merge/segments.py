@@ -42,6 +42,15 @@ class Segments:
         """Return a column of the m records."""
         return one_array(self.records.column(name)).take(pa.array(self.order))
 
+    def known(self, name: str) -> Flags:
+        """Return which of the m records have a value in a column."""
+        return valid(one_array(self.records.column(name)))[self.order]
+
+    def values_at(self, name: str, chosen: Indices) -> pa.Array:
+        """Return a column of some of the m records, null where ``chosen`` is -1. Touches no other value."""
+        rows = np.where(chosen < 0, -1, self.order[chosen])
+        return at_or_null(one_array(self.records.column(name)), rows)
+
     @property
     def lengths(self) -> Indices:
         found: Indices = np.diff(np.append(self.starts, len(self.order)))
@@ -77,6 +86,12 @@ class Segments:
         """Return per segment whether the flag of any of its records holds."""
         found: Flags = np.logical_or.reduceat(flags, self.starts) if len(self.starts) else flags[:0]
         return found
+
+
+def valid(values: pa.Array) -> Flags:
+    """Return which values are not null."""
+    found: Flags = np.asarray(values.is_valid())
+    return found
 
 
 def at_or_null(values: pa.Array, chosen: Indices) -> pa.Array:
