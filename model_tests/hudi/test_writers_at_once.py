@@ -54,6 +54,9 @@ def test_another_writer_between_any_two_operations_loses_and_doubles_nothing(
         assert rows_of(table) == expected, number
         table.compact()
         assert rows_of(table) == expected, number
+        timeline = tmp_path / str(number) / ".hoodie" / "timeline"
+        finished = [path.name.partition("_")[0] for path in timeline.glob("*_*")]
+        assert len(finished) == len(set(finished)), "an action is complete twice"
         found = table.locate(list("abcdef"))["key"].to_pylist()
         assert len(found) == len(set(found))
         assert table.check().findings == []

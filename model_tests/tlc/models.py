@@ -158,10 +158,20 @@ def _append_scope(constants: Mapping[str, Any]) -> str:
     return ", ".join([*words, f"{constants['CommitLimit']} commits"])
 
 
+def _log_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of writers of a Hudi table."""
+    counts = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "planner")}
+    counts["crash"] = constants["CrashLimit"]
+    words = [f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items() if count]
+    return ", ".join([*words, f"{constants['TimeLimit']} times"])
+
+
 def _scope(model: Model) -> str:
     constants = model.constants
     if "FileCount" in constants:
         return _append_scope(constants)
+    if "TimeLimit" in constants:
+        return _log_scope(constants)
     keys = {int(change[1:]) for text in constants["Batches"] for change in text.split()}
     words = [f"{len(keys)} keys" if len(keys) > 1 else "1 key", f"{constants['MaxLevel'] + 1} levels"]
     if "CommitLimit" in constants:

@@ -60,7 +60,7 @@ def check_models(
             f"{done:>3}/{len(models)} {mark:<6} {outcome.model.name:<44} {outcome.violated:<32} "
             f"{outcome.states:>7,} states {outcome.seconds:>5.1f} s"
         )
-        if outcome.trace and not all_of_them:
+        if outcome.trace and not all_of_them and is_kept(outcome.model):
             say(counterexamples.as_text(counterexamples.history(outcome)))
 
     probes = coverage.probes(coverage.roots_of(models)) if all_of_them else None

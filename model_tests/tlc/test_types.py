@@ -99,6 +99,7 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "Vectors": 1,
         "CommitLimit": "0 - 1",
     },
+    "log writers": {"Writers": 1, "Planners": 1, "TimeLimit": "0 - 1", "CrashLimit": "0 - 1"},
     "store, reads": {
         "Expirers": 1,
         "Rollers": 1,
@@ -205,6 +206,21 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "rows": ("{<<0, wrong>>}",),
     },
+    "LogIndex": {
+        "now": ("7",),
+        "claimed": ("{0}",),
+        "decisions": ('[time \\in Times |-> "unknown"]',),
+        "completed": ("{7}",),
+        "rolledBack": ("{0}",),
+        "ended": ("[time \\in Times |-> 7]",),
+        "seen": ("[time \\in Times |-> {0}]",),
+        "group": ("[time \\in Times |-> 7]",),
+        "work": (
+            "[p \\in {} |-> Idle]",
+            '[p \\in Processes |-> [Idle EXCEPT !.phase = "gone"]]',
+            "[p \\in Processes |-> [Idle EXCEPT !.others = {0}]]",
+        ),
+    },
     "StoreOperations": {
         "expired": ("-1",),
         "rollbacks": ("<<-1>>",),
@@ -231,6 +247,7 @@ IN_MODEL: Final = {
     "Commit": "commit, two buckets",
     "StoreOperations": "store, reads",
     "AppendTable": "append, two deleters",
+    "LogIndex": "log writers",
 }
 INHERITED: Final = {"Refinement": "DeletionVectors", "Traces": "DeletionVectors", "StoreOperations": "Commit"}
 INITIALLY: Final = {

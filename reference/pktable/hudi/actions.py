@@ -280,10 +280,8 @@ class Actions:
         paths = self.delete_files(instant)
         for state in (INFLIGHT, REQUESTED):
             self.store.delete(self._path(instant, action, state))
-        completion = self._next(self.names())
-        self.store.put_if_absent(
-            f"{self.directory}/{at}_{completion}.{ROLLBACK}", encode_rollback(at, instant, action, paths)
-        )
+        name = f"{at}_{self._next(self.names())}.{ROLLBACK}"
+        self._settle(at, ROLLBACK, Decision(name, encode_rollback(at, instant, action, paths)))
 
     def delete_files(self, instant: str) -> dict[str, list[str]]:
         """Delete the files of a write that is rolled back; return their paths by partition. Clauses: LOG-53."""

@@ -64,13 +64,24 @@ class Compactor:
         Groups of a compaction that is planned already are left out. Raises InvalidRequestError, CommitConflictError,
         CommitUnknownError. Clauses: LOG-60.
         """
+        if not self._chosen(fewest_logs, None):  # a claim would end writes for nothing
+            return None
         return retry(lambda: self._planned(fewest_logs), on=CommitConflictError, policy=self.actions.policy)
 
     def _planned(self, fewest_logs: int) -> str | None:
         instant = self.actions.begin()
+        chosen = self._chosen(fewest_logs, instant)
+        if not chosen:
+            self.actions.withdraw(instant)
+            return None
+        self.actions.plan(instant, encode_compaction_plan(chosen))
+        return instant
+
+    def _chosen(self, fewest_logs: int, instant: str | None) -> list[CompactedGroup]:
         timeline = load_timeline(self.store, self.root, self.settings)
-        slices = slices_at(file_groups(self.store, self.root), timeline, self.settings, instant)
-        chosen = [
+        at = timeline.latest if instant is None else instant
+        slices = slices_at(file_groups(self.store, self.root), timeline, self.settings, at)
+        return [
             CompactedGroup(
                 one.partition,
                 one.group,
@@ -82,11 +93,6 @@ class Compactor:
             for one in slices
             if len(one.logs) >= fewest_logs and (one.partition, one.group) not in timeline.planned
         ]
-        if not chosen:
-            self.actions.withdraw(instant)
-            return None
-        self.actions.plan(instant, encode_compaction_plan(chosen))
-        return instant
 
     def pending(self) -> list[str]:
         """Return the instants of the compactions that are planned and not complete, oldest first."""

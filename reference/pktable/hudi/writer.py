@@ -47,6 +47,9 @@ UPSERT, DELETE = "UPSERT", "DELETE"
 BASE_BYTES: Final = 4
 """How many times smaller rows are in a base file than in memory, roughly."""
 
+PATIENT: Final = RetryPolicy(first_wait=0.02)
+"""A write takes some hundredths of a second, in which another writer should not end it."""
+
 
 @dataclass(frozen=True)
 class Writer:
@@ -60,7 +63,7 @@ class Writer:
     session: SparkSession | None = None
     options: WriteOptions = field(default_factory=WriteOptions)
     index: IndexPolicy = DEFAULT
-    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    policy: RetryPolicy = PATIENT
 
     def upsert(self, rows: Any) -> str | None:
         """Write rows; return the instant of the commit, None if there are none.

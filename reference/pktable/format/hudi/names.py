@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 DIRECTORY: Final = ".hoodie"
@@ -29,6 +30,7 @@ LOG_FILE: Final = re.compile(
 TIMELINE_FILE: Final = re.compile(
     r"(?P<instant>[0-9]{14,17})(?:_(?P<completion>[0-9]{14,17}))?\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
 )
+KEPT_NAMES: Final = 1 << 17  # directories are listed again and again
 INFLIGHT_COMMIT: Final = re.compile(r"(?P<instant>[0-9]{14,17})\.inflight")
 
 
@@ -72,12 +74,14 @@ class InstantName:
     completion: str | None
 
 
+@lru_cache(KEPT_NAMES)
 def base_file(name: str) -> BaseFileName | None:
     """Return the parts of a base file's name, None for any other name."""
     found = BASE_FILE.fullmatch(name)
     return None if found is None else BaseFileName(name, found["group"], found["instant"], found["format"])
 
 
+@lru_cache(KEPT_NAMES)
 def log_file(name: str) -> LogFileName | None:
     """Return the parts of a log file's name, None for any other name and for a log of changes (``.cdc``)."""
     found = LOG_FILE.fullmatch(name)
@@ -87,6 +91,7 @@ def log_file(name: str) -> LogFileName | None:
     return LogFileName(name, found["group"], found["instant"], int(found["version"]), token)
 
 
+@lru_cache(KEPT_NAMES)
 def timeline_file(name: str) -> InstantName | None:
     """Return the parts of a timeline file's name, None for any other name."""
     if found := INFLIGHT_COMMIT.fullmatch(name):  # the one action that a name leaves out
