@@ -16,9 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
 from pktable.bucket.kept_retractions import KeptRetractions
+from pktable.catalog.changes import CommitId
 from pktable.format.metadata.schema import encode_schema
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
 
+from model_tests.backends.spark_session import spark_session
 from model_tests.engines.sequences import CASES, Sequenced
 from model_tests.engines.test_laws import Keyed, expected
 from model_tests.engines.test_schedules import changes_of, rows_of
@@ -251,3 +254,23 @@ def test_the_check_finds_a_retraction_that_readers_would_see(tmp_path: Path) -> 
     (finding,) = table.check().findings
     assert (finding.clause, finding.what) == ("DV-21", "retractions")
     assert finding.expected == "1 deleted by the vector of the file"
+
+
+@pytest.mark.spark
+@covers("DV-21", "DV-22", "RD-1", "RD-3")
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_spark_sees_no_deletion_that_is_remembered(tmp_path: Path, vectors: str) -> None:
+    made(tmp_path, {"deletion-vectors.enabled": vectors})
+    table = Table.open(tmp_path / "t", spark=spark_session())
+    write(table, ("+I", 1, 5, "a"), ("+I", 2, 5, "b"), ("-D", 3, 5, None))
+    write(table, ("-D", 1, 6, None))
+    late = changes(("+U", 1, 5, "late"), ("+I", 3, 4, "late"))
+    staged = table.stage_write(late, ChangeKind(column="op"), write_only=True)
+    assert staged is not None
+    staged.commit(CommitId("late"))
+    for fresh in (False, True):
+        found = table.to_arrow(runner="spark", fresh=fresh)
+        assert found.column("v").to_pylist() == ["b"]
+    table.compact()
+    assert table.to_arrow(runner="spark").column("v").to_pylist() == ["b"]
+    assert table.count() == 1
