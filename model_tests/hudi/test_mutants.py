@@ -18,11 +18,9 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from pktable.format.hudi import bloom, key_summary
-from pktable.format.hudi.log_index import FoundIndex, LogIndex
-from pktable.hudi import actions, compaction, index_writer, log_scan, lookup, slices, writer
+from pktable.hudi import actions, compaction, lookup, slices, writer
 from pktable_spec.covers import covers
 
-from model_tests.hudi import made_tables
 from model_tests.hudi.test_lookup import FileGroupMachine
 from model_tests.hudi.test_write import WriterMachine
 
@@ -49,31 +47,14 @@ def _bound(of: Callable[..., Any], original: Original) -> Callable[..., Any]:
     return lambda *arguments, **options: of(original, *arguments, **options)
 
 
-def without_open_commits(original: Original, group: Any, timeline: Any, settings: Any, instant: str) -> Any:
-    found = original(group, timeline, settings, instant)
-    return replace(found, logs=tuple(one for one in found.logs if timeline.is_completed(one.instant)))
-
-
-def empty_if_there_is_none(original: Original, store: Any, path: str) -> Any:
-    return original(store, path) or FoundIndex(LogIndex((), ""), None)
-
-
 def without_its_greatest(original: Original, self: Any, low: str, high: str, order: Any) -> Any:
     found = original(self, low, high, order)
     encoded = [order.of(self.keys[i]) for i in found.tolist()]
     return found[: bisect_left(encoded, order.of(high))]
 
 
-def without_a_chain(original: Original, *arguments: Any) -> Any:
-    return replace(original(*arguments), chain=(), members=())
-
-
 def of_the_newest_slice(original: Original, group: Any, timeline: Any, settings: Any) -> Any:
     return original(group, timeline, settings)[-1:]
-
-
-def also_of_open_commits(original: Original, files: Any, *, until: str, is_completed: Any) -> Any:
-    return original(files, until=until, is_completed=lambda instant: True)
 
 
 def nowhere(original: Original, lookups: Any, keys: Any, pieces: Any) -> Any:
@@ -110,25 +91,13 @@ def of_the_first_rows(original: Original, rows: pa.Table, schema: str) -> bytes:
 
 
 LOOKUPS: Final[dict[str, Patch]] = {
-    "an index leaves out commits that are still open": instead(
-        (made_tables, "writing_slice"), of=without_open_commits
-    ),
-    "a log file without an index is taken for empty": instead(
-        (lookup, "index_of_file"), of=empty_if_there_is_none
-    ),
     "the greatest key is out of its range": instead(
         (key_summary.KeyBatch, "between"), of=without_its_greatest
-    ),
-    "a new clique forgets the one before, and what it covers": instead(
-        (index_writer.IndexWriter, "next_index"), of=without_a_chain
     ),
     "only the newest slice is read": instead((slices, "all_slices"), of=of_the_newest_slice),
     "a filter misses every second key": instead(
         (bloom.SimpleFilter, "among"),
         of=lambda original, self, keys, numbers: original(self, keys, numbers)[::2],
-    ),
-    "blocks of commits that are not complete count": instead(
-        (lookup, "counting_blocks"), (log_scan, "counting_blocks"), of=also_of_open_commits
     ),
     "one key in a log is not found": instead((lookup.SliceLookup, "locate"), of=visible_keys_only),
 }
@@ -167,7 +136,7 @@ def notices(machine: type[RuleBasedStateMachine], examples: int) -> None:
     pytest.fail("the machine did not notice it")
 
 
-@covers("LOG-14", "LOG-16", "LOG-24", "LOG-25", "LOG-40", "LOG-41", "LOG-45")
+@covers("LOG-14", "LOG-16", "LOG-24", "LOG-41")
 @pytest.mark.parametrize("mutant", LOOKUPS)
 def test_the_machine_of_lookups_notices(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     LOOKUPS[mutant](monkeypatch)
