@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from pktable import HudiTable
+from pktable.format.hudi.timeline_writing import encode_rollback_plan
 from pktable.hudi.actions import ROLLED_BACK, Actions, Decision
 from pktable_spec.covers import covers
-from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
+from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError, InvalidRequestError
 from pktable_spec.model.log_index import Row
 
 from model_tests.hudi.dying_store import DyingStore, InterruptedStore, Killed
@@ -157,3 +158,31 @@ def test_instants_ascend_whatever_the_clock_says(tmp_path: Path) -> None:
     assert (
         actions(tmp_path / "t", table.store).begin() > table.history().to_pylist()[0]["completion"] > instant
     )
+
+
+@covers("LOG-63")
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("99999999999999999.clean.requested", b"", "instant: expected a time, found 99999999999999999"),
+        (
+            "20260101000000000.rollback.requested",
+            encode_rollback_plan("2", "commit", {}),
+            "rollback of a commit",
+        ),
+        ("20260101000000000.rollback.requested", None, "the rollback of a complete write is pending"),
+    ],
+)
+def test_a_timeline_that_a_write_cannot_go_on_with_is_refused(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    table = new_table(tmp_path / "t")
+    instant = upsert(table, {"a": Row(1, 1)})
+    assert instant is not None
+    path = tmp_path / "t" / ".hoodie" / "timeline" / name
+    path.write_bytes(encode_rollback_plan(instant, "deltacommit", {}) if content is None else content)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises((InvalidRequestError, CorruptFileError), match=message):
+        upsert(table, {"a": Row(2, 2)})
+    assert sorted(tmp_path.rglob("*")) == before
+    assert rows_of(table) == {"a": Row(1, 1)}

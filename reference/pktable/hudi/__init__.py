@@ -10,5 +10,8 @@ Paimon's tables know nothing of it. The bytes are in `pktable.format.hudi`.
 4. `log_scan` finds the blocks that count, `log_rows` makes columns of them.
 5. `merge` folds the records of each key, and `slice_read` merges them into the rows of the base file.
 6. `lookup` finds keys by the indexes of log files, which `index_writer` makes.
-7. `check` reports damage. `scan` and `table` are the face.
+7. `writable` refuses tables that are not written, and `incoming` rows that do not fit.
+8. `actions` begins and ends writes on the timeline, so that writers need no lock.
+9. `placing` gives each row to a file group, `group_write` writes a file of one, and `compaction` merges its files.
+10. `check` reports damage. `scan`, `writer` and `table` are the face.
 """

@@ -139,9 +139,11 @@ class Actions:
         text = _spelled(now)
         if text > latest:
             return text
-        known = datetime.datetime.strptime(latest[:14], FORM)
-        known += datetime.timedelta(milliseconds=int(latest[14:17] or 0) + 1)
-        return _spelled(known)
+        try:
+            known = datetime.datetime.strptime(latest[:14], FORM)
+            return _spelled(known + datetime.timedelta(milliseconds=int(latest[14:17] or 0) + 1))
+        except (ValueError, OverflowError):
+            raise CorruptFileError("instant", at=self.directory, expected="a time", found=latest) from None
 
     def _end_others(self, names: Sequence[InstantName], instant: str) -> None:
         """End every write but ``instant`` that is not complete. Clauses: LOG-51, LOG-52, LOG-53."""
@@ -276,6 +278,10 @@ class Actions:
             raise InvalidRequestError(f"{path}: the rollback of a {action} is pending; finish it with Hudi")
         if self._is_settled(at, ROLLBACK):
             return
+        if self._is_settled(instant, action):
+            raise InvalidRequestError(
+                f"{path}: the rollback of a complete write is pending; finish it with Hudi"
+            )
         self.store.write(self._path(at, ROLLBACK, INFLIGHT), b"")
         paths = self.delete_files(instant)
         for state in (INFLIGHT, REQUESTED):

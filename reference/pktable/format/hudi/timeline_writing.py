@@ -60,7 +60,7 @@ def _array(items: Any) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-_VERSION: Final = {"name": "version", "type": ["int", "null"], "default": 1}
+_VERSION_FIELD: Final = {"name": "version", "type": ["int", "null"], "default": 1}
 _RUNTIME: Final = _record(
     "HoodieRuntimeStats",
     [_optional(name, "long") for name in ("totalScanTime", "totalCreateTime", "totalUpsertTime")],
@@ -94,14 +94,14 @@ _COMMIT: Final = fastavro.parse_schema(
             _optional("partitionToWriteStats", _map(_array(_STAT))),
             _optional("compacted", "boolean"),
             _optional("extraMetadata", _map("string")),
-            _VERSION,
+            _VERSION_FIELD,
             _optional("operationType", "string"),
         ],
     )
 )
 _STRATEGY: Final = _record(
     "HoodieCompactionStrategy",
-    [_optional("compactorClassName", "string"), _optional("strategyParams", _map("string")), _VERSION],
+    [_optional("compactorClassName", "string"), _optional("strategyParams", _map("string")), _VERSION_FIELD],
 )
 _OPERATION: Final = _record(
     "HoodieCompactionOperation",
@@ -121,7 +121,7 @@ _COMPACTION: Final = fastavro.parse_schema(
         [
             _optional("operations", _array(_OPERATION)),
             _optional("extraMetadata", _map("string")),
-            _VERSION,
+            _VERSION_FIELD,
             _optional("strategy", _STRATEGY),
             {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
             _optional("missingSchedulePartitions", _array("string")),
@@ -148,7 +148,7 @@ _ROLLBACK_PLAN: Final = fastavro.parse_schema(
         [
             _optional("instantToRollback", _INSTANT),
             _optional("RollbackRequests", _array(_REQUEST)),
-            _VERSION,
+            _VERSION_FIELD,
         ],
     )
 )
@@ -171,7 +171,7 @@ _ROLLBACK: Final = fastavro.parse_schema(
             {"name": "totalFilesDeleted", "type": "int"},
             {"name": "commitsRollback", "type": _array("string")},
             {"name": "partitionMetadata", "type": _map(_ROLLBACK_PARTITION)},
-            _VERSION,
+            _VERSION_FIELD,
             {"name": "instantsRollback", "type": _array(_INSTANT), "default": []},
         ],
     )
