@@ -66,10 +66,10 @@ def tagged(
     batches: dict[str, KeyBatch] = {}
     work: list[Callable[[], Iterator[pa.Table]]] = []
     for i, (lookup, numbers) in enumerate(lookups):
-        batch = batches.setdefault(
-            lookup.slice.partition, KeyBatch([keys[number] for number in numbers.tolist()])
-        )
-        work.append(partial(_tag, i, lookup, batch))
+        partition = lookup.slice.partition
+        if partition not in batches:
+            batches[partition] = KeyBatch([keys[number] for number in numbers.tolist()])
+        work.append(partial(_tag, i, lookup, batches[partition]))
     found = pieces.rows(work, TAGS)
     slices, places = (found.column(i).to_numpy() for i in range(2))
     return [numbers[np.sort(places[slices == i])] for i, (_, numbers) in enumerate(lookups)]
