@@ -102,15 +102,15 @@ class CompactionChangelog:
             return cls(context, place, new, output_level, now_millis)
         return None
 
-    def record(self, window: Window, folded: Folded, known: Indices) -> None:
+    def record(self, window: Window, folded: Folded, left_out: Indices) -> None:
         """Record the changes of the keys of ``window``, which holds all records that their rows are made of.
 
         Windows of a group come in key order, and `end_group` follows the last one.
-        ``folded``: the fold of ``window``. ``known``: the numbers of the keys that keep a row which is not in it.
+        ``folded``: the fold of ``window``. ``left_out``: the numbers of the keys whose older row stays.
         """
         fresh = window.any_of_key(window.levels < self.from_level)
-        fresh[known] = False
         if self._engine.lookup == "presence":  # a row that is there stays as it is
+            fresh[left_out] = False
             fresh &= ~window.any_of_key(window.levels >= self.from_level)
         if fresh.any():
             before, was = self._before(window, fresh)

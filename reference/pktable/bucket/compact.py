@@ -241,18 +241,23 @@ class _Compaction:
     ) -> tuple[Window, Indices]:
         """Look up the older rows that the keys of ``window`` replace, and delete them where they are.
 
-        Return the window, with these rows if the engine merges them, and the numbers of the keys to leave out.
-        ``columns``: those of a merged row; None if there is no merge. Clauses: DV-6, DV-9, DV-20, MRG-12.
+        Return the window, with these rows if the engine or the changelog needs them, and the numbers of the keys to
+        leave out.
+        ``columns``: those of a merged row; None if there is no merge. Clauses: DV-6, DV-9, DV-20, DV-23, MRG-12.
         """
         left_out = np.empty(0, dtype=np.int64)
         if locator is None:
             return window, left_out
         needed = np.flatnonzero(self._keys_to_look_up(window))
         keys = list(self._context.key_columns)
-        if self._order is not None and not self._needs_rows:
+        if self._order is not None and self._has_vectors and self._engine.lookup == "position":
             names = dict.fromkeys([*keys, SEQUENCE_NUMBER, VALUE_KIND, *self._order.columns])
             newest = taken(window.records.select(list(names)), window.newest[needed])
-            return window, needed[self._late(newest, list(locator.locate(newest.select(keys))))]
+            all_found = list(locator.locate(newest.select(keys)))
+            left_out = needed[self._late(newest, all_found)]
+            for found in all_found if self._needs_rows else ():
+                window = self._joined(window, found, needed[found.keys])
+            return window, left_out
         for found in locator.locate(taken(window.records.select(keys), window.newest[needed])):
             if self._engine.lookup == "presence":
                 left_out = np.append(left_out, needed[found.keys])

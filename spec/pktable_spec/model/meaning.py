@@ -75,17 +75,19 @@ class Meaning:
         """Return the changes that a compaction must record that absorbs more writes.
 
         ``before``, ``after``: a snapshot, and the first write of each bucket that is not absorbed, as in
-        `absorbed_rows`. Absorbed is here what the recorded rows are made of. Clauses: CHG-5, CHG-7, CHG-9.
+        `absorbed_rows`. Absorbed is here what the recorded rows are made of. Clauses: CHG-5, CHG-7, CHG-9, CHG-10.
         """
         old, old_writes = self._absorbed(*before)
         new, new_writes = self._absorbed(*after)
-        keys = [key for at, key in new_writes if (at, key) not in old_writes]
+        keys = {key for at, key in new_writes if (at, key) not in old_writes}
+        if self._engine.lookup == "presence":  # a row that is there stays as it is
+            keys -= old.keys()
         return difference(old, new, keys)
 
     def _absorbed(
         self, snapshot: int, first_unabsorbed: Mapping[BucketId, int]
     ) -> tuple[dict[Key, Row], set[tuple[int, Key]]]:
-        """Return the fold of the absorbed changes, and which keys of which writes they are."""
+        """Return the fold of the absorbed changes, and the writes and keys of those that are not ignored."""
         absorbed = [
             (at, change)
             for at, write in self.log
@@ -94,4 +96,5 @@ class Meaning:
             if at < first_unabsorbed.get(self._bucket_of(change.row), snapshot + 1)
         ]
         rows = fold((change for _, change in absorbed), self._key_of, self._engine, self._order)
-        return rows, {(at, self._key_of(change.row)) for at, change in absorbed}
+        counting = (one for one in absorbed if one[1].kind.is_add or not self._engine.ignores_retractions)
+        return rows, {(at, self._key_of(change.row)) for at, change in counting}

@@ -334,10 +334,13 @@ class Mechanism:
         level = self.options.recorded_from
         if level is None or plan.output_level < level:
             return []
-        keys = {record.key for file, at in plan.inputs if at < level for record in before.files[file].records}
-        return difference(
-            self.rows_from(before, level), self.rows_from(self.apply(before, plan), level), keys
-        )
+        engine = self.options.merge_engine
+        records = (record for file, at in plan.inputs if at < level for record in before.files[file].records)
+        keys = {one.key for one in records if one.kind.is_add or not engine.ignores_retractions}
+        rows = self.rows_from(before, level)
+        if engine.lookup == "presence":  # a row that is there stays as it is
+            keys -= rows.keys()
+        return difference(rows, self.rows_from(self.apply(before, plan), level), keys)
 
     def rows_from(self, state: State, level: int) -> dict[Key, Row]:
         """Return the rows that the records of ``level`` and of greater levels leave, by key. Clauses: CHG-6, MRG-3."""
