@@ -8,7 +8,7 @@ STAMP := .venv/.pktable-stamp
 OLDEST := .venv-oldest
 OLDEST_PYSPARK := 4.0.0
 
-.PHONY: help verify test test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring clean java
+.PHONY: help verify test test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ bench-roaring: java $(STAMP)  ## measure the RoaringBitmap table of PIP-16 again
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
 	@$(BIN)/python -m benchmarks.roaring $(ROARING)
 	@$(BIN)/python -m benchmarks.dv_layouts
+
+bench-paimon: java $(STAMP)  ## do the same work on Paimon's Spark connector and on pktable, and compare (PAIMON='--rows 500000 --rounds 1' for less)
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
+	@$(BIN)/python -m benchmarks.paimon_spark $(PAIMON)
 
 clean:  ## remove .venv and everything generated
 	rm -rf .venv .venv-oldest .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
