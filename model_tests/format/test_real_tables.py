@@ -113,7 +113,7 @@ def test_a_schema_file_keeps_its_meaning(table: Path) -> None:
 def test_a_snapshot_file_keeps_its_meaning(table: Path) -> None:
     for snapshot in snapshots(table):
         assert decode_snapshot(encode_snapshot(snapshot), at="again") == snapshot
-        assert snapshot.commit_kind in ("APPEND", "COMPACT")
+        assert snapshot.commit_kind in ("APPEND", "COMPACT", "OVERWRITE")
     ids = [snapshot.id for snapshot in snapshots(table)]
     assert set(ids) == set(range(min(ids), max(ids) + 1))
 
@@ -164,6 +164,8 @@ def test_a_data_file_lies_in_the_directory_of_its_partition_and_bucket(table: Pa
 def test_every_row_of_a_data_file_hashes_to_its_bucket(table: Path) -> None:
     for schema, entry, rows in data_files(table):
         fields = schema.bucket_key_fields
+        if not fields:  # of an append table without buckets
+            continue
         columns = [rows.column(field.name) for field in fields]
         buckets = bucket_of(columns, [field.type for field in fields], entry.total_buckets)
         assert set(buckets.tolist()) == {entry.bucket}
@@ -194,7 +196,8 @@ def test_the_statistics_of_a_data_file_are_what_we_compute_of_its_rows(table: Pa
         for key, field in zip(keys, schema.key_fields, strict=True):
             if key.name not in rows.column_names:  # of a thin file
                 rows = rows.append_column(key.name, rows.column(field.name))
-        assert_keys(schema, meta, rows)
+        if schema.primary_keys:
+            assert_keys(schema, meta, rows)
         assert_stats(meta.key_stats, keys, rows, limit)
         names = schema.value_names if meta.value_stats_cols is None else meta.value_stats_cols
         assert_stats(meta.value_stats, [schema.field(name) for name in names], rows, 16)

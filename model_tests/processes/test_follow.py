@@ -113,6 +113,7 @@ def test_a_follower_ends_at_an_error_that_stays(tmp_path: Path, what: str) -> No
     path = tmp_path / "t"
     table = Table.create(path, "k INT, v INT", primary_key=["k"], options=OPTIONS)
     table.upsert(rows(0))
+    table.upsert(rows(1))  # a single file would be moved up unread
     if what == "data":
         for file in Path(path).glob("bucket-*/data-*"):
             file.unlink()

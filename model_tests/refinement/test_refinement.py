@@ -34,7 +34,8 @@ def followed(history: History, deletion_vectors: str) -> int:
                 table.write(changes, write_only=operation.write_only)  # type: ignore[arg-type]
             elif operation.do == "compact":
                 table.compact(full=operation.full)
-        return Refinement(table.directory, ModelOptions.parse(options)).follow(len(table.snapshots()))
+        parsed = ModelOptions.parse(options, history.shape.names)
+        return Refinement(table.directory, parsed).follow(len(table.snapshots()))
 
 
 @pytest.mark.parametrize("deletion_vectors", ["true", "false"])
