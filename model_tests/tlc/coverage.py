@@ -42,6 +42,7 @@ REPLACEMENTS: Final = {
     "CommitFaults",
     "LevelsFaults",
     "UserSequence",
+    "Remembered",
     "ValueLookup",
     "MaxEngine",
     "Ties",
