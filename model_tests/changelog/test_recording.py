@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table, UnsupportedOptionError
+from pktable.format.metadata.schema import encode_schema
 from pktable_spec.covers import covers
 
 from model_tests.changelog.tables import applied, changes, new_table, put, rows
@@ -139,9 +141,14 @@ def test_first_row_records_each_key_once(tmp_path: Path) -> None:
 
 
 @covers("CHG-5", "CHG-9", "DV-20")
-@pytest.mark.parametrize("vectors", ["true", "false"])
 @pytest.mark.parametrize(
-    ("engine", "after"), [("partial-update", (2, 7)), ("aggregation", (3, 8)), ("deduplicate", (2, None))]
+    ("engine", "vectors", "after"),
+    [
+        ("partial-update", "true", (2, 7)),
+        ("aggregation", "true", (3, 8)),
+        ("deduplicate", "true", (2, None)),
+        ("deduplicate", "false", (2, None)),
+    ],
 )
 def test_every_engine_records_its_own_rows(tmp_path: Path, vectors: str, engine: str, after: Any) -> None:
     options = {"fields.v.aggregate-function": "sum"} if engine == "aggregation" else {}
@@ -249,3 +256,23 @@ def test_the_files_that_are_rewritten_and_those_that_are_upgraded_have_changelog
     assert applied((), found) == rows(table)
     assert len(found) == 510
     assert not table.check().findings
+
+
+@covers("CHG-15", "CHG-19")
+def test_without_vectors_a_lookup_has_merged_what_lies_deeper(tmp_path: Path) -> None:
+    """As Paimon writes such a table: the record of the lower level holds the sum with that of the greater one."""
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    options["num-sorted-run.compaction-trigger"] = "2"
+    path = tmp_path / "t"
+    table = Table.create(path, "id BIGINT, v INT", primary_key=["id"], options=options)
+    table.upsert({"id": list(range(5000)), "v": [1] * 5000})
+    table.compact(full=True)
+    for _ in range(2):
+        table.upsert({"id": [1], "v": [10]})
+    assert sorted(table.files().column("level").to_pylist()) == [1, 2]
+    assert rows(table, where="id < 2") == {(0, 1), (1, 21)}
+    altered = replace(table.schema, id=1, options={**table.schema.options, "changelog-producer": "lookup"})
+    (path / "schema/schema-1").write_bytes(encode_schema(altered))
+    assert rows(Table.open(path), where="id < 2") == {(0, 1), (1, 20)}
+    with pytest.raises(UnsupportedOptionError, match="changelog-producer"):
+        Table.open(path).compact()

@@ -237,12 +237,19 @@ def definitions(
             {
                 **{name: st.sampled_from(values) for name, values in OPTIONS.items()},
                 VECTORS: st.just(str(vectors).lower()),
-                PRODUCER: st.sampled_from(PRODUCERS if vectors else (*PRODUCERS, "full-compaction")),
+                PRODUCER: st.sampled_from(_producers(vectors, ordered)),
                 BITMAP64: st.sampled_from(("false", "true") if bitmap64 else ("false",)),
                 **(order if ordered else {}),
             }
         ),
     )
+
+
+def _producers(vectors: bool, ordered: bool) -> Sequence[str]:
+    """Return the producers that a table may have (CHG-15)."""
+    if vectors:
+        return PRODUCERS
+    return [name for name in (*PRODUCERS, "full-compaction") if not (ordered and name == "lookup")]
 
 
 def _definition(

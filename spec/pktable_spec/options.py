@@ -124,6 +124,11 @@ class TableOptions:
         return self.one_record_per_key or self.changelog_producer == "lookup"
 
     @property
+    def deeper_rows_are_merged(self) -> bool:
+        """Whether a record above level 0 holds what deeper records of its key hold. Clauses: CHG-19."""
+        return self.changelog_producer == "lookup" and not self.deletion_vectors_enabled
+
+    @property
     def remembers_deletions(self) -> bool:
         """Whether compactions keep retractions at every level, as a late record may be older. Clauses: MRG-21."""
         return bool(self.sequence_fields)

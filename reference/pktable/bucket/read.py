@@ -195,7 +195,9 @@ def merged_rows(
     """Yield the rows that the merge of all runs leaves. Clauses: RD-3, RD-4, RD-5, MRG-3."""
     runs = sorted_runs(state.files, context.order)
     engine = context.merge_engine
+    shadows = context.options.deeper_rows_are_merged
     for window in merge(context, state.place, runs, context.vectors(state), engine.needed(columns)):
+        window = window.without_deeper() if shadows else window
         window = window.without(engine.ignored(window.records))
         folded = engine.fold(window)
         rows = folded.rows(folded.adds()).select(list(columns))

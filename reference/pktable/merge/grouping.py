@@ -70,6 +70,17 @@ class Window:
         counts = counts[counts > 0]
         return replace(self, order=self.order[kept], starts=np.cumsum(counts) - counts)
 
+    def without_deeper(self) -> Window:
+        """Return the window without the records above level 0 that lie deeper than another such record of their key."""
+        levels = self.levels[self.order]
+        deepest = np.iinfo(levels.dtype).max
+        if not len(levels):
+            return self
+        least = np.minimum.reduceat(np.where(levels > 0, levels, deepest), self.starts)
+        flags = np.zeros(len(self.levels), dtype=bool)
+        flags[self.order] = levels > np.repeat(least, np.diff(np.append(self.starts, len(levels))))
+        return self.without(flags)
+
     def with_oldest(self, records: pa.Table, keys: Indices, levels: Levels) -> Window:
         """Return the window with one more record of each of ``keys`` (numbers, ascending), older than its others."""
         if not len(keys):
