@@ -197,8 +197,8 @@ def merged_rows(
     engine = context.merge_engine
     shadows = context.options.deeper_rows_are_merged
     for window in merge(context, state.place, runs, context.vectors(state), engine.needed(columns)):
-        window = window.without_deeper() if shadows else window
         window = window.without(engine.ignored(window.records))
+        window = window.without_deeper() if shadows else window
         folded = engine.fold(window)
         rows = folded.rows(folded.adds()).select(list(columns))
         yield predicate.filter(rows) if predicate else rows

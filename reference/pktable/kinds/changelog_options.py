@@ -29,8 +29,7 @@ def expect_changelog_options(schema: TableSchema, options: TableOptions) -> None
         )
     if producer in ("input", "full-compaction") and options.merge_engine == "first-row":
         raise UnsupportedOptionError(PRODUCER, producer, "none or lookup with merge-engine=first-row")
-    merges_deeper = options.merge_engine in ("partial-update", "aggregation") or options.remembers_deletions
-    if producer == "lookup" and merges_deeper and not options.deletion_vectors_enabled:
+    if options.deeper_rows_are_merged:
         raise UnsupportedOptionError(
             PRODUCER,
             producer,
