@@ -1,0 +1,102 @@
+"""Only regular files of a bounded size are read."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pktable import CorruptFileError, Table
+from pktable.table import check
+from pktable_spec.covers import covers
+
+from model_tests.damage.attacks import LAST, live, refusals
+from model_tests.damage.table_damage import Surgeon
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_socket(path: Path) -> None:
+    here = os.getcwd()
+    os.chdir(path.parent)  # the name of a socket is short
+    try:
+        socket.socket(socket.AF_UNIX).bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def a_dangling_link(path: Path) -> None:
+    path.symlink_to(path.name + "-nowhere")
+
+
+def a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@covers("SAFE-3")
+@pytest.mark.parametrize("make", [a_pipe, a_socket, Path.mkdir, a_device, a_dangling_link])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "schema/schema-0",
+        "schema/schema-1",
+        "snapshot/snapshot-5",
+        "snapshot/LATEST",
+        "tag/tag-a",
+        "fence/fence-9",
+    ],
+)
+def test_only_regular_files_are_read(path: Path, make: Callable[[Path], None], kind: str) -> None:
+    (path / kind).parent.mkdir(exist_ok=True)
+    (path / kind).unlink(missing_ok=True)
+    make(path / kind)
+    roots = {"external_roots": ["/dev"]} if make is a_device else {}
+    errors = refusals(path, **roots)
+    assert errors
+    assert all("expected a regular file" in str(error) for error in errors)
+
+
+@covers("SAFE-3")
+def test_a_data_file_or_index_or_manifest_that_is_a_pipe_is_refused(path: Path) -> None:
+    surgeon = Surgeon(path)
+    for file in (
+        surgeon.data_file(live(surgeon)),
+        surgeon.index_file(LAST),
+        path / "manifest" / surgeon.delta(LAST),
+    ):
+        good = file.read_bytes()
+        file.unlink()
+        os.mkfifo(file)
+        with pytest.raises(CorruptFileError, match="a named pipe"):
+            Table.open(path).to_arrow(fresh=True)
+        assert check(path).errors
+        file.unlink()
+        file.write_bytes(good)
+
+
+@covers("SAFE-6")
+@pytest.mark.parametrize("kind", ["schema/schema-0", "snapshot/snapshot-5", "snapshot/LATEST", "tag/tag-a"])
+def test_a_file_of_a_terabyte_is_not_read(path: Path, kind: str) -> None:
+    with (path / kind).open("r+b") as file:
+        try:
+            file.truncate(1 << 40)
+        except OSError:
+            file.truncate(1 << 34)  # file systems without files of that size
+    errors = refusals(path)
+    assert errors
+    assert all("size of a metadata file" in str(error) for error in errors)
+
+
+@covers("SAFE-6")
+@pytest.mark.parametrize("kind", ["manifest/manifest-*", "index/*"])
+def test_a_manifest_or_dv_index_file_of_a_terabyte_is_not_read(path: Path, kind: str) -> None:
+    for found in path.glob(kind):
+        with found.open("r+b") as file:
+            file.truncate(1 << 34)
+    errors = refusals(path)
+    assert errors
+    assert all("size of a metadata file" in str(error) for error in errors)

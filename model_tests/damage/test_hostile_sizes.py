@@ -1,0 +1,136 @@
+"""Few bytes of a table cannot stand for many in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pktable import CorruptFileError, Table
+from pktable.format import avro, bounds
+from pktable.format.avro import decode_container
+from pktable.format.bounds import MOST_JSON_BYTES
+from pktable.format.metadata.columnar_records import decode_columnar
+from pktable.format.metadata.json_text import decode_json
+from pktable.format.metadata.schema import decode_schema
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.format.vectors.index_file import encode_index
+from pktable_spec.covers import covers
+
+from model_tests.damage.attacks import LAST, index_edit, live, schema_edit
+from model_tests.damage.table_damage import Surgeon
+
+
+@covers("SAFE-6")
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"id":' + b"9" * 100_000 + b"}",
+        b'{"fields":' + b"[" * 900 + b"]" * 900 + b"}",
+        b"{}" + b" " * MOST_JSON_BYTES,
+    ],
+)
+def test_deep_or_long_json_is_damage(data: bytes) -> None:
+    with pytest.raises(CorruptFileError) as caught:
+        decode_schema(data, at="schema-0")
+    assert len(str(caught.value)) < 2000
+    with pytest.raises(CorruptFileError):
+        decode_json(data, at="x").long("id")
+
+
+@covers("SAFE-6")
+def test_json_of_more_bytes_than_any_writer_makes_is_not_parsed() -> None:
+    long = b'{"id": 1' + b" " * MOST_JSON_BYTES + b"}"
+    with pytest.raises(CorruptFileError, match=f"at most {MOST_JSON_BYTES} bytes"):
+        decode_json(long, at="x")
+
+
+@covers("SAFE-6")
+def test_the_message_about_a_schema_of_many_columns_is_short(path: Path) -> None:
+    fields = [{"id": 0, "name": f"c{i}", "type": "INT"} for i in range(20_000)]
+    schema_edit(lambda schema: schema.update({"fields": fields, "primaryKeys": [], "partitionKeys": []}))(
+        Surgeon(path)
+    )
+    with pytest.raises(CorruptFileError) as caught:
+        Table.open(path)
+    assert len(str(caught.value)) < 2000
+
+
+@covers("SAFE-6")
+def test_all_blocks_of_a_manifest_together_unpack_to_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    stored = io.BytesIO()
+    schema = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "string"}]}
+    fastavro.writer(stored, schema, [{"f": "x" * 1000}] * 5000, codec="zstandard", sync_interval=10_000)
+    assert len(decode_container(stored.getvalue(), "x")) == 5000
+    monkeypatch.setattr(avro, "MOST_UNPACKED_BYTES", 1 << 20)
+    with pytest.raises(CorruptFileError, match="at most 1048576 bytes unpacked"):
+        decode_container(stored.getvalue(), "x")
+
+
+@covers("SAFE-6")
+def test_a_block_unpacks_to_a_bounded_size_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    import zlib
+
+    monkeypatch.setattr(bounds, "MOST_UNPACKED_BYTES", 1 << 20)
+    with pytest.raises(ValueError, match="more than 1048576 bytes"):
+        bounds.unpacked(zlib.compress(bytes(1 << 22)), zlib.decompressobj())
+
+
+@covers("SAFE-6")
+def test_a_columnar_manifest_with_one_long_text_for_all_rows_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), ["x" * 10_000])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"f": column}), sink, store_schema=False)
+    data = sink.getvalue().to_pybytes()
+    assert len(decode_columnar(data, "x") or ()) == 2000
+    monkeypatch.setattr("pktable.format.metadata.columnar_records.MOST_UNPACKED_BYTES", 1 << 20)
+    with pytest.raises(CorruptFileError, match="bytes of records"):
+        decode_columnar(data, "x")
+
+
+@covers("SAFE-6")
+def test_a_columnar_file_that_states_more_rows_than_its_bytes_can_hold_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_TIMES", 64)
+    count = 5_000_000
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"f": pa.nulls(count, pa.int32())}), sink, row_group_size=count)
+    data = sink.getvalue().to_pybytes()
+    assert 64 * len(data) < count
+    with pytest.raises(CorruptFileError, match=f"{count} rows in"):
+        decode_columnar(data, "x")
+    surgeon = Surgeon(path)
+    file = surgeon.data_file(live(surgeon))
+    file.write_bytes(data)
+    surgeon.edit_file(file.name, file_size=len(data), row_count=count)
+    with pytest.raises(CorruptFileError, match=f"{count} rows in"):
+        Table.open(path).to_arrow()
+
+
+@covers("SAFE-6")
+@pytest.mark.spark
+def test_spark_makes_no_bitset_for_rows_that_a_manifest_only_states(path: Path) -> None:
+    from pktable.run.spark.runner import SparkRunner
+
+    from model_tests.backends.spark_session import spark_session
+
+    surgeon = Surgeon(path)
+    name = live(surgeon)
+    vector = DeletionVector.from_positions([1 << 40], 64)
+    data, ranges = encode_index({name: vector})
+    surgeon.index_file(LAST).write_bytes(data)
+    index_edit(file_size=len(data), row_count=1, ranges=ranges)(surgeon)
+    surgeon.edit_file(name, row_count=1 << 41)
+    table = Table.open(path, spark=spark_session())
+    table.runner = table.stager.runner = SparkRunner(spark_session())
+    with pytest.raises(CorruptFileError, match="row count"):
+        table.read()
