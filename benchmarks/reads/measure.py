@@ -60,7 +60,7 @@ class Variant:
             self.seconds.clear()
             self.processor.clear()
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         if self.failed or not self.seconds:
             return {"failed": self.failed or "not measured"}
         return {

@@ -35,7 +35,7 @@ class Results:
         self, runner: str, percent: int, query: Query, variants: list[Variant], extra: dict[str, Any]
     ) -> None:
         """Keep what was measured of one query; put the times and ratios into ``extra``."""
-        times = {variant.name: variant.told() for variant in variants}
+        times = {variant.name: variant.summary() for variant in variants}
         ratios = _ratios(times)
         extra.update({"percent marked": percent, "seconds": times, "ratios": ratios})
         self._cells.append(

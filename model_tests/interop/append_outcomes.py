@@ -85,8 +85,8 @@ class AppendPlayed(Played):
     def _do(self, step: Step, changes: Sequence[PlainChange]) -> None:
         if step.by != OURS and step.where is not None:
             column = self._nulled if step.do == "update" else None
-            told = {"table": str(self.path), "where": [step.where], "to_null": column}
-            self._peers[step.by].ask("change rows", **told)
+            request = {"table": str(self.path), "where": [step.where], "to_null": column}
+            self._peers[step.by].ask("change rows", **request)
         elif step.by != OURS or step.do == "compact":
             super()._do(step, changes)
         else:

@@ -256,8 +256,8 @@ def _tool(name: str) -> str:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        told = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-6:]
-        raise SetupError(f"{Path(command[0]).name} failed with {done.returncode}: {' / '.join(told)}")
+        last_lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-6:]
+        raise SetupError(f"{Path(command[0]).name} failed with {done.returncode}: {' / '.join(last_lines)}")
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -149,7 +149,7 @@ class Limit:
 
     def is_met(self, outcome: Outcome) -> bool:
         """Whether the peer failed in this way."""
-        return isinstance(outcome, PeerError) and re.search(self.error, outcome.told) is not None
+        return isinstance(outcome, PeerError) and re.search(self.error, outcome.message) is not None
 
 
 def _has_short_decimals_as_bytes(snapshot: Snapshot) -> bool:

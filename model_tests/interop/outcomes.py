@@ -152,13 +152,13 @@ class Played:
 
     def _do(self, step: Step, changes: Sequence[PlainChange]) -> None:
         if step.by != OURS:
-            told: dict[str, object] = {"table": str(self.path)}
+            request: dict[str, object] = {"table": str(self.path)}
             if step.do == "write":
-                told |= {"rows": [[kind, *row] for kind, row in changes], "write_only": step.write_only}
-                told["arrow_schema"] = self.table.schema.arrow_schema.serialize().to_pybytes().hex()
+                request |= {"rows": [[kind, *row] for kind, row in changes], "write_only": step.write_only}
+                request["arrow_schema"] = self.table.schema.arrow_schema.serialize().to_pybytes().hex()
             else:
-                told["full"] = step.full
-            self._peers[step.by].ask(step.do, **told)
+                request["full"] = step.full
+            self._peers[step.by].ask(step.do, **request)
         elif step.do == "compact":
             self.table.compact(full=step.full)
         else:
@@ -299,7 +299,7 @@ class _Comparison:
 
 def _wrong_rows(at: str, outcome: Outcome, expected: Sequence[Row]) -> list[str]:
     if isinstance(outcome, PeerError):
-        return [f"{at}: {outcome.told}"]
+        return [f"{at}: {outcome.message}"]
     missing, extra = _difference(expected, outcome), _difference(outcome, expected)
     if not missing and not extra:
         return []
@@ -309,8 +309,10 @@ def _wrong_rows(at: str, outcome: Outcome, expected: Sequence[Row]) -> list[str]
 
 def _brief(rows: Sequence[Row]) -> str:
     """Return a few of the rows, long values cut."""
-    told = [tuple(v[:40] + "…" if isinstance(v, str) and len(v) > 40 else v for v in row) for row in rows[:3]]
-    return str(told)
+    short = [
+        tuple(v[:40] + "…" if isinstance(v, str) and len(v) > 40 else v for v in row) for row in rows[:3]
+    ]
+    return str(short)
 
 
 def _difference(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:

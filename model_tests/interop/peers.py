@@ -24,14 +24,14 @@ Outcome: TypeAlias = "list[Row] | PeerError"
 
 
 class PeerError(Exception):
-    """A peer answered with an error, died, or did not answer. `told` is what it said."""
+    """A peer answered with an error, died, or did not answer. `message` is what it said."""
 
-    def __init__(self, peer: str, told: str) -> None:
-        super().__init__(f"{peer}: {told}")
-        self.peer, self.told = peer, told
+    def __init__(self, peer: str, message: str) -> None:
+        super().__init__(f"{peer}: {message}")
+        self.peer, self.message = peer, message
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PeerError) and (self.peer, self.told) == (other.peer, other.told)
+        return isinstance(other, PeerError) and (self.peer, self.message) == (other.peer, other.message)
 
     __hash__ = Exception.__hash__
 

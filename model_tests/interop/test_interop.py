@@ -181,10 +181,10 @@ def test_a_peer_that_dies_or_says_nothing_is_an_error_and_starts_again(
 ) -> None:
     monkeypatch.setattr("model_tests.interop.peers.TIMEOUT_SECONDS", 1)
     program = "import sys\nfor line in sys.stdin:\n  {}"
-    for code, told in (("sys.exit('gone')", "gone"), ("pass", "no answer within 1 s")):
+    for code, message in (("sys.exit('gone')", "gone"), ("pass", "no answer within 1 s")):
         peer = Peer("p", Start((sys.executable, "-c", program.format(code)), os.environ))
         for _ in range(2):
-            with pytest.raises(PeerError, match=told):
+            with pytest.raises(PeerError, match=message):
                 peer.ask("hello")
         peer.stop()
 
@@ -192,7 +192,7 @@ def test_a_peer_that_dies_or_says_nothing_is_an_error_and_starts_again(
 def test_a_peer_that_cannot_be_set_up_fails_the_run_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(*told: str) -> None:
+    def refuse(*message: str) -> None:
         raise SetupError("no network")
 
     monkeypatch.setattr(environments, "ROOT", tmp_path / "new")

@@ -24,8 +24,8 @@ MOST_ROWS: Final = 100
 """More rows than these are given by their number and digest."""
 
 
-def told(rows: Iterable[Sequence[str | None]]) -> dict[str, object]:
-    """Return rows as a case file tells of them: sorted by their JSON, or if they are many, a digest of that."""
+def as_stated(rows: Iterable[Sequence[str | None]]) -> dict[str, object]:
+    """Return rows as a case file states them: sorted by their JSON, or if they are many, a digest of that."""
     lines = sorted(json.dumps(list(row), ensure_ascii=False, separators=(",", ":")) for row in rows)
     if len(lines) <= MOST_ROWS:
         return {"rows": [json.loads(line) for line in lines]}
@@ -49,9 +49,9 @@ def make(case: Case, folder: Path, peer: Peer) -> dict[str, object]:
         "written_by": f"Apache Paimon {case.writer.split()[1]} for Java",
         "made_by": f"python -m model_tests.interop.vectors {case.name}",
         "script": list(case.script),
-        "snapshots": {id: told(answer["ok"]) for id, answer in snapshots.items()},
-        "tags": {name: told(peer.ask("read tag", table=table, name=name)) for name in tags},
-        "latest": told(peer.ask("read latest", table=table)),
+        "snapshots": {id: as_stated(answer["ok"]) for id, answer in snapshots.items()},
+        "tags": {name: as_stated(peer.ask("read tag", table=table, name=name)) for name in tags},
+        "latest": as_stated(peer.ask("read latest", table=table)),
     }
 
 

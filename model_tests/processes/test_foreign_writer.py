@@ -71,7 +71,7 @@ def test_nothing_is_lost_while_paimon_commits_to_a_partition_of_its_own_and_expi
                 expired += 1
             except PeerError as error:
                 # A snapshot or a manifest has expired while it read it; its next expiry goes on.
-                if "not found" not in error.told and "No such file" not in error.told:
+                if "not found" not in error.message and "No such file" not in error.message:
                     raise
 
     works: list[Callable[[], None]] = [lambda: ours(0), lambda: ours(1000), theirs]

@@ -17,7 +17,7 @@ from pktable_spec.covers import covers
 from model_tests.backends.spark_session import spark_session
 from model_tests.interop.cases import CASES
 from model_tests.interop.plain import rows_of
-from model_tests.interop.vectors import as_text, told
+from model_tests.interop.vectors import as_stated, as_text
 from model_tests.real_data import VECTORS, shipped_tables
 
 SIZE_LIMIT = 1_000_000
@@ -34,10 +34,10 @@ def case_of(folder: Path) -> dict[str, Any]:
 def expect_all_reads(table: Table, case: dict[str, Any]) -> None:
     assert [str(snapshot.id) for snapshot in table.snapshots()] == list(case["snapshots"])
     for id, rows in case["snapshots"].items():
-        assert told(rows_of(table.to_arrow(snapshot=int(id)))) == rows, f"snapshot {id}"
+        assert as_stated(rows_of(table.to_arrow(snapshot=int(id)))) == rows, f"snapshot {id}"
     for name, rows in case["tags"].items():
-        assert told(rows_of(table.to_arrow(tag=name))) == rows, f"tag {name}"
-    assert told(rows_of(table.to_arrow())) == case["latest"]
+        assert as_stated(rows_of(table.to_arrow(tag=name))) == rows, f"tag {name}"
+    assert as_stated(rows_of(table.to_arrow())) == case["latest"]
 
 
 @each_vector

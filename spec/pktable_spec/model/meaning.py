@@ -1,7 +1,7 @@
 """What a table means: the fold of the log of committed writes. Nothing here knows of files.
 
 The subtle case is a table with deletion vectors, whose plain read lags behind: it is the same fold,
-over the changes that compaction has absorbed (RD-2). Which ones those are is told to `absorbed_rows`,
+over the changes that compaction has absorbed (RD-2). `absorbed_rows` is given which ones those are,
 per bucket, as the first snapshot that is not absorbed yet.
 """
 
@@ -50,7 +50,7 @@ class Meaning:
 
     def commit(self, snapshot: int, changes: Sequence[Change]) -> None:
         """Append a write that became visible with ``snapshot``."""
-        assert not self.log or self.log[-1][0] < snapshot, "writes are told in commit order"
+        assert not self.log or self.log[-1][0] < snapshot, "writes come in commit order"
         self.log.append((snapshot, tuple(changes)))
 
     def rows(self, snapshot: int) -> list[Row]:
