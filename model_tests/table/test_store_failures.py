@@ -135,7 +135,7 @@ CHANGES: dict[str, Work] = {
 }
 
 
-@covers("SAFE-5", "SAFE-7", "CMT-12", "CMT-25")
+@covers("SAFE-5", "SAFE-7", "CMT-2", "CMT-12", "CMT-25")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_store_that_fills_up_ends_an_operation_and_leaves_the_table(
@@ -151,15 +151,17 @@ def test_a_store_that_fills_up_ends_an_operation_and_leaves_the_table(
         shutil.rmtree(path)
         shutil.copytree(template, path)
         store = FailingStore(number, CHANGING, at)
-        failed = False
+        failed = says_committed = False
         try:
             CHANGES[name](table_on(path, store))
         except StorageError as error:
             failed = True
+            says_committed = "the write is committed, its compaction is not; do not write" in str(error)
             expect_named(error, path, number)
             assert Table.open(path).check().errors == 0
         found = content(path)
         assert found in (before, after)
+        assert says_committed == (failed and before != found)
         if not failed:
             assert found == after
         failures += failed

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
-from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError
+from pktable_spec.errors import CommitConflictError, CommitUnknownError, InvalidRequestError, StorageError
 
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
@@ -45,6 +45,8 @@ from pktable.run.runner import CompactionTask, Runner
 from pktable.store.new_files import NewFiles, remove_quietly
 
 REPLANS: Final = RetryPolicy()
+COMPACTION_FAILED: Final = "the write is committed, its compaction is not"
+DO_NOT_REPEAT: Final = "do not write the rows again: the next write or compact() compacts them"
 
 
 class _ConflictError(Exception):
@@ -297,7 +299,7 @@ class StagedWrite:
         """Make the write visible and return the state after it; if it was committed before, the state at that time.
 
         A write that was committed before has the same ``commit_id``, with an identifier of its own.
-        Raises CommitConflictError; its text says whether the rows are committed.
+        Raises CommitConflictError and StorageError; their text says whether the rows are committed.
         Clauses: CMT-2, CMT-24, CMT-33, CMT-53.
         """
         try:
@@ -311,20 +313,28 @@ class StagedWrite:
         except BaseException:
             self.discard()
             raise
+        try:
+            return self._commit_changes(state, commit_id)
+        except CommitConflictError as error:
+            raise CommitConflictError(
+                f"{COMPACTION_FAILED}: {error.what}", error.snapshot, DO_NOT_REPEAT
+            ) from None
+        except StorageError as error:
+            raise error.with_remedy(f"{COMPACTION_FAILED}; {DO_NOT_REPEAT}") from error
+
+    def _commit_changes(self, state: TableState, commit_id: CommitId) -> TableState:
+        """Commit the compaction of a write that is committed; ``state``: the one after the write. Clauses: CMT-54."""
         stale = self.drop_stale(state)
-        if stale:
-            self.changes += self.stager.changes(state, stale, full=False)
+        try:
+            if stale:
+                self.changes += self.stager.changes(state, stale, full=False)
+        except BaseException:
+            self._discard_changes()
+            raise
         if not self.changes:
             return state
         compaction = StagedCompaction(self.stager, self.changes, full=False, base=state)
-        try:
-            return compaction.commit(commit_id) or state
-        except CommitConflictError as error:
-            raise CommitConflictError(
-                f"the write is committed, its compaction is not: {error.what}",
-                error.snapshot,
-                "do not write the rows again: the next write or compact() compacts them",
-            ) from None
+        return compaction.commit(commit_id) or state
 
     def discard(self) -> None:
         """Remove the files; nothing of the write is left. Clauses: CMT-12."""

@@ -153,16 +153,22 @@ class StorageError(PkTableError, OSError):
     It is neither the caller's mistake nor damage: the table is as it was before, or as it is after the operation.
 
     ``action``: what was tried, ``filename``: on which file, ``errno``: the number of the failure, None if the store
-    gives none, ``strerror``: the store's words. Clauses: SAFE-5.
+    gives none, ``strerror``: the store's words. ``remedy``: what the caller can do. Clauses: SAFE-5.
     """
 
-    def __init__(self, action: str, path: str, number: int | None, reason: str) -> None:
-        remedy = REMEDIES.get(number, "look at the store and try again")
-        super().__init__(f"{path}: cannot {action}: {reason}; {remedy}")
+    def __init__(
+        self, action: str, path: str, number: int | None, reason: str, remedy: str | None = None
+    ) -> None:
+        self.remedy = remedy or REMEDIES.get(number, "look at the store and try again")
+        super().__init__(f"{path}: cannot {action}: {reason}; {self.remedy}")
         self.action, self.filename, self.errno, self.strerror = action, path, number, reason
+
+    def with_remedy(self, remedy: str) -> StorageError:
+        """Return this error with another remedy, by one who knows what was committed before the store failed."""
+        return StorageError(self.action, str(self.filename), self.errno, str(self.strerror), remedy)
 
     def __str__(self) -> str:  # that of OSError would be made of number, reason and file name alone
         return str(self.args[0])
 
     def __reduce__(self) -> tuple[object, ...]:
-        return StorageError, (self.action, self.filename, self.errno, self.strerror)
+        return StorageError, (self.action, self.filename, self.errno, self.strerror, self.remedy)
