@@ -125,7 +125,10 @@ class TableOptions:
 
     @property
     def deeper_rows_are_merged(self) -> bool:
-        """Whether a record above level 0 holds what deeper ones of its key hold. Clauses: CHG-19."""
+        """Whether a record above level 0 holds what deeper ones of its key hold, without deletion vectors.
+
+        Clauses: CHG-19, CHG-20.
+        """
         computed = self.merge_engine in ("partial-update", "aggregation") or self.remembers_deletions
         return computed and self.changelog_producer == "lookup" and not self.deletion_vectors_enabled
 

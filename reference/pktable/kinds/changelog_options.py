@@ -29,12 +29,6 @@ def expect_changelog_options(schema: TableSchema, options: TableOptions) -> None
         )
     if producer in ("input", "full-compaction") and options.merge_engine == "first-row":
         raise UnsupportedOptionError(PRODUCER, producer, "none or lookup with merge-engine=first-row")
-    if options.deeper_rows_are_merged:
-        raise UnsupportedOptionError(
-            PRODUCER,
-            producer,
-            "deletion-vectors.enabled=true with it and this merge engine or sequence.field",
-        )
     for name in options.changelog_ignored_fields:
         if name not in schema.value_names:
             raise InvalidRequestError(
