@@ -258,21 +258,60 @@ def test_the_files_that_are_rewritten_and_those_that_are_upgraded_have_changelog
     assert not table.check().findings
 
 
-@covers("CHG-15", "CHG-19")
-def test_without_vectors_a_lookup_has_merged_what_lies_deeper(tmp_path: Path) -> None:
-    """As Paimon writes such a table: the record of the lower level holds the sum with that of the greater one."""
-    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
-    options["num-sorted-run.compaction-trigger"] = "2"
-    path = tmp_path / "t"
-    table = Table.create(path, "id BIGINT, v INT", primary_key=["id"], options=options)
+def summed(path: Path, **options: str) -> Table:
+    """Return a table without vectors that sums: 5000 rows of 1 at level 5, and 11 for the first 500 at level 4."""
+    given = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", **options}
+    table = Table.create(path, "id BIGINT, v INT", primary_key=["id"], options=given)
     table.upsert({"id": list(range(5000)), "v": [1] * 5000})
     table.compact(full=True)
-    for _ in range(2):
-        table.upsert({"id": [1], "v": [10]})
-    assert sorted(table.files().column("level").to_pylist()) == [1, 2]
-    assert rows(table, where="id < 2") == {(0, 1), (1, 21)}
-    altered = replace(table.schema, id=1, options={**table.schema.options, "changelog-producer": "lookup"})
-    (path / "schema/schema-1").write_bytes(encode_schema(altered))
-    assert rows(Table.open(path), where="id < 2") == {(0, 1), (1, 20)}
-    with pytest.raises(UnsupportedOptionError, match="changelog-producer"):
-        Table.open(path).compact()
+    table.upsert({"id": list(range(500)), "v": [10] * 500})
+    return table
+
+
+def records(table: Table, key: int) -> list[tuple[int, int, int]]:
+    """Return level, row kind and value of the records of a key, by level."""
+    found = []
+    for file in table.files().to_pylist():
+        held = table.inspect.records(file["file_name"]).to_pylist()
+        found += [(file["level"], one["_VALUE_KIND"], one["v"]) for one in held if one["id"] == key]
+    return sorted(found)
+
+
+@covers("CHG-19", "CHG-20", "CHG-21", "CHG-9")
+def test_without_vectors_a_lookup_has_merged_what_lies_deeper(tmp_path: Path) -> None:
+    """As Paimon writes such a table: the record of the lower level holds the sum with that of the greater one."""
+    table = summed(tmp_path / "t", **{"changelog-producer": "lookup"})
+    last = put(table, ("+I", 1, 100))
+    assert records(table, 1) == [(3, 0, 111), (4, 0, 11), (5, 0, 1)]
+    assert changes(table, last - 1) == [("-U", 1, 11), ("+U", 1, 111)]
+    last = put(table, ("-U", 1, 4), ("+U", 1, 6))
+    assert changes(table, last - 1) == [("-U", 1, 111), ("+U", 1, 113)]
+    assert rows(table, where="id < 2") == {(0, 11), (1, 113)}
+    table.compact(full=True)
+    assert rows(table, where="id < 2") == {(0, 11), (1, 113)}
+    assert not table.check().findings
+
+
+@covers("CHG-19")
+def test_a_table_that_gets_vectors_later_reads_its_lookups_as_they_were_written(tmp_path: Path) -> None:
+    table = summed(tmp_path / "t", **{"changelog-producer": "lookup"})
+    options = {**table.schema.options, "deletion-vectors.enabled": "true"}
+    (tmp_path / "t/schema/schema-1").write_bytes(encode_schema(replace(table.schema, id=1, options=options)))
+    table = Table.open(tmp_path / "t")
+    assert rows(table, where="id < 2") == {(0, 11), (1, 11)}
+    table.upsert({"id": [1], "v": [10]})
+    assert rows(table, where="id < 2") == {(0, 11), (1, 21)}
+
+
+@covers("CHG-20", "MRG-21")
+def test_a_late_record_loses_to_a_deletion_that_lies_deeper(tmp_path: Path) -> None:
+    """The lookup finds the deletion, and its record is copied to the lower level."""
+    options = {"sequence.field": "v", "num-sorted-run.compaction-trigger": "2"}
+    table = new_table(tmp_path / "t", "lookup", deletion_vectors__enabled="false", **options)
+    put(table, *(("+I", key, 5) for key in range(5000)))
+    put(table, ("-D", 1, 6))
+    table.compact(full=True)
+    late = put(table, ("+I", 1, 4), ("+I", 2, 4))
+    assert changes(table, late - 1) == [("-U", 2, 5), ("+U", 2, 5)]
+    assert rows(table, where="id < 3") == {(0, 5), (2, 5)}
+    assert records(table, 1)[0][1:] == (3, 6)

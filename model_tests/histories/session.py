@@ -104,11 +104,6 @@ class Session:
             refused = {"full-compaction", "input"}
         if options.get(PRODUCER) in refused:
             options[PRODUCER] = "lookup"
-        merges_deeper = (
-            options.get(OPTION) in ("partial-update", "aggregation") or "sequence.field" in options
-        )
-        if options.get(PRODUCER) == "lookup" and merges_deeper and enabled != "true":
-            options[PRODUCER] = "none"
         return Expectations(
             open_table(history.shape, options),
             history.shape,

@@ -86,7 +86,7 @@ ENGINES: Final[tuple[Mapping[str, str], ...]] = (
     {"merge-engine": "aggregation", DEFAULT_FUNCTION: "last_value"},
     {"merge-engine": "aggregation", DEFAULT_FUNCTION: "first_non_null_value"},
 )
-"""Merge engines as table options. Tables of others than deduplicate have vectors, and get no retractions."""
+"""Merge engines as table options. Tables of others than deduplicate get no retractions."""
 PRODUCER: Final = "changelog-producer"
 PRODUCERS: Final = ("none", "lookup", "input")
 SPAN_KEY: Final = "INT"
@@ -237,19 +237,12 @@ def definitions(
             {
                 **{name: st.sampled_from(values) for name, values in OPTIONS.items()},
                 VECTORS: st.just(str(vectors).lower()),
-                PRODUCER: st.sampled_from(_producers(vectors, ordered)),
+                PRODUCER: st.sampled_from(PRODUCERS if vectors else (*PRODUCERS, "full-compaction")),
                 BITMAP64: st.sampled_from(("false", "true") if bitmap64 else ("false",)),
                 **(order if ordered else {}),
             }
         ),
     )
-
-
-def _producers(vectors: bool, ordered: bool) -> Sequence[str]:
-    """Return the producers that a table may have (CHG-15)."""
-    if vectors:
-        return PRODUCERS
-    return [name for name in (*PRODUCERS, "full-compaction") if not (ordered and name == "lookup")]
 
 
 def _definition(
@@ -314,13 +307,13 @@ def histories(
 ) -> History:
     """Draw a history of two to six steps, most on tables with vectors; an actor that compacts ends it.
 
-    ``engines``: whether tables with vectors are of any of `ENGINES`.
+    ``engines``: whether tables with vectors, or whose compactions look rows up, are of any of `ENGINES`.
     """
     vectors = draw(st.sampled_from((True, True, True, False)))
     if not vectors or ordered:  # peers merge where there are retractions, also deleted ones
         universe = universe.merged()
     definition = draw(definitions(universe, vectors=vectors, bitmap64=bitmap64, ordered=ordered))
-    if engines and vectors and not ordered:
+    if engines and not ordered and (vectors or definition.options[PRODUCER] == "lookup"):
         options = {**definition.options, **draw(st.sampled_from(ENGINES))}
         definition = replace(definition, options=options)
     compactors = [actor.name for actor in actors if actor.compacts]

@@ -20,8 +20,7 @@ ON_DISK = ("M05", "M07", "M17", "C9", "C12", "C13")
 
 def followed(history: History, deletion_vectors: str) -> int:
     """Do the writes and compactions of a history; return how many snapshots the mechanism followed."""
-    # Without a changelog: it is no part of the mechanism, and some producers are refused without vectors (CHG-15).
-    options = {**history.options, DELETION_VECTORS: deletion_vectors, "changelog-producer": "none"}
+    options = {**history.options, DELETION_VECTORS: deletion_vectors}
     with local_backend() as open_table:
         table = open_table(history.shape, options)
         assert isinstance(table, PaimonTable)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.options import TableOptions
+from pktable_spec.options import TableOptions, parse_options
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.datafile.columns import file_schema
@@ -147,6 +147,16 @@ class TableContext:
     def hides_retractions(self) -> bool:
         """Whether a vector deletes every retraction that a compaction keeps above level 0. Clauses: DV-21."""
         return self.options.deletion_vectors_enabled and self.options.remembers_deletions
+
+    def deeper_rows_are_merged(self, files: Iterable[DataFileMeta]) -> bool:
+        """Return whether records of ``files`` above level 0 hold what deeper ones hold. Clauses: CHG-19.
+
+        Files of a table that got deletion vectors later may be older than these.
+        """
+        if not self.options.deletion_vectors_enabled or self.options.changelog_producer != "lookup":
+            return self.options.deeper_rows_are_merged
+        schemas = {file.schema_id for file in files if file.level > 0}
+        return any(parse_options(self.schema_of(one).options).deeper_rows_are_merged for one in schemas)
 
     @cached_property
     def vector_bits(self) -> int:

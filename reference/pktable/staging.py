@@ -6,11 +6,14 @@ A write:
 2. The compaction of the touched buckets is planned and carried out as if those files were live (CMP-17).
 3. The files are committed as an APPEND snapshot, then the compaction as a COMPACT snapshot.
 
+If the option ``full-compaction.delta-commits`` asks for it, a write compacts the whole table fully instead, after its
+own commit (CMP-30).
+
 So a failure before the commits leaves the table as it was. Two races are possible. If another write took our
 sequence numbers, our rows are renumbered and step 2 is repeated (CMT-24, CMT-33). If another commit changed what a
 compaction was planned on, that compaction is discarded and planned again on the latest snapshot (CMT-14).
 
-Clauses: CMT-2, CMT-12, CMT-14, CMT-20, CMT-24, CMT-25, CMT-33, CMP-17.
+Clauses: CMT-2, CMT-12, CMT-14, CMT-20, CMT-24, CMT-25, CMT-33, CMP-17, CMP-30.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
 from pktable.catalog.changes import Append, CommitId, Compaction, Conflicts, Replaces, replaced
 from pktable.catalog.commit import AlreadyCommittedError, CommittedError, Committer
+from pktable.catalog.delta_commits import is_full_compaction_due
 from pktable.catalog.isolation import CLAUSE as STALE
 from pktable.catalog.isolation import Isolation
 from pktable.catalog.rules import AppendRule
@@ -249,6 +253,10 @@ class Stager:
             if chosen is not None:
                 yield bucket, chosen
 
+    def is_full_compaction_due(self, state: TableState) -> bool:
+        """Return whether the write that is planned on ``state`` is to compact the whole table. Clauses: CMP-30."""
+        return is_full_compaction_due(self.context, self.committer.snapshots, state.snapshot)
+
     def isolation(self, read: TableState) -> Isolation:
         """Return what compares ``read`` with later states."""
         return Isolation(read, self.committer.snapshots, self.committer.manifests, self.context.order)
@@ -270,7 +278,8 @@ class Stager:
 class StagedWrite:
     """A write whose files exist and are not visible. Commit it or discard it, once.
 
-    ``appends``: its new level-0 files. ``changes``: its compaction, planned on ``base`` with these files.
+    ``appends``: its new level-0 files. ``changes``: its compaction, planned on ``base`` with these files. ``full``:
+    whether the whole table is compacted instead, after the commit.
     ``rules``: what its commit checks; other implementations check less. ``read``, ``replaces``: as in `Stager.write`.
     """
 
@@ -283,11 +292,13 @@ class StagedWrite:
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
     read: TableState | None = None
     replaces: Replaces | None = None
+    full: bool = False
 
     def plan(self, state: TableState) -> None:
-        """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17."""
+        """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17, CMP-30."""
         self.base = state
-        if not self.write_only:
+        self.full = not self.write_only and self.stager.is_full_compaction_due(state)
+        if not self.write_only and not self.full:
             self.changes = self.stager.changes(
                 _with_appends(state, self.appends, replaced(state, self.replaces)),
                 [append.place.id for append in self.appends],
@@ -323,17 +334,20 @@ class StagedWrite:
             raise error.with_remedy(f"{COMPACTION_FAILED}; {DO_NOT_REPEAT}") from error
 
     def _commit_changes(self, state: TableState, commit_id: CommitId) -> TableState:
-        """Commit the compaction of a write that is committed; ``state``: the one after the write. Clauses: CMT-54."""
-        stale = self.drop_stale(state)
+        """Commit the compaction of a write that is committed; ``state``: the one after the write.
+
+        Clauses: CMP-30, CMT-54.
+        """
+        again = list(state.files) if self.full else self.drop_stale(state)
         try:
-            if stale:
-                self.changes += self.stager.changes(state, stale, full=False)
+            if again:
+                self.changes += self.stager.changes(state, again, full=self.full)
         except BaseException:
             self._discard_changes()
             raise
         if not self.changes:
             return state
-        compaction = StagedCompaction(self.stager, self.changes, full=False, base=state)
+        compaction = StagedCompaction(self.stager, self.changes, full=self.full, base=state)
         return compaction.commit(commit_id) or state
 
     def discard(self) -> None:

@@ -269,6 +269,10 @@ OPTIONS: Final = (
            "delete_ratio_threshold", RATIO),
     Option("commit.force-compact", WRITING, "true",
            "Whether a write compacts before it ends.", values=("true",)),
+    Option("full-compaction.delta-commits", IMPLEMENTED, None,
+           "After so many commits a write compacts the whole table fully; by default, none does. "
+           "Not with changelog-producer=lookup.",
+           "full_compaction_delta_commits", POSITIVE),
     Option("lookup-compact", WRITING, "RADICAL",
            "Whether every write compacts level 0 (RADICAL) or only some do.", values=("RADICAL",)),
     Option("lookup-wait", IMPLEMENTED, "true",
@@ -400,7 +404,6 @@ OPTIONS: Final = (
     Option("file-index.*", REFUSED, None, "file indexes are not implemented"),
     Option("file.compression.per.level", REFUSED, None, "all levels are written alike"),
     Option("file.format.per.level", REFUSED, None, "all levels are written alike"),
-    Option("full-compaction.delta-commits", REFUSED, None, "full compactions run on request only"),
     Option("partial-update.*", REFUSED, None, "partial-update has no such option here"),
     Option("partition.expiration-time", REFUSED, None, "partitions do not expire"),
     Option("snapshot.num-retained.*", REFUSED, None, "snapshots expire on request only"),

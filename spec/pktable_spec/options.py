@@ -45,6 +45,7 @@ class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
 
     ``delete_ratio_threshold``: a share of rows, None if the option is absent.
+    ``full_compaction_delta_commits``: a number of commits, None if the option is absent.
     """
 
     bucket: int
@@ -73,6 +74,7 @@ class TableOptions:
     data_evolution: bool
     row_tracking: bool
     delete_ratio_threshold: Fraction | None
+    full_compaction_delta_commits: int | None
     index_target_bytes: int
     open_file_cost_bytes: int
     row_group_rows: int | None
@@ -125,7 +127,10 @@ class TableOptions:
 
     @property
     def deeper_rows_are_merged(self) -> bool:
-        """Whether a record above level 0 holds what deeper ones of its key hold. Clauses: CHG-19."""
+        """Whether a record above level 0 holds what deeper ones of its key hold, without deletion vectors.
+
+        Clauses: CHG-19, CHG-20.
+        """
         computed = self.merge_engine in ("partial-update", "aggregation") or self.remembers_deletions
         return computed and self.changelog_producer == "lookup" and not self.deletion_vectors_enabled
 

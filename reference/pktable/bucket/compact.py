@@ -15,13 +15,17 @@ compaction becomes visible, or before a retraction is dropped.
 An engine that computes values gets the rows that are deleted there: they are merged as the oldest records of their
 keys, and the result holds what they held. First-row has no vectors: a key that an older file holds is left out.
 
+A table without vectors whose changelog is looked up does the same with an engine that computes values, or with
+``sequence.field``. Its older rows stay where they are, so a merge must leave out what lies below the least deep one.
+
 With ``sequence.field`` an older file may hold the newer record. The rows that are found are compared; where one of them
 is newer, nothing is deleted and the key is left out (`late`). Retractions are kept, and deleted (`kept_retractions`).
 
 So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
 an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
 
-Clauses: CHG-5 to CHG-7, CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-23, MRG-12.
+Clauses: CHG-5 to CHG-7, CHG-19 to CHG-21, CMP-9 to CMP-16, CMP-23 to CMP-26, DV-6 to DV-11, DV-13, DV-16 to DV-23,
+MRG-12.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ def compact_bucket(
     Files are written, nothing becomes visible. Raises CorruptFileError on damaged inputs.
     """
     compares = context.user_order is not None or context.merge_engine.lookup != "position"
-    merges_older = replaces_older(context) and compares
+    merges_older = (replaces_older(context) and compares) or context.options.deeper_rows_are_merged
     steps = plan(chosen, state.files, context.options, context.order, merges_older=merges_older)
     return _Compaction(context, state, steps, new, now_millis, cached_rows).run()
 
@@ -128,6 +132,7 @@ class _Compaction:
         self._key_names = {*context.key_columns, *context.schema.primary_keys}
         self._changelog = CompactionChangelog.of(context, state.place, new, steps.output_level, now_millis)
         self._has_vectors = context.options.deletion_vectors_enabled
+        self._shadows = context.deeper_rows_are_merged(state.files)
         merges_older = self._has_vectors and self._engine.lookup == "values"
         self._needs_rows = merges_older or looks_up_rows(context)
 
@@ -196,8 +201,6 @@ class _Compaction:
                 folded = self._engine.fold(together)
                 if self._changelog is not None:
                     self._changelog.record(together, folded, left_out)
-                if together is not window and not self._has_vectors:  # the older rows stay where they are
-                    folded = self._engine.fold(window)
                 chosen = (
                     folded.adds() if self._plan.drop_deletes else np.ones(len(together.starts), dtype=bool)
                 )
@@ -234,7 +237,8 @@ class _Compaction:
             self._context, self._state.place, runs, self._base_vectors, columns, cached_rows=self._cached_rows
         )
         for window in windows:
-            yield window.without(self._engine.ignored(window.records))
+            counting = window.without(self._engine.ignored(window.records))
+            yield counting.without_deeper() if self._shadows else counting
 
     def _with_older(
         self, window: Window, locator: Locator | None, columns: Sequence[str] | None
@@ -266,13 +270,13 @@ class _Compaction:
                 window = self._joined(window, found, needed[found.keys])
             if self._has_vectors:
                 self._deleted += self._vectors.delete(found.file.file_name, found.positions)
-        return window, left_out
+        return window.without_deeper() if self._shadows else window, left_out
 
     def _keys_to_look_up(self, window: Window) -> Flags:
         """Return per key whether its older records are needed: for the result, or for the changelog alone."""
         if replaces_older(self._context):
             return keys_to_look_up(window, remembers=self._context.hides_retractions)
-        return window.any_of_key(window.levels == 0)
+        return ~window.any_of_key(window.levels > 0)
 
     def _late(self, newest: pa.Table, found: Sequence[Located]) -> Flags:
         """Delete the rows of ``found`` whose key has a newer record in ``newest``; return which of ``newest`` are late.

@@ -192,10 +192,10 @@ def live_rows(
 def merged_rows(
     context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
 ) -> Iterator[pa.Table]:
-    """Yield the rows that the merge of all runs leaves. Clauses: RD-3, RD-4, RD-5, MRG-3."""
+    """Yield the rows that the merge of all runs leaves. Clauses: CHG-19, RD-3, RD-4, RD-5, MRG-3."""
     runs = sorted_runs(state.files, context.order)
     engine = context.merge_engine
-    shadows = context.options.deeper_rows_are_merged
+    shadows = context.deeper_rows_are_merged(state.files)
     for window in merge(context, state.place, runs, context.vectors(state), engine.needed(columns)):
         window = window.without(engine.ignored(window.records))
         window = window.without_deeper() if shadows else window

@@ -26,6 +26,7 @@ from pktable_spec.vocabulary import COMPACT
 
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
 from pktable.catalog.commit_ids import CommitIds
+from pktable.catalog.delta_commits import delta_commits_after
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.row_ids import with_row_ids
@@ -206,7 +207,7 @@ class Committer:
     ) -> tuple[Snapshot, TableState]:
         """Write the metadata of the next snapshot.
 
-        Clauses: APP-24, CHG-1, CHG-2, CMT-5, CMT-6, CMT-22, CMT-23, META-11.
+        Clauses: APP-24, CHG-1, CHG-2, CMT-5, CMT-6, CMT-22, CMT-23, META-11, META-55.
         """
         next_row_id = state.snapshot.next_row_id if state.snapshot else None
         if self._context.options.row_tracking:
@@ -245,4 +246,8 @@ class Committer:
             next_row_id=next_row_id,
             fence=fence.number,
         )
-        return snapshot, applied(state, snapshot, (*base, *new), delta)
+        after = applied(state, snapshot, (*base, *new), delta)
+        count = delta_commits_after(self._context, self.snapshots, state.snapshot, after, delta.kind)
+        if count is not None:
+            snapshot = replace(snapshot, delta_commits=count)
+        return snapshot, replace(after, snapshot=snapshot)

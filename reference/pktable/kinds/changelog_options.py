@@ -1,6 +1,6 @@
 """Which changelog producer goes with which table.
 
-Clauses: CHG-15.
+Clauses: CHG-15, CMP-31.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ from pktable.format.types import is_atomic
 PRODUCER: Final = "changelog-producer"
 DEDUPLICATE: Final = f"{PRODUCER}.row-deduplicate"
 IGNORED: Final = f"{DEDUPLICATE}-ignore-fields"
+DELTA_COMMITS: Final = "full-compaction.delta-commits"
 
 
 def expect_changelog_options(schema: TableSchema, options: TableOptions) -> None:
-    """Raise InvalidRequestError unless a writer can make the changelog that the options ask for. Clauses: CHG-15."""
+    """Raise InvalidRequestError unless a writer can make the changelog that the options ask for.
+
+    Clauses: CHG-15, CMP-31.
+    """
     producer = options.changelog_producer
     if producer != "none" and not schema.primary_keys:
         raise UnsupportedOptionError(PRODUCER, producer, "none in a table without a primary key")
+    commits = options.full_compaction_delta_commits
+    if commits is not None and (producer == "lookup" or not schema.primary_keys):
+        expected = f"a primary key and another {PRODUCER} than lookup with it"
+        raise UnsupportedOptionError(DELTA_COMMITS, str(commits), expected)
     if producer == "full-compaction" and options.deletion_vectors_enabled:
         raise UnsupportedOptionError(
             PRODUCER, producer, "none, input or lookup with deletion-vectors.enabled=true"
         )
     if producer in ("input", "full-compaction") and options.merge_engine == "first-row":
         raise UnsupportedOptionError(PRODUCER, producer, "none or lookup with merge-engine=first-row")
-    if options.deeper_rows_are_merged:
-        raise UnsupportedOptionError(
-            PRODUCER,
-            producer,
-            "deletion-vectors.enabled=true with it and this merge engine or sequence.field",
-        )
     for name in options.changelog_ignored_fields:
         if name not in schema.value_names:
             raise InvalidRequestError(

@@ -136,11 +136,12 @@ def hides_retractions(context: TableContext, file: DataFileMeta) -> bool:
 def must_take_all(context: TableContext, picked: Sequence[DataFileMeta]) -> bool:
     """Return whether retractions of ``picked`` can be merged only with all that is older. Clauses: MRG-8.
 
-    With deletion vectors a compaction looks up what is older.
+    With deletion vectors, or a lookup for the changelog, a compaction looks up what is older.
     """
+    looks_up = context.options.deletion_vectors_enabled or context.options.deeper_rows_are_merged
     return (
         any(file.delete_row_count != 0 for file in picked)
-        and not context.options.deletion_vectors_enabled
+        and not looks_up
         and not context.merge_engine.folds_retractions
     )
 

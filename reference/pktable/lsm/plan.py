@@ -47,7 +47,7 @@ def plan(
     """Return the plan for ``chosen``; ``files`` are all live files of the bucket.
 
     ``merges_older``: the records of level 0 are merged with older ones of files that are not picked.
-    Clauses: CMP-9, CMP-13, CMP-23, CMP-24, DV-20.
+    Clauses: CHG-21, CMP-9, CMP-13, CMP-23, CMP-24, DV-20.
     """
     highest = max(file.level for file in files)
     if options.remembers_deletions:
@@ -96,7 +96,7 @@ def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataF
 
 
 def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions, merges_older: bool) -> bool:
-    """Whether ``file`` may not go where it goes as it is. Clauses: CMP-11, CMP-25, DV-20, DV-21, DV-22."""
+    """Whether ``file`` may not go where it goes as it is. Clauses: CHG-21, CMP-11, CMP-25, DV-20 to DV-22."""
     if file.file_name in chosen.must_rewrite:
         return True
     if merges_older and file.level == 0 and chosen.output_level < options.max_level:

@@ -71,7 +71,10 @@ class Window:
         return replace(self, order=self.order[kept], starts=np.cumsum(counts) - counts)
 
     def without_deeper(self) -> Window:
-        """Return the window without the records above level 0 that lie deeper than another such record of their key."""
+        """Return the window without the records above level 0 that lie deeper than another such record of their key.
+
+        Clauses: CHG-19.
+        """
         levels = self.levels[self.order]
         deepest = np.iinfo(levels.dtype).max
         if not len(levels):

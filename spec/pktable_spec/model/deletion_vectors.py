@@ -53,6 +53,17 @@ def keys_to_look_up(
     return wanted - merged_here
 
 
+def keys_of_level_zero_alone(
+    files: Sequence[DataFile], inputs: Iterable[LiveFile], *, ignores_retractions: bool
+) -> set[Key]:
+    """Return the keys of which all records among ``inputs`` that count are of level 0. Clauses: CHG-20, MRG-15."""
+    found: dict[bool, set[Key]] = {True: set(), False: set()}
+    for file, level in inputs:
+        counting = (one for one in files[file].records if one.kind.is_add or not ignores_retractions)
+        found[level == 0] |= {record.key for record in counting}
+    return found[True] - found[False]
+
+
 def positions_of(
     keys: set[Key], files: Sequence[DataFile], live: Iterable[LiveFile], above: int, vectors: frozenset[Mark]
 ) -> frozenset[Mark]:

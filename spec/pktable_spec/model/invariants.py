@@ -57,11 +57,13 @@ def keys_are_live_once(mechanism: Mechanism, state: State) -> bool:
 
 
 def newer_runs_hold_newer_records(mechanism: Mechanism, state: State) -> bool:
-    """Over the runs, newest first, the sequence numbers of a key descend. Clauses: LSM-4, LSM-6."""
+    """Over the runs, newest first, the sequence numbers of a key descend. Clauses: CHG-20, LSM-4, LSM-6."""
     held: dict[Key, int] = {}
     for run in sorted_runs(state.files, state.live):
         for record in mechanism.input_run(state, run):
-            if held.get(record.key, record.sequence + 1) <= record.sequence:
+            newer = held.get(record.key, record.sequence + 1)
+            copied = mechanism.options.deeper_rows_are_merged and newer == record.sequence
+            if newer <= record.sequence and not copied:
                 return False
             held[record.key] = record.sequence
     return True

@@ -13,7 +13,7 @@ being noticed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -251,8 +251,9 @@ class Mechanism:
 
     def merged(self, state: State, group: Sequence[LiveFile], older: Sequence[Record] = ()) -> list[Record]:
         """Return one record of each key of a group, ``older`` ones taken in. Clauses: CMP-12, MRG-1, MRG-19."""
-        runs = [self.input_run(state, run) for run in sorted_runs(state.files, group)]
-        return merge([*runs, older], self.options.merge_engine, self.options.order)
+        return merge(
+            [*self.runs_to_merge(state, group), older], self.options.merge_engine, self.options.order
+        )
 
     def keys_left_out(self, state: State, group: Sequence[LiveFile], output_level: int) -> set[Key]:
         """Return the keys that an older file has, which no newer record replaces. Clauses: DV-23, MRG-12."""
@@ -264,12 +265,28 @@ class Mechanism:
     def looked_up(self, state: State, group: Sequence[LiveFile], output_level: int) -> list[Record]:
         """Return the older records of other files that take part in the merge of a group.
 
-        None if positions are enough, else those that the group replaces.
+        None if positions are enough, else those that the group replaces. Clauses: CHG-20, DV-20.
         """
-        if not self.options.looks_up_values:
+        if self.options.looks_up_values:
+            replaced = self.marks(state, group, output_level, state.vectors)
+            return [state.files[file].records[position] for file, position in replaced]
+        if self.options.deletion_vectors or not self.options.deeper_rows_are_merged:
             return []
-        replaced = self.marks(state, group, output_level, state.vectors)
-        return [state.files[file].records[position] for file, position in replaced]
+        ignores = self.options.merge_engine.ignores_retractions
+        wanted = deletion_vectors.keys_of_level_zero_alone(state.files, group, ignores_retractions=ignores)
+        deeper = [entry for entry in state.live if entry[1] > output_level]
+        return [record for run in self.runs_to_merge(state, deeper) for record in run if record.key in wanted]
+
+    def runs_to_merge(self, state: State, entries: Iterable[LiveFile]) -> list[list[Record]]:
+        """Return what a merge takes of the runs of some files, newest run first. Clauses: CHG-19."""
+        runs: list[list[Record]] = []
+        held: set[Key] = set()
+        for run in sorted_runs(state.files, entries):
+            records = [record for record in self.input_run(state, run) if record.key not in held]
+            runs.append(records)
+            if self.options.deeper_rows_are_merged and run[0][1] > 0:
+                held |= {record.key for record in records}
+        return runs
 
     def input_run(self, state: State, run: Sequence[LiveFile]) -> list[Record]:
         """Return what a merge reads of a run. Clauses: CMP-12, DV-22."""
@@ -373,9 +390,8 @@ class Mechanism:
     # ------------------------------------------------------------------ reads
 
     def fresh_read(self, state: State) -> list[Record]:
-        """Return the records that all runs leave, merged. Clauses: RD-3, RD-4, MRG-3."""
-        runs = [self.input_run(state, run) for run in sorted_runs(state.files, state.live)]
-        merged = merge(runs, self.options.merge_engine, self.options.order)
+        """Return the records that all runs leave, merged. Clauses: CHG-19, RD-3, RD-4, MRG-3."""
+        merged = merge(self.runs_to_merge(state, state.live), self.options.merge_engine, self.options.order)
         return [record for record in merged if record.kind.is_add]
 
     def plain_read(self, state: State) -> list[Record]:

@@ -45,9 +45,15 @@ class ModelOptions:
         return self.deletion_vectors and self.merge_engine.lookup == "values"
 
     @property
+    def deeper_rows_are_merged(self) -> bool:
+        """Whether a record above level 0 holds what deeper ones of its key hold. Clauses: CHG-19, CHG-20."""
+        computed = self.merge_engine.lookup == "values" or self.order is not None
+        return computed and self.changelog_producer == "lookup"
+
+    @property
     def lookup_decides_rows(self) -> bool:
         """Whether the records that a compaction writes depend on older files that it does not rewrite."""
-        return self.looks_up_values or self.merge_engine.lookup == "presence"
+        return self.looks_up_values or self.deeper_rows_are_merged or self.merge_engine.lookup == "presence"
 
     @property
     def compacts_level_zero(self) -> bool:

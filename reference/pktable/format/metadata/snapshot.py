@@ -46,6 +46,8 @@ class Snapshot:
     next_row_id: int | None = None
     fence: int | None = None
     """The number of the newest fence that the writer of this snapshot knew; None of other writers. Clauses: META-53."""
+    delta_commits: int | None = None
+    """The number of commits since a full compaction; None of other tables and writers. Clauses: META-55."""
     version: int = VERSION
 
 
@@ -87,6 +89,7 @@ FIELDS: Final[tuple[tuple[str, str, Callable[[JsonObject, str], object]], ...]] 
     ("properties", "properties", JsonObject.optional_text_map),
     ("nextRowId", "next_row_id", JsonObject.optional_long),
     ("pktable.fence", "fence", JsonObject.optional_long),
+    ("pktable.deltaCommits", "delta_commits", JsonObject.optional_long),
 )
 """For each field, in the order of the file: its name in the file, the attribute that holds it, and how it is read."""
 
