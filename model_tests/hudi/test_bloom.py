@@ -20,43 +20,11 @@ from pktable.format.hudi.bloom import (
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
+from model_tests.hudi.hadoop_bloom import bits_of
 from model_tests.hudi.real_tables import base_files
 from model_tests.real_data import needs_hudi
 
 KEYS = st.lists(st.binary(min_size=1, max_size=12), min_size=1, max_size=40)
-
-
-def hashed(key: bytes, seed: int) -> int:
-    """Hadoop's Murmur hash, a byte at a time: the oracle of the vectorised one."""
-    signed = [byte - 256 if byte > 127 else byte for byte in key]
-    h = (seed ^ len(key)) & 0xFFFFFFFF
-    whole = len(key) // 4 * 4
-    for i in range(0, whole, 4):
-        (k,) = struct.unpack_from("<I", key, i)
-        k = k * 0x5BD1E995 & 0xFFFFFFFF
-        k = (k ^ k >> 24) * 0x5BD1E995 & 0xFFFFFFFF
-        h = (h * 0x5BD1E995 & 0xFFFFFFFF) ^ k
-    rest = len(key) - whole
-    for back in range(rest, 0, -1):
-        h ^= signed[-back] << 8 * (back - 1) & 0xFFFFFFFF
-    if rest:
-        h = h * 0x5BD1E995 & 0xFFFFFFFF
-    h ^= h >> 13
-    h = h * 0x5BD1E995 & 0xFFFFFFFF
-    return h ^ h >> 15
-
-
-def bits_of(keys: list[bytes], bit_count: int, hash_count: int) -> bytes:
-    """The bits of a simple filter, one at a time."""
-    bits = bytearray((bit_count + 7) // 8)
-    for key in keys:
-        h = 0
-        for _ in range(hash_count):
-            h = hashed(key, h)
-            signed = h - (1 << 32) if h >> 31 else h
-            place = abs(signed) % bit_count
-            bits[place >> 3] |= 1 << (place & 7)
-    return bytes(bits)
 
 
 @covers("LOG-13")

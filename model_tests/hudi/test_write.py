@@ -27,6 +27,7 @@ from pktable_spec.model.log_index import LogTable, Row
 
 from model_tests.hudi.dying_store import AFTER, BEFORE, TORN, DyingStore, Killed
 from model_tests.hudi.written_tables import (
+    add_write,
     arrow,
     completions,
     delete,
@@ -34,7 +35,6 @@ from model_tests.hudi.written_tables import (
     new_table,
     rows_of,
     tiny_groups,
-    told,
     upsert,
 )
 
@@ -67,14 +67,14 @@ class WriterMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def upsert(self, rows: dict[str, Row]) -> None:
-        told(self.oracle, self.table, upsert(self.table, rows), rows)
+        add_write(self.oracle, self.table, upsert(self.table, rows), rows)
 
     @rule(keys=st.lists(KEYS, min_size=1, max_size=2, unique=True))
     def delete(self, keys: list[str]) -> None:
         known = self.oracle.located(self.table.timeline().latest)
         instant = delete(self.table, *keys)
         assert (instant is not None) == bool(known & set(keys))
-        told(self.oracle, self.table, instant, {key: Row(0, None) for key in keys})
+        add_write(self.oracle, self.table, instant, {key: Row(0, None) for key in keys})
 
     @rule()
     def plan(self) -> None:
@@ -102,7 +102,7 @@ class WriterMachine(RuleBasedStateMachine):
         new = set(completions(self.table)) - before
         assert len(new) <= 1
         for instant in new:
-            told(self.oracle, self.table, instant, rows)
+            add_write(self.oracle, self.table, instant, rows)
 
     @invariant()
     def agrees(self) -> None:
@@ -136,8 +136,8 @@ def test_a_process_that_dies_at_any_change_leaves_all_or_nothing(tmp_path: Path,
     for number in range(60):
         oracle = LogTable(True)
         table = tiny_groups(new_table(tmp_path / str(number)))
-        told(oracle, table, upsert(table, first := {key: Row(1, 1) for key in "abcd"}), first)
-        told(oracle, table, upsert(table, second := {"a": Row(2, 2), "e": Row(2, 2)}), second)
+        add_write(oracle, table, upsert(table, first := {key: Row(1, 1) for key in "abcd"}), first)
+        add_write(oracle, table, upsert(table, second := {"a": Row(2, 2), "e": Row(2, 2)}), second)
         before = rows_of(table)
         if what == "rollback":  # of a write that died before it was decided
             with pytest.raises(Killed):
@@ -153,7 +153,7 @@ def test_a_process_that_dies_at_any_change_leaves_all_or_nothing(tmp_path: Path,
         assert rows_of(table) in (before, after)
         table.compact()
         assert rows_of(table) in (before, after)
-        told(oracle, table, upsert(table, {"a": Row(9, 9)}), {"a": Row(9, 9)})
+        add_write(oracle, table, upsert(table, {"a": Row(9, 9)}), {"a": Row(9, 9)})
         assert rows_of(table)["a"] == Row(9, 9)
         assert not table.timeline().pending
         assert table.check().findings == []
@@ -345,6 +345,17 @@ def test_a_delete_takes_effect_whatever_the_ordering_value_was(tmp_path: Path) -
     assert delete(table, "no such key") is None
     upsert(table, {"a": Row(10, 2)})
     assert rows_of(table) == {"a": Row(10, 2), "b": Row(9, 1)}
+
+
+@covers("LOG-30")
+def test_a_late_row_behind_a_delete_loses_to_the_deleted_row_of_the_base_file(tmp_path: Path) -> None:
+    oracle, table = LogTable(True), new_table(tmp_path / "t")
+    for rows in ({"a": Row(1, 5)}, {"a": Row(1, 0)}):
+        add_write(oracle, table, upsert(table, rows), rows)
+    add_write(oracle, table, delete(table, "a"), {"a": Row(0, None)})
+    add_write(oracle, table, upsert(table, {"a": Row(0, 0)}), {"a": Row(0, 0)})
+    assert rows_of(table) == {"a": Row(1, 5)}
+    expect_as(oracle, table)
 
 
 @covers("LOG-65")

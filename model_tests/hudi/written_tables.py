@@ -54,10 +54,11 @@ def tiny_groups(table: HudiTable, *, rows: int = 3) -> HudiTable:
     return table
 
 
-def told(oracle: LogTable, table: HudiTable, instant: str | None, rows: Mapping[str, Row]) -> None:
-    """Tell the oracle of a write that is complete."""
+def add_write(oracle: LogTable, table: HudiTable, instant: str | None, rows: Mapping[str, Row]) -> None:
+    """Add a write that is complete to the oracle."""
     if instant is not None:
-        oracle.write(instant, completions(table)[instant], rows)
+        based = table.to_arrow(read_optimized=True, columns="k", where=f"_hoodie_commit_time = '{instant}'")
+        oracle.write(instant, completions(table)[instant], rows, based["k"].to_pylist())
 
 
 def expect_as(oracle: LogTable, table: HudiTable) -> None:

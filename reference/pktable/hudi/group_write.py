@@ -178,7 +178,10 @@ def base_content(rows: pa.Table, schema: str) -> bytes:
     rows = rows.sort_by(key)
     entries = {b"parquet.avro.schema": schema.encode(), **_footer(rows.column(key).to_pylist())}
     sink = io.BytesIO()
-    pq.write_table(rows.replace_schema_metadata(entries), sink, compression=COMPRESSION, store_schema=False)
+    # Without Arrow's schema, which Hudi does not know, the writer drops the metadata that a table has.
+    with pq.ParquetWriter(sink, rows.schema, compression=COMPRESSION, store_schema=False) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(entries)
     return sink.getvalue()
 
 

@@ -1,7 +1,8 @@
 """The rows of a merge-on-read table of Hudi at every instant, and where its keys are found.
 
 A table is a list of writes, each with the time at which it was requested and completed, and a list of compactions. A
-key lives in one file group, and compactions take all groups, so groups do not matter to the rows.
+key lives in one file group, and compactions take all groups, so groups do not matter to the rows, but for one thing: a
+new group begins with a base file, and what comes behind a delete is compared with its rows again (LOG-30).
 
 * A **slice** begins with a compaction. It has the rows that the compaction found, and the writes completed since.
 * The slice of a compaction that is planned and not executed is read together with the one before.
@@ -11,7 +12,7 @@ Clauses: LOG-22, LOG-24, LOG-28, LOG-29, LOG-30, LOG-41.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ class Write:
     requested: str
     completed: str
     rows: Mapping[Key, Row]
+    in_base: frozenset[Key]
 
 
 @dataclass
@@ -41,9 +43,11 @@ class LogTable:
     compactions: list[str] = field(default_factory=list)
     executed: list[str] = field(default_factory=list)
 
-    def write(self, requested: str, completed: str, rows: Mapping[Key, Row]) -> None:
-        """Complete a write."""
-        self.writes.append(Write(requested, completed, dict(rows)))
+    def write(
+        self, requested: str, completed: str, rows: Mapping[Key, Row], in_base: Collection[Key] = ()
+    ) -> None:
+        """Complete a write. ``in_base``: the keys whose rows are in the base files of new file groups."""
+        self.writes.append(Write(requested, completed, dict(rows), frozenset(in_base)))
 
     def plan(self, instant: str) -> None:
         """Plan a compaction of all file groups with log files."""
@@ -57,8 +61,10 @@ class LogTable:
         """Return the row of each key as of an instant."""
         base, log = self._slice(at)
         found = {}
+        base |= {key: one.rows[key] for one in log for key in one.in_base}
         for key in {*base, *(key for one in log for key in one.rows)}:
-            row = self._merged(base.get(key), [one.rows[key] for one in log if key in one.rows])
+            records = [one.rows[key] for one in log if key in one.rows and key not in one.in_base]
+            row = self._merged(base.get(key), records)
             if row is not None and row.value is not None:
                 found[key] = row
         return found
