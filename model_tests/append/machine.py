@@ -2,7 +2,7 @@
 
 A history adds rows, executes statements, compacts, stages deletes and compactions that are committed later, whatever
 was committed in between, and expires snapshots. After each step every retained snapshot and tag is compared with the
-oracle's multiset of rows, and every new snapshot must be a step of its mechanism.
+oracle's rows, in tables with row tracking with their ids, and every new snapshot must be a step of its mechanism.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,16 +20,19 @@ from hypothesis import strategies as st
 from pktable import CommitId, Table
 from pktable.catalog.read_plan import plan_read
 from pktable.file_changes import StagedFileChange, StagedRewrite, StaleChangeError
+from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import parse
 from pktable.run.runner import Query
 from pktable.table import check as findings_of
 from pktable_spec.covers import covers
-from pktable_spec.model.append import Content, Meaning, problem_of_step
+from pktable_spec.model.append import Content, problem_of_step
+from pktable_spec.model.row_ids import Identified, IdentifiedRows
 
 from model_tests.histories.checks import check, fail
 
 VECTORS: Final = {"deletion-vectors.enabled": "true"}
 BUCKETS: Final = {"bucket": "2", "bucket-key": "id"}
+TRACKED: Final = {"row-tracking.enabled": "true"}
 SMALL: Final = {"compaction.min.file-num": "2", "deletion-vector.index-file.target-size": "50 b"}
 TABLES: Final[Mapping[str, dict[str, str]]] = {
     "vectors": {**VECTORS, **SMALL},
@@ -37,6 +40,8 @@ TABLES: Final[Mapping[str, dict[str, str]]] = {
     "vectors of 64 bits": {**VECTORS, **SMALL, "deletion-vectors.bitmap64": "true"},
     "files written again": SMALL,
     "files of buckets written again": {**BUCKETS, **SMALL},
+    "row ids and vectors": {**TRACKED, **VECTORS, **SMALL},
+    "row ids and files written again": {**TRACKED, **SMALL},
 }
 """The options of append tables, by the kind of table."""
 
@@ -93,6 +98,7 @@ def play(history: AppendHistory, options: Mapping[str, str]) -> int:
         run = AppendRun(Path(folder), options, partitioned=history.partitioned)
         for rows in history.first:
             run.append(rows)
+            run.compare()
         for name, argument in history.steps:
             getattr(run, name)(argument)
             run.compare()
@@ -110,60 +116,61 @@ class AppendRun:
             partition_by="p" if partitioned else (),
             options=dict(options),
         )
-        self.meaning = Meaning()
+        self.oracle = IdentifiedRows()
         self.seen: dict[int, Content] = {0: Content()}
         self.tags: dict[str, Rows] = {}
-        self.staged: list[tuple[StagedFileChange | StagedRewrite, Rows]] = []
+        self.staged: list[tuple[StagedFileChange | StagedRewrite, list[int]]] = []
 
     # ---------------------------------------------------------------- steps
 
     def append(self, rows: list[tuple[int, str | None]]) -> None:
         new = _with_partition(rows)
         self.table.append(_arrow(new))
-        self._committed(come=Counter(new))
+        self._committed(inserted=new)
 
     def delete(self, condition: tuple[str, int]) -> None:
-        gone = self._rows_of(condition)
+        gone = self._ids_of(condition)
         self.table.delete(where=_sql(condition))
         self._committed(gone=gone)
 
     def update(self, condition: tuple[str, int]) -> None:
-        gone = self._rows_of(condition)
+        old = {row_id: self.oracle.latest[row_id][0] for row_id in self._ids_of(condition)}
         self.table.update({"v": "concat(coalesce(v, ''), 'u')"}, where=_sql(condition))
-        self._committed(gone=gone, come=Counter((i, (v or "") + "u", p) for i, v, p in gone.elements()))
+        self._committed(updated={row_id: (i, (v or "") + "u", p) for row_id, (i, v, p) in old.items()})
 
     def merge(self, source: list[tuple[int, str | None]]) -> None:
         """Delete what a source row without a value matches, update what another matches, insert the others."""
-        values, there = dict(source), self.meaning.latest
-        gone = Counter({row: n for row, n in there.items() if row[0] in values})
-        updated = Counter((i, values[i], p) for i, _, p in gone.elements() if values[i] is not None)
-        ids = {row[0] for row in there}
-        inserted = Counter(row for row in _with_partition(source) if row[0] not in ids)
+        values = dict(source)
+        there = {row_id: row for row_id, (row, _) in self.oracle.latest.items()}
+        matched = {row_id: row for row_id, row in there.items() if row[0] in values}
+        gone = [row_id for row_id, row in matched.items() if values[row[0]] is None]
+        updated = {j: (i, values[i], p) for j, (i, _, p) in matched.items() if values[i] is not None}
+        present = {row[0] for row in there.values()}
+        inserted = [row for row in _with_partition(source) if row[0] not in present]
         merge = self.table.merge(_arrow(_with_partition(source)), on="id").when_matched_delete(
             "source.v IS NULL"
         )
         merge.when_matched_update({"v": "source.v"}).when_not_matched_insert_all().execute()
-        self._committed(gone=gone, come=updated + inserted)
+        self._committed(gone=gone, updated=updated, inserted=inserted)
 
     def overwrite(self, rows: list[tuple[int, str | None]]) -> None:
         new = _with_partition(rows)
         self.table.overwrite(_arrow(new))
-        self._committed(gone=self.meaning.latest, come=Counter(new))
+        self._committed(gone=list(self.oracle.latest), inserted=new)
 
     def truncate(self, nothing: None) -> None:
-        gone = self.meaning.latest
         before = self.last
         if self.table.truncate() is not None or self.last != before:
-            self.meaning.commit(self.last, gone=gone)
+            self.oracle.commit(self.last, gone=list(self.oracle.latest))
 
     def compact(self, full: bool) -> None:
         before = self.last
         self.table.compact(full=full)
         for snapshot in range(before + 1, self.last + 1):
-            self.meaning.commit(snapshot)
+            self.oracle.commit(snapshot)
 
     def stage_delete(self, condition: tuple[str, int]) -> None:
-        gone = self._rows_of(condition)
+        gone = self._ids_of(condition)
         if gone:
             state, context = self.table.catalog.state(), self.table.catalog.context
             predicate = parse(_sql(condition), self.table.schema.fields)
@@ -172,7 +179,7 @@ class AppendRun:
             self.staged.append((self.table.stager.changer.delete_rows(state, found), gone))
 
     def stage_compaction(self, full: bool) -> None:
-        self.staged.append((self.table.stage_rewrite(full=full), Counter()))
+        self.staged.append((self.table.stage_rewrite(full=full), []))
 
     def reopen(self, nothing: None) -> None:
         self.table = Table.open(self.table.path)
@@ -185,7 +192,7 @@ class AppendRun:
         if isinstance(change, StagedRewrite):
             change.commit(CommitId.new())
             for snapshot in range(before + 1, self.last + 1):
-                self.meaning.commit(snapshot)
+                self.oracle.commit(snapshot)
             return
         try:
             change.commit(CommitId.new())
@@ -193,12 +200,12 @@ class AppendRun:
             change.discard()
             return
         self.only_live_rows_go(gone)
-        self.meaning.commit(self.last, gone=gone)
+        self.oracle.commit(self.last, gone=gone)
 
     def tag_and_expire(self, nothing: None) -> None:
         if self.last and f"t{self.last}" not in self.tags:
             self.table.create_tag(f"t{self.last}")
-            self.tags[f"t{self.last}"] = self.meaning.latest
+            self.tags[f"t{self.last}"] = self.oracle.rows(self.last)
             self.table.expire_snapshots(retain_last=2)
 
     # ---------------------------------------------------------------- checks
@@ -209,6 +216,8 @@ class AppendRun:
         for snapshot in table.snapshots():
             self.reads_agree(table, snapshot.id)
             if snapshot.id not in self.seen:
+                if table.catalog.context.options.row_tracking:
+                    self.ids_agree(table, snapshot)
                 self.step_is_the_oracles(table, snapshot.id, snapshot.commit_kind)
         self.tags_agree(table)
         self.table_is_sound(table)
@@ -217,12 +226,22 @@ class AppendRun:
     @covers("APP-1", "APP-12", "APP-13", "APP-31", "STM-1", "STM-7")
     def reads_agree(self, table: Table, snapshot: int) -> None:
         """Every read of a snapshot returns the oracle's rows, and its count their number."""
-        expected, found = self.meaning.at[snapshot], _rows(table.to_arrow(snapshot=snapshot))
+        expected, found = self.oracle.rows(snapshot), _rows(table.to_arrow(snapshot=snapshot))
         if found != expected:
             fail(f"snapshot {snapshot}: missing {expected - found}, too many {found - expected}")
         count = table.count(snapshot=snapshot)
         if count != expected.total():
             fail(f"snapshot {snapshot}: counted {count}, expected {expected.total()}")
+
+    @check
+    @covers("APP-24", "APP-25", "APP-32")
+    def ids_agree(self, table: Table, snapshot: Snapshot) -> None:
+        """Rows of a new snapshot have the ids and numbers of the oracle, which leaves the order of new ids open."""
+        problem = self.oracle.choose(snapshot.id, _identified(table, snapshot.id))
+        if problem is not None:
+            fail(f"snapshot {snapshot.id}: {problem}")
+        if snapshot.next_row_id != self.oracle.next_id[snapshot.id]:
+            fail(f"snapshot {snapshot.id}: the next row id is {snapshot.next_row_id}")
 
     @check
     @covers("APP-13", "APP-15", "APP-16", "APP-21", "DV-4", "DV-11")
@@ -253,9 +272,9 @@ class AppendRun:
 
     @check
     @covers("APP-17", "APP-18")
-    def only_live_rows_go(self, gone: Rows) -> None:
+    def only_live_rows_go(self, gone: list[int]) -> None:
         """A delete that is committed late deletes rows that nobody has deleted in between."""
-        twice = gone - self.meaning.latest
+        twice = gone - self.oracle.latest.keys()
         if twice:
             fail(f"rows were deleted again: {twice}")
 
@@ -266,23 +285,30 @@ class AppendRun:
         if self.last != before + changes:
             fail(f"expected {int(changes)} snapshots, found {self.last - before}")
 
-    def _committed(self, *, gone: Rows | None = None, come: Rows | None = None) -> None:
-        before = max(self.meaning.at)
-        self.one_snapshot_was_made(before, bool(gone or come))
-        if gone or come:
-            self.meaning.commit(self.last, gone=gone, come=come)
+    def _committed(
+        self,
+        *,
+        gone: Sequence[int] = (),
+        updated: Mapping[int, Row] | None = None,
+        inserted: Sequence[Row] = (),
+    ) -> None:
+        changes = bool(gone or updated or inserted)
+        self.one_snapshot_was_made(self.oracle.last, changes)
+        if changes:
+            self.oracle.commit(self.last, gone=gone, updated=updated, inserted=inserted)
 
     @property
     def last(self) -> int:
         return self.table.catalog.state().id
 
-    def _rows_of(self, condition: tuple[str, int]) -> Rows:
-        return Counter({row: n for row, n in self.meaning.latest.items() if _matches(condition, row)})
+    def _ids_of(self, condition: tuple[str, int]) -> list[int]:
+        return [i for i, ((number, v, _), _) in self.oracle.latest.items() if _matches(condition, number, v)]
 
 
-def _matches(condition: tuple[str, int], row: Row) -> bool:
+def _matches(condition: tuple[str, int], row_number: int, value: str | None) -> bool:
     kind, number = condition
-    return {"id": row[0] == number, "least": row[0] >= number, "null": row[1] is None, "all": True}[kind]
+    matches = {"id": row_number == number, "least": row_number >= number, "null": value is None, "all": True}
+    return matches[kind]
 
 
 def _sql(condition: tuple[str, int]) -> str:
@@ -302,6 +328,18 @@ def _arrow(new: list[Row]) -> pa.Table:
 
 def _rows(table: pa.Table) -> Rows:
     return Counter(tuple(row.values()) for row in table.select(["id", "v", "p"]).to_pylist())
+
+
+def _identified(table: Table, snapshot: int) -> Identified:
+    """Return the live rows of a snapshot by their ids, as its files store them."""
+    found: Identified = {}
+    for name in table.inspect.files(snapshot).column("file_name").to_pylist():
+        for row in table.inspect.records(name, snapshot).to_pylist():
+            if not row["deleted"]:
+                if row["_ROW_ID"] in found:
+                    fail(f"snapshot {snapshot}: two rows have the id {row['_ROW_ID']}")
+                found[row["_ROW_ID"]] = (row["id"], row["v"], row["p"]), row["_SEQUENCE_NUMBER"]
+    return found
 
 
 def _content_of(table: Table, snapshot: int) -> Content:

@@ -13,10 +13,10 @@ import pytest
 from pktable import CommitConflictError, CommitId, InvalidRequestError, Table
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
-from pktable.file_changes import RowChange, StaleChangeError
+from pktable.file_changes import StaleChangeError
 from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.predicate import parse
-from pktable.run.runner import FoundRows, Query
+from pktable.run.runner import FoundRows, Query, RowChange
 from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 

@@ -18,6 +18,7 @@ QUICK = settings(
 
 
 @covers("APP-1", "APP-12", "APP-13", "APP-15", "APP-16", "APP-17", "APP-18", "APP-21", "APP-31")
+@covers("APP-24", "APP-25", "APP-32")
 @covers("DV-4", "DV-5", "DV-11", "STM-1", "STM-7")
 @pytest.mark.parametrize("options", TABLES.values(), ids=TABLES)
 def test_drawn_histories_are_those_of_the_oracle(options: dict[str, str]) -> None:

@@ -53,11 +53,15 @@ def append_histories(
     universe: Universe,
     *,
     bitmap64: bool,
+    row_ids: bool,
 ) -> History:
-    """Draw a history of an append table: two writes, then three to seven steps."""
+    """Draw a history of an append table: two writes, then three to seven steps.
+
+    ``row_ids``: whether all actors know row tracking, which the table then may have.
+    """
     vectors = draw(st.sampled_from((True, True, True, False)))
     keyed = draw(definitions(universe, vectors=vectors, bitmap64=bitmap64))
-    definition = draw(_without_key(keyed))
+    definition = draw(_without_key(keyed, row_ids=row_ids))
     steps = [_written(draw, keyed, universe, actors) for _ in range(2)]
     for _ in range(draw(st.integers(3, 7))):
         actor = draw(st.sampled_from(list(actors)))
@@ -94,7 +98,7 @@ def _possible(actor: Actor, definition: Definition) -> list[str]:
 
 
 @st.composite
-def _without_key(draw: st.DrawFn, keyed: Definition) -> Definition:
+def _without_key(draw: st.DrawFn, keyed: Definition, *, row_ids: bool) -> Definition:
     """Draw the options of an append table with the columns of ``keyed``."""
     options = {name: draw(st.sampled_from(values)) for name, values in APPEND_OPTIONS.items()}
     options |= {name: keyed.options[name] for name in (VECTORS, BITMAP64, "file.format", "target-file-size")}
@@ -102,4 +106,6 @@ def _without_key(draw: st.DrawFn, keyed: Definition) -> Definition:
     options["bucket"] = buckets
     if buckets != "-1":
         options["bucket-key"] = keyed.columns[0][0]
+    elif row_ids:
+        options["row-tracking.enabled"] = draw(st.sampled_from(("true", "false")))
     return replace(keyed, primary_key=(), options=options)

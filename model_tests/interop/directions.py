@@ -47,6 +47,7 @@ class Direction:
 
     ``weight``: its share of the histories. ``append``: whether these are of append tables. ``engines``: whether all of
     them know the merge engines that can be drawn. ``ordered``: whether the tables have the option ``sequence.field``.
+    ``row_ids``: whether all of them know row tracking of append tables.
     There are no long histories of append tables and of ordered ones.
     """
 
@@ -58,6 +59,7 @@ class Direction:
     append: bool = False
     engines: bool = True
     ordered: bool = False
+    row_ids: bool = False
 
     @property
     def writers(self) -> frozenset[str]:
@@ -66,7 +68,9 @@ class Direction:
     def histories(self) -> SearchStrategy[History]:
         """Draw small histories, of keys and partitions that every writer can write."""
         if self.append:
-            return append_histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
+            return append_histories(
+                self.actors, self.creators, self._universe, bitmap64=self.bitmap64, row_ids=self.row_ids
+            )
         return histories(
             self.actors,
             self.creators,
@@ -113,7 +117,7 @@ DIRECTIONS: Final = (
         )
         for peer in (PYPAIMON, RUST)
     ),
-    Direction("append tables: pktable alone", (US,), (OURS,), weight=0.5, append=True),
+    Direction("append tables: pktable alone", (US,), (OURS,), weight=0.5, append=True, row_ids=True),
     Direction(
         "append tables: pktable and paimon-jvm 0.9.0 in turn",
         (US, COMPACTS_BUCKETS),
@@ -127,6 +131,7 @@ DIRECTIONS: Final = (
         (US, CHANGES_ROWS),
         (OURS, NEWER_JVM),
         append=True,
+        row_ids=True,
     ),
     *(
         Direction(

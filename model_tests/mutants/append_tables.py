@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from pktable import dml
 from pktable.bucket import append_rewrite, append_vectors
 from pktable.catalog import rules
+from pktable.run import local
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER
 
 from model_tests.append.machine import HISTORIES, TABLES, AppendHistory, play
 from model_tests.mutants.registry import Kill, Mutant, instead, patched
@@ -37,7 +39,24 @@ def _without(*clauses: str) -> Any:
 
 
 def _only_new_rows(original: Any) -> Any:
-    return lambda found=(), rows=None: original((), rows) if rows is not None else original(found, rows)
+    return lambda found, rows, updated=None: original((), rows, updated)
+
+
+def _updated_as_new(original: Any) -> Any:
+    def changed(found: Any, rows: pa.Table, updated: pa.Table | None = None) -> Any:
+        old = [] if updated is None else [updated.drop_columns([ROW_ID])]
+        return original(found, pa.concat_tables([rows, *old]))
+
+    return changed
+
+
+def _with_number_of_file(original: Any) -> Any:
+    def rows(reader: Any, columns: Any) -> Iterator[tuple[int, pa.Table]]:
+        for position, table in original(reader, columns):
+            number = pa.array([reader.meta.max_sequence_number] * table.num_rows, pa.int64())
+            yield position, table.drop_columns([SEQUENCE_NUMBER]).append_column(SEQUENCE_NUMBER, number)
+
+    return rows
 
 
 @dataclass(frozen=True)
@@ -108,9 +127,25 @@ APPEND_MUTANTS: Final[Mapping[str, AppendMutant]] = {
         _append_mutant(
             "A6",
             "an UPDATE adds the new rows and keeps the old ones",
-            patched((dml, "RowChange", _only_new_rows)),
+            patched((local, "RowChange", _only_new_rows)),
             "files of buckets written again",
             ["APP-31"],
+        ),
+        _append_mutant(
+            "A7",
+            "an UPDATE gives rows new ids",
+            patched((local, "RowChange", _updated_as_new)),
+            "row ids and vectors",
+            ["APP-32"],
+            "ids_agree: ",
+        ),
+        _append_mutant(
+            "A8",
+            "a row that is written again gets the number of its file, though the file stores another for it",
+            patched((append_rewrite, "tracked_rows", _with_number_of_file)),
+            "row ids and files written again",
+            ["APP-25"],
+            "ids_agree: ",
         ),
     )
 }

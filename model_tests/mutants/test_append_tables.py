@@ -14,7 +14,7 @@ from model_tests.mutants.append_tables import APPEND_MUTANTS, STORED, AppendMuta
 every_mutant = pytest.mark.parametrize("one", APPEND_MUTANTS.values(), ids=APPEND_MUTANTS)
 
 
-@covers("APP-13", "APP-15", "APP-16", "APP-17", "APP-18", "APP-21", "APP-31")
+@covers("APP-13", "APP-15", "APP-16", "APP-17", "APP-18", "APP-21", "APP-25", "APP-31", "APP-32")
 @every_mutant
 def test_the_check_meant_for_a_fault_of_append_tables_finds_it(one: AppendMutant) -> None:
     kill = one.replayed(stored(one))

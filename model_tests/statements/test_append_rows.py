@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pktable import InvalidRequestError, Table
+from pktable import Table
 from pktable_spec.covers import covers
 
 ROWS = [{"g": "a", "n": 1}, {"g": "b", "n": 2}, {"g": "b", "n": 2}, {"g": "c", "n": 3}]
@@ -59,15 +59,6 @@ def test_an_update_of_rows_that_another_deletes_is_computed_again(tmp_path: Path
     assert len(computed) == 2
     assert rows(table) == [("a", 1), ("b", 3), ("b", 3)]
     assert not [one for one in table.check().findings if one.severity == "error"]
-
-
-@covers("APP-31")
-def test_rows_with_tracked_ids_are_not_updated(tmp_path: Path) -> None:
-    table = made(tmp_path, **{"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"})
-    with pytest.raises(InvalidRequestError, match=r"option row-tracking\.enabled: UPDATE is not supported"):
-        table.update({"n": 0})
-    table.merge([{"g": "a"}], on="g").when_matched_delete().execute()
-    assert rows(table) == [("b", 2), ("b", 2), ("c", 3)]
 
 
 @covers("STM-7")

@@ -22,7 +22,6 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
-from pktable.file_changes import RowChange
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, array_of
@@ -31,7 +30,7 @@ from pktable.ingest.sources import accept_rows
 from pktable.predicate import Predicate, parse
 from pktable.predicate.literals import general
 from pktable.predicate.tree import Column, Expression
-from pktable.run.runner import Query, Runner
+from pktable.run.runner import Query, RowChange, Runner
 from pktable.staging import Stager, Work
 from pktable.statements.names import Names, join_of
 from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
@@ -55,7 +54,8 @@ class Statements:
         names = Names(schema.fields)
         values = updated(assignments, schema, names, "set", (TARGET,))
         clause = Clause(When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, None, values)
-        statement = Statement((clause,), schema.value_names, schema.primary_keys)
+        tracked = self.catalog.context.options.row_tracking
+        statement = Statement((clause,), schema.value_names, schema.primary_keys, tracked=tracked)
         return self.execute(statement, None, self.condition(where), commit_id)
 
     def delete(self, where: str, commit_id: CommitId) -> int | None:
@@ -99,19 +99,17 @@ class Statements:
     def _execute_by_place(
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
     ) -> int | None:
-        """Execute a statement on an append table: old rows go by their place, new ones are added. Clauses: APP-31."""
+        """Execute a statement on an append table: old rows go by their place, new ones are added.
+
+        Clauses: APP-31, APP-32.
+        """
         kept: list[Any] = []
-        updates = any(clause.kind is RowKind.UPDATE_AFTER for clause in statement.clauses)
-        if updates and self.catalog.context.options.row_tracking:
-            raise InvalidRequestError(
-                "option row-tracking.enabled: UPDATE is not supported, updated rows would lose their ids"
-            )
 
         def work(state: TableState) -> RowChange:
             query = self._query(state, statement.needed(TARGET), predicate)
             changes = self.runner.changes(self.catalog.context, query, statement, source)
             kept.append(changes)
-            return RowChange(*self.runner.divided(self.catalog.context, query, changes))
+            return self.runner.divided(self.catalog.context, query, statement, changes)
 
         try:
             after = self.stager.change_rows(work, commit_id)
@@ -290,8 +288,8 @@ class MergeBuilder:
         keys, residual = join_of(self.on)
         if not keys:
             raise InvalidRequestError("merge: on needs an equality of a target column and a source column")
-        schema = self._schema
-        return Statement(self.clauses, schema.value_names, schema.primary_keys, keys, residual)
+        schema, tracked = self._schema, self.statements.catalog.context.options.row_tracking
+        return Statement(self.clauses, schema.value_names, schema.primary_keys, keys, residual, tracked)
 
     @property
     def _schema(self) -> TableSchema:

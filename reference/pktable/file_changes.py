@@ -17,7 +17,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
 from pktable_spec.vocabulary import COMPACT, OVERWRITE, RowKind
@@ -37,10 +37,11 @@ from pktable.ingest.changes import ChangeKind
 from pktable.lsm.append_pick import in_order, pick_files
 from pktable.lsm.bucket import BucketId, FileChange, IndexedChange
 from pktable.retry import RetryPolicy, retry
-from pktable.run.runner import FoundRows, RewriteTask, Runner
+from pktable.run.runner import FoundRows, RewriteTask, RowChange, Runner
 from pktable.store.new_files import NewFiles, remove_quietly
 
 REPLANS: Final = RetryPolicy()
+INSERTED, UPDATED = ChangeKind(RowKind.INSERT), ChangeKind(RowKind.INSERT, row_ids=True)
 
 
 class StaleChangeError(Exception):
@@ -49,14 +50,6 @@ class StaleChangeError(Exception):
     def __init__(self, snapshot: int, conflicts: Mapping[int, Conflict]) -> None:
         super().__init__("; ".join(map(str, conflicts.values())))
         self.snapshot, self.conflicts = snapshot, conflicts
-
-
-@dataclass(frozen=True, slots=True)
-class RowChange:
-    """The effect of a statement: it deletes the rows ``found``, and adds ``rows``, as `Runner.write` takes them."""
-
-    found: Sequence[FoundRows] = ()
-    rows: Any = None
 
 
 RowWork: TypeAlias = Callable[[TableState], RowChange]
@@ -87,11 +80,12 @@ class FileChanger:
 
         def stage(state: TableState) -> StagedFileChange | None:
             change = work(state)
-            appends, new = [], NewFiles()
+            appends: list[BucketAppend] = []
+            new = NewFiles()
             try:
-                if change.rows is not None:
-                    kind = ChangeKind(RowKind.INSERT)
-                    appends = self.runner.write(self.context, change.rows, kind, {}, new, self.clock())
+                for rows, kind in ((change.rows, INSERTED), (change.updated, UPDATED)):
+                    if rows is not None:
+                        appends += self.runner.write(self.context, rows, kind, {}, new, self.clock())
                 return self.delete_rows(state, change.found, appends) if change.found or appends else None
             except BaseException:
                 new.remove(self.context.store)

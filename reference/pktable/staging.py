@@ -38,14 +38,14 @@ from pktable.catalog.isolation import Isolation
 from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
-from pktable.file_changes import FileChanger, RowChange, RowWork, StagedRewrite
+from pktable.file_changes import FileChanger, RowWork, StagedRewrite
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
 from pktable.lsm.universal import Pick
 from pktable.retry import RetryPolicy, retry
-from pktable.run.runner import CompactionTask, Runner
+from pktable.run.runner import CompactionTask, RowChange, Runner
 from pktable.store.new_files import NewFiles, remove_quietly
 
 REPLANS: Final = RetryPolicy()

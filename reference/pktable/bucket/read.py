@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.vocabulary import ROW_ID
 
 from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.row_groups import row_groups_that_may_match
@@ -140,29 +141,40 @@ def _aligned(sources: Sequence[Iterator[pa.Table]]) -> Iterator[list[pa.Table]]:
 
 
 def located_rows(
-    context: TableContext, part: BucketRead, columns: Sequence[str], predicate: Predicate | None
+    context: TableContext,
+    part: BucketRead,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    *,
+    row_ids: bool = False,
 ) -> Iterator[pa.Table]:
     """Yield the rows of ``part``, which does not merge, that satisfy ``predicate``, each with where it lies.
 
-    The tables have ``columns``, then `FILE` (the name of the data file) and `POSITION` (int64). A table is of one
-    file, and positions ascend. Raises CorruptFileError. Clauses: APP-2, RD-7.
+    The tables have ``columns``, then `FILE` (the name of the data file) and `POSITION` (int64), and with ``row_ids``
+    `ROW_ID` (int64), null where the file does not store it. A table is of one file, and positions ascend.
+    Raises CorruptFileError. Clauses: APP-2, APP-32, RD-7.
     """
     assert not part.merges, "a row of a merge lies in several files"
     needed = (
         [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
     )
+    # A table without columns would have no rows.
+    needed = needed or [context.schema.fields[0].name]
     vectors = context.vectors(part.state)
     for file in part.state.files:
         reader = DataReader(context, part.state.place, file)
         groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
-        # A table without columns would have no rows.
-        for position, table in reader.read(needed or [context.schema.fields[0].name], row_groups=groups):
+        stored = [ROW_ID] if row_ids and ROW_ID in reader.stored.names else []
+        for position, table in reader.read([*needed, *stored], row_groups=groups):
+            if row_ids and not stored:
+                table = table.append_column(ROW_ID, pa.nulls(table.num_rows, pa.int64()))
             numbers = pa.array(np.arange(position, position + table.num_rows, dtype=np.int64))
             found = live_rows(table.append_column(POSITION, numbers), position, vector, predicate)
             if found.num_rows:
                 names = pa.array([file.file_name] * found.num_rows)
-                yield found.append_column(FILE, names).select([*columns, FILE, POSITION])
+                place = [FILE, POSITION, ROW_ID] if row_ids else [FILE, POSITION]
+                yield found.append_column(FILE, names).select([*columns, *place])
 
 
 def positions_by_file(

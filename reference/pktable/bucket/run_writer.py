@@ -64,7 +64,9 @@ class RunWriter:
         self._context, self._place = context, place
         self._level, self._source, self._now = level, source, now_millis
         self._new_path = new.changelog_path if changelog else new.data_path
-        self._schema = tracked_file_schema(context.schema) if tracked else context.file_schema
+        self._schema = context.file_schema
+        if tracked:
+            self._schema = tracked_file_schema(context.schema, updated=source == FROM_WRITE)
         options = context.options
         # Arrow memory is more than the bytes of a file, so a file of its target size has a few row groups.
         self._enough = min(GATHERED_BYTES, options.row_group_bytes, context.target_file_bytes)
@@ -163,7 +165,7 @@ class _OpenFile:
     def write(self, table: pa.Table) -> None:
         stored = _as(table, self._schema)
         self._writer.write_table(stored, row_group_size=table.num_rows)
-        if SEQUENCE_NUMBER in self._schema.names:
+        if SEQUENCE_NUMBER in self._schema.names and not table.column(SEQUENCE_NUMBER).null_count:
             sequences = table.column(SEQUENCE_NUMBER).to_numpy()
             self._sequences += [int(sequences.min()), int(sequences.max())]
         else:

@@ -54,10 +54,13 @@ def file_schema(schema: TableSchema) -> pa.Schema:
     return pa.schema(keys + system + values)
 
 
-def tracked_file_schema(schema: TableSchema) -> pa.Schema:
-    """Return the columns of a file that stores the ids and sequence numbers of its rows. Clauses: APP-25."""
-    stored = DataType("BIGINT", nullable=False)
-    system = [_with_id(ROW_ID, stored, ROW_ID_ID), _with_id(SEQUENCE_NUMBER, stored, SEQUENCE_NUMBER_ID)]
+def tracked_file_schema(schema: TableSchema, *, updated: bool) -> pa.Schema:
+    """Return the columns of a file that stores the ids and sequence numbers of its rows.
+
+    ``updated``: whether rows may have a null for a sequence number, which is that of the file. Clauses: APP-25, APP-32.
+    """
+    row_id, sequence = DataType("BIGINT", nullable=False), DataType("BIGINT", nullable=updated)
+    system = [_with_id(ROW_ID, row_id, ROW_ID_ID), _with_id(SEQUENCE_NUMBER, sequence, SEQUENCE_NUMBER_ID)]
     return pa.schema([*file_schema(schema), *system])
 
 

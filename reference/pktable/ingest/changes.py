@@ -11,7 +11,7 @@ Clauses: TBL-4, TBL-8, TBL-13.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
-from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
+from pktable_spec.vocabulary import ROW_ID, ROW_KIND_SYMBOLS, RowKind
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.partition_path import escaped, partition_path
@@ -36,22 +36,29 @@ SHOWN = 64  # characters shown of a name that is too long
 
 @dataclass(frozen=True, slots=True)
 class ChangeKind:
-    """The row kind of all rows, or the ``column`` that holds it. ``keys_only``: rows have the key columns only."""
+    """The row kind of all rows, or the ``column`` that holds it. ``keys_only``: rows have the key columns only.
+
+    ``row_ids``: rows of an append table come with their ids, in the column `ROW_ID`.
+    """
 
     kind: RowKind = RowKind.INSERT
     column: str | None = None
     keys_only: bool = False
+    row_ids: bool = False
 
 
 def as_changes(
     rows: pa.Table, schema: TableSchema, change: ChangeKind
 ) -> tuple[pa.Table, npt.NDArray[np.int8]]:
-    """Return ``rows`` in the table's columns and types, and their row kinds (0..3), row for row.
+    """Return ``rows`` in the table's columns and types, their ids last, and their row kinds (0..3), row for row.
 
     Raises InvalidRequestError, also for a Spark DataFrame, which only the Spark runner can read.
-    Clauses: TBL-4, TBL-8, TBL-13.
+    Clauses: TBL-4, TBL-8, TBL-13, APP-32.
     """
     expect_arrow(rows)
+    if change.row_ids:
+        changes, kinds = as_changes(rows.drop_columns([ROW_ID]), schema, replace(change, row_ids=False))
+        return changes.append_column(ROW_ID, rows.column(ROW_ID)), kinds
     if change.column is not None:
         rows, kinds = split_kinds(rows, change.column)
     else:

@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
 from pktable_spec.options import TableOptions
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER
 
 from pktable.bucket.append_write import numbered, write_files
 from pktable.bucket.run_writer import FROM_WRITE
@@ -83,10 +84,22 @@ class AppendTables:
         *,
         now_millis: int,
     ) -> BucketAppend:
-        """Write ``rows`` as new files. Raises InvalidRequestError for a retraction. Clauses: APP-5, APP-6."""
+        """Write ``rows`` as new files. Raises InvalidRequestError for a retraction.
+
+        ``rows`` with `ROW_ID` are updated ones that keep their ids. Clauses: APP-5, APP-6, APP-32.
+        """
         if (kinds & 1).any():  # -U and -D are the odd row kinds
             raise InvalidRequestError("rows of an append table can only be added; use delete(where=…)")
-        files = write_files(context, place, [rows], new, source=FROM_WRITE, now_millis=now_millis)
+        tracked = ROW_ID in rows.column_names
+        if tracked:
+            if rows.column(ROW_ID).null_count:
+                expected = "a first id or a column of ids in each file"
+                raise CorruptFileError("row ids", at=place.directory, expected=expected, found="none")
+            # Null is the number of the file, which it gets when the snapshot is known.
+            rows = rows.append_column(SEQUENCE_NUMBER, pa.nulls(rows.num_rows, pa.int64()))
+        files = write_files(
+            context, place, [rows], new, source=FROM_WRITE, now_millis=now_millis, tracked=tracked
+        )
         return BucketAppend(place, numbered(context, files, first_sequence), first_sequence)
 
     def renumber(

@@ -12,11 +12,13 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pktable_spec.vocabulary import ROW_ID
 
 from pktable.bucket.append_rewrite import rewrite_files
 from pktable.bucket.changes import change_schema, read_changes
@@ -40,12 +42,13 @@ from pktable.ingest.changes import ChangeKind, as_changes, expect_arrow
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
-from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask
+from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange
 from pktable.statements.arrow_rows import ArrowStatement
 from pktable.statements.plan import KIND, Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
+FIRST_ID = "__pktable_first_row_id"
 ONE_THREAD_BYTES = 4 << 20  # of data files that one thread has read before others have started
 
 Result = TypeVar("Result")
@@ -117,13 +120,13 @@ class LocalRunner:
                 found = list(threads.map(lambda piece: found_rows(context, piece, query.predicate), pieces))
         return gathered(found)
 
-    def read_located(self, context: TableContext, query: Query) -> pa.Table:
+    def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> pa.Table:
         """Return rows with where they lie. Clauses: APP-2."""
-        schema = located_schema(context, query.columns)
+        schema = located_schema(context, query.columns, row_ids=row_ids)
         tables = (
             table
             for part in query.parts
-            for table in located_rows(context, part, query.columns, query.predicate)
+            for table in located_rows(context, part, query.columns, query.predicate, row_ids=row_ids)
         )
         rows = tables if query.limit is None else _first(tables, query.limit)
         return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in rows)])
@@ -154,21 +157,28 @@ class LocalRunner:
         """Return the changes of ``statement``, evaluated piece by piece of the target. Clauses: STM-1 to STM-5."""
         expect_arrow(source)
         arrow = ArrowStatement(statement, source, context.schema)
-        read = read_bucket if statement.by_key else located_rows
+        read = read_bucket if statement.by_key else partial(located_rows, row_ids=statement.tracked)
         found = list(_in_parts(context, query, lambda tables: list(map(arrow.of, tables)), read))
         pieces = [piece for part in found for piece in part]
         changed, matched = [table for table, _ in pieces], [rows for _, rows in pieces]
         return pa.concat_tables([*changed, arrow.rest(matched)])
 
     def divided(
-        self, context: TableContext, query: Query, changes: pa.Table
-    ) -> tuple[list[FoundRows], pa.Table]:
-        """Return the rows that go and the rows that come. Clauses: APP-12."""
-        old = changes.filter(pc.is_valid(changes.column(FILE)))
-        vectors = vectors_of_places(context, old)
+        self, context: TableContext, query: Query, statement: Statement, changes: pa.Table
+    ) -> RowChange:
+        """Return the rows that go and the rows that come. Clauses: APP-12, APP-32."""
+        vectors = vectors_of_places(context, changes.filter(pc.is_valid(changes.column(FILE))))
         buckets = bucket_of_file(query)
         found = gathered(FoundRows(buckets[name], {name: vector}) for name, vector in vectors.items())
-        return found, changes.filter(is_add(changes.column(KIND))).select(list(context.schema.value_names))
+        names = list(context.schema.value_names)
+        added = changes.filter(is_add(changes.column(KIND)))
+        if not statement.tracked:
+            return RowChange(found, added.select(names))
+        is_old = pc.is_valid(added.column(FILE))
+        updated = with_row_ids(added.filter(is_old), first_row_ids(query))
+        return RowChange(
+            found, added.filter(pc.invert(is_old)).select(names), updated.select([*names, ROW_ID])
+        )
 
     def release(self, changes: pa.Table) -> None:
         """Do nothing: Python gives it up."""
@@ -234,15 +244,34 @@ def bucket_of_file(query: Query) -> dict[str, BucketId]:
     return {file.file_name: part.state.place.id for part in query.parts for file in part.state.files}
 
 
+def first_row_ids(query: Query) -> pa.Table:
+    """Return the first row id of each data file that ``query`` reads and that has one: columns `FILE`, `FIRST_ID`."""
+    files = [file for part in query.parts for file in part.state.files if file.first_row_id is not None]
+    names = pa.array([file.file_name for file in files], pa.string())
+    return pa.table({FILE: names, FIRST_ID: pa.array([file.first_row_id for file in files], pa.int64())})
+
+
+def with_row_ids(rows: pa.Table, first: pa.Table) -> pa.Table:
+    """Return ``rows`` with ids (`ROW_ID`) where their file does not store them. ``first``: `first_row_ids`.
+
+    Clauses: APP-24, APP-32.
+    """
+    found = pc.index_in(rows.column(FILE), first.column(FILE).combine_chunks())
+    counted = pc.add(first.column(FIRST_ID).take(found), rows.column(POSITION))
+    at = rows.column_names.index(ROW_ID)
+    return rows.set_column(at, ROW_ID, pc.coalesce(rows.column(ROW_ID), counted))
+
+
 def is_add(kinds: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return whether each of these row kinds leaves a row (+I, +U)."""
     return pc.equal(pc.bit_wise_and(kinds, 1), 0)
 
 
-def located_schema(context: TableContext, columns: Sequence[str]) -> pa.Schema:
+def located_schema(context: TableContext, columns: Sequence[str], *, row_ids: bool) -> pa.Schema:
     """Return the schema of rows with where they lie."""
     fields = [context.schema.arrow_schema.field(name) for name in columns]
-    return pa.schema([*fields, pa.field(FILE, pa.string()), pa.field(POSITION, pa.int64())])
+    place = [pa.field(FILE, pa.string()), pa.field(POSITION, pa.int64())]
+    return pa.schema([*fields, *place, *([pa.field(ROW_ID, pa.int64())] if row_ids else [])])
 
 
 def _tables(context: TableContext, query: Query) -> Iterator[pa.Table]:

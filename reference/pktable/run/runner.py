@@ -78,6 +78,18 @@ class FoundRows:
 
 
 @dataclass(frozen=True, slots=True)
+class RowChange:
+    """The effect of a statement on an append table, with rows as `Runner.write` takes them.
+
+    It deletes the rows ``found`` and adds ``rows``. ``updated``: rows to add that have ids, with these in `ROW_ID`.
+    """
+
+    found: Sequence[FoundRows] = ()
+    rows: Any = None
+    updated: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A planned read: parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave.
 
@@ -163,10 +175,11 @@ class Runner(Protocol):
         """
         ...
 
-    def read_located(self, context: TableContext, query: Query) -> Any:
+    def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> Any:
         """Return the rows of ``query`` as `read` does, with two columns more: `bucket.read.FILE` and ``POSITION``.
 
-        ``query``: of an append table. Clauses: APP-2.
+        ``query``: of an append table. ``row_ids``: with `ROW_ID` too, null where the file does not store it.
+        Clauses: APP-2.
         """
         ...
 
@@ -194,15 +207,15 @@ class Runner(Protocol):
 
         ``query``: reads the columns `Statement.needed` of the target. ``source``: None, a pyarrow.Table, or what the
         runner reads. The changes have the table's columns and the column of row kinds `plan.KIND`, those of an append
-        table also `plan.PLACE`.
+        table also `Statement.place`.
         Raises InvalidRequestError, here or when the changes are written. Clauses: STM-1 to STM-5.
         """
         ...
 
-    def divided(self, context: TableContext, query: Query, changes: Any) -> tuple[list[FoundRows], Any]:
+    def divided(self, context: TableContext, query: Query, statement: Statement, changes: Any) -> RowChange:
         """Return the rows that ``changes`` of an append table delete or replace, and the rows that they add.
 
-        ``query``: of which `changes` made them. The added rows are as `write` takes them. Clauses: APP-12.
+        ``query``, ``statement``: of which `changes` made them. Clauses: APP-12, APP-32.
         """
         ...
 

@@ -29,7 +29,7 @@ from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
-from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, Runner
+from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange, Runner
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
 
@@ -97,8 +97,8 @@ class TinyFirst:
     def find(self, context: TableContext, query: Query) -> list[FoundRows]:
         return self._runner_for(query.input_bytes).find(context, query)
 
-    def read_located(self, context: TableContext, query: Query) -> Any:
-        return self.cluster.read_located(context, query)
+    def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> Any:
+        return self.cluster.read_located(context, query, row_ids=row_ids)
 
     def read(self, context: TableContext, query: Query) -> Any:
         if self.choice(context, query, lazy=True).here:
@@ -133,8 +133,8 @@ class TinyFirst:
                 return self.here.changes(context, query, statement, few)
         return self.cluster.changes(context, query, statement, source)
 
-    def divided(self, context: TableContext, query: Query, changes: Any) -> tuple[list[FoundRows], Any]:
-        return self._maker_of(changes).divided(context, query, changes)
+    def divided(self, context: TableContext, query: Query, statement: Statement, changes: Any) -> RowChange:
+        return self._maker_of(changes).divided(context, query, statement, changes)
 
     def release(self, changes: Any) -> None:
         self._maker_of(changes).release(changes)

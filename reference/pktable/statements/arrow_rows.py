@@ -28,7 +28,7 @@ from pktable.ingest.columns import empty_column
 from pktable.merge.key_encoding import encode_keys
 from pktable.predicate.arrow_eval import evaluated, filtered
 from pktable.predicate.tree import Expression
-from pktable.statements.plan import KIND, PLACE, SOURCE, TARGET, Clause, Statement, When, qualified
+from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
 
 Rows = npt.NDArray[np.int64]
 ROW: str = "__pktable_row"
@@ -42,8 +42,8 @@ class ArrowStatement:
 
     def __init__(self, statement: Statement, source: pa.Table | None, schema: TableSchema) -> None:
         self._statement, self._schema = statement, schema
-        types = (pa.string(), pa.int64())
-        self._place = [] if statement.by_key else [pa.field(*pair) for pair in zip(PLACE, types, strict=True)]
+        types = (pa.string(), pa.int64(), pa.int64())
+        self._place = [pa.field(*pair) for pair in zip(statement.place, types, strict=False)]
         self._source = (
             None
             if source is None
@@ -59,7 +59,7 @@ class ArrowStatement:
         """Return the changes of ``target`` rows, and the numbers of the source rows in a pair with one of them.
 
         ``target``: the columns `Statement.needed`, a pyarrow.Table. The changes have the table's columns and `KIND`.
-        Those of an append table come and go with `PLACE`, which is null for a row that is inserted.
+        Those of an append table come and go with `Statement.place`, which is null for a row that is inserted.
         Raises InvalidRequestError if an expression fails, or two source rows change one target row.
         """
         target = target.rename_columns([qualified(TARGET, name) for name in target.column_names])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pktable_spec.vocabulary import RowKind
+from pktable_spec.vocabulary import ROW_ID, RowKind
 
 from pktable.predicate.tree import Column, Expression, walk
 
@@ -55,6 +55,7 @@ class Statement:
 
     ``columns``: the table's. ``key``: its primary key. ``keys``: pairs of equal values that join a target row with a
     source row, the target's first; empty without a source. ``residual``: what else must hold for a pair.
+    ``tracked``: whether rows of the target have ids.
     """
 
     clauses: tuple[Clause, ...]
@@ -62,11 +63,21 @@ class Statement:
     key: tuple[str, ...]
     keys: tuple[tuple[Expression, Expression], ...] = ()
     residual: Expression | None = None
+    tracked: bool = False
 
     @property
     def by_key(self) -> bool:
         """Whether the primary key tells one target row from another; in an append table its place (`PLACE`) does."""
         return bool(self.key)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The columns that come with a target row and stay with it besides its values; null for an inserted row."""
+        return () if self.by_key else (*PLACE, ROW_ID) if self.tracked else PLACE
+
+    def has(self, kind: RowKind) -> bool:
+        """Return whether a clause makes rows of ``kind``."""
+        return any(clause.kind is kind for clause in self.clauses)
 
     @property
     def shown_key(self) -> tuple[str, ...]:
@@ -87,9 +98,8 @@ class Statement:
                 if isinstance(part, Column) and part.name.startswith(side + "."):
                     found[part.name[len(side) + 1 :]] = None
         if side == TARGET and self.by_key:  # an append table's rows come with their place, which is no column
-            deletes = any(clause.kind is RowKind.DELETE for clause in self.clauses)
             # A deleted row is written whole, as it was.
-            found |= dict.fromkeys(self.columns if deletes else self.key)
+            found |= dict.fromkeys(self.columns if self.has(RowKind.DELETE) else self.key)
         return list(found)
 
     def _expressions(self, side: str) -> Iterator[Expression]:

@@ -28,6 +28,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from pktable_spec.vocabulary import ROW_ID
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -90,6 +91,7 @@ class DeletedRows:
 
 WORDS, FILE, POSITION = "__pktable_words", "__pktable_words_file", "__pktable_words_position"
 PLACE_FIELDS: Final = (StructField(PLACE[0], StringType()), StructField(PLACE[1], LongType()))
+ROW_ID_FIELD: Final = StructField(ROW_ID, LongType())
 
 # As text, because each part of an expression that is made by a call costs a millisecond or more.
 WORD = "cast(shiftright({}, 6) AS INT)"
@@ -139,15 +141,18 @@ def native_scan(
     predicate: Predicate | None,
     *,
     located: bool = False,
+    row_ids: bool = False,
 ) -> DataFrame:
     """Return the live rows of ``parts``, none of which merges, that satisfy ``predicate``, in ``columns``.
 
-    ``located``: with where they lie, in the columns `PLACE`. Starts no job.
+    ``located``: with where they lie, in the columns `PLACE`. ``row_ids``: with the ids that files store, `ROW_ID`.
+    Starts no job.
     """
     live = [part for part in parts if _has_live_rows(context, part)]
     if not live:
         schema = read_schema([context.schema.field(name) for name in columns])
-        return session.createDataFrame([], StructType([*schema, *PLACE_FIELDS]) if located else schema)
+        place = [*(PLACE_FIELDS if located else ()), *([ROW_ID_FIELD] if row_ids else [])]
+        return session.createDataFrame([], StructType([*schema, *place]))
     # A condition on partition columns alone is asked of every partition. One that can fail must be asked of rows.
     asks_rows = (
         predicate is not None
@@ -157,7 +162,7 @@ def native_scan(
     groups = {FROM_FILES: live} if asks_rows else by_partition_columns(context, live, columns)
     with listed_in_driver(session, sum(len(part.state.files) for part in live)):
         frames = [
-            _live_rows(session, context, same, columns, how, predicate, located=located)
+            _live_rows(session, context, same, columns, how, predicate, located=located, row_ids=row_ids)
             for how, same in groups.items()
         ]
         rows = reduce(DataFrame.unionAll, frames)
@@ -184,6 +189,7 @@ def _live_rows(
     predicate: Predicate | None,
     *,
     located: bool,
+    row_ids: bool,
 ) -> DataFrame:
     """Return the rows of `native_scan` from ``parts``, whose partition columns all come from ``how``."""
     plain: dict[str, DataFileMeta] = {}
@@ -201,6 +207,7 @@ def _live_rows(
                     DataReader(context, part.state.place, file)  # expects the file to have so many rows
                 marked[path] = DeletedRows(file.file_size, file.row_count, vector)
     schema = spark_schema([context.schema.field(name) for name in columns])
+    schema = schema.add(ROW_ID_FIELD) if row_ids else schema  # null in files without it
 
     asked = predicate.text if predicate else None
     first, then = (asked, None) if not predicate or predicate.never_fails else (None, asked)

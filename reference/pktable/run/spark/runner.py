@@ -18,10 +18,11 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, PkTableError
+from pktable_spec.vocabulary import ROW_ID, RowKind
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, StringType, StructField, StructType
+from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType
 
 from pktable.bucket.changes import ROW_KIND, read_changes
 from pktable.bucket.read import FILE, POSITION, BucketRead, by_file, located_rows, read_bucket
@@ -35,16 +36,18 @@ from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.local import (
+    FIRST_ID,
     bucket_of_file,
+    first_row_ids,
     found_rows,
     gathered,
     run_rewrite,
     run_task,
     vectors_of_places,
 )
-from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask
+from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.native_scan import PLACE_FIELDS, is_native, native_scan
+from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, is_native, native_scan
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
@@ -57,6 +60,9 @@ TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one ta
 FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
 CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
 MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
+
+
+FIRST_IDS = StructType([StructField(FILE, StringType()), StructField(FIRST_ID, LongType())])
 
 
 @dataclass(slots=True)
@@ -84,8 +90,10 @@ class SparkRunner:
             # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
             rows, kinds = as_changes(rows, context.schema, change)
             rows = for_spark(rows).append_column(KIND_GIVEN, pa.array(kinds))
-            schema = spark_schema(context.schema.fields).add(KIND_GIVEN, ByteType())
-            frame, change = whole_frame(self.session, rows, schema), ChangeKind(column=KIND_GIVEN)
+            schema = spark_schema(context.schema.fields)
+            schema = schema.add(ROW_ID, LongType()) if change.row_ids else schema
+            frame = whole_frame(self.session, rows, schema.add(KIND_GIVEN, ByteType()))
+            change = ChangeKind(column=KIND_GIVEN, row_ids=change.row_ids)
         results = write_frame(frame, context, change, next_sequence, now_millis)
         appends: list[BucketAppend] = []
         failed: PkTableError | None = None
@@ -138,7 +146,7 @@ class SparkRunner:
             raise failed[0]
         return gathered(outcomes)
 
-    def read_located(self, context: TableContext, query: Query) -> DataFrame:
+    def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> DataFrame:
         """Return a lazy DataFrame of rows with where they lie, by Spark's scan where it can. Clauses: APP-2, RD-12."""
         needed = _needed(query)
         pieces = [piece for part in query.parts for piece in by_file(part)]
@@ -147,24 +155,27 @@ class SparkRunner:
         frames = []
         if native or not others:
             with raised_here():
-                rows = native_scan(self.session, context, native, needed, query.predicate, located=True)
-            frames.append(rows.select(*map(quoted, [*query.columns, FILE, POSITION])))
+                rows = native_scan(
+                    self.session, context, native, needed, query.predicate, located=True, row_ids=row_ids
+                )
+            place = [FILE, POSITION, ROW_ID] if row_ids else [FILE, POSITION]
+            frames.append(rows.select(*map(quoted, [*query.columns, *place])))
         if others:
-            frames.append(self._located_by_kernel(context, others, query))
+            frames.append(self._located_by_kernel(context, others, query, row_ids=row_ids))
         frame = reduce(DataFrame.unionAll, frames)
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
 
     def _located_by_kernel(
-        self, context: TableContext, pieces: Sequence[BucketRead], query: Query
+        self, context: TableContext, pieces: Sequence[BucketRead], query: Query, *, row_ids: bool
     ) -> DataFrame:
         schema = spark_schema([context.schema.field(name) for name in query.columns])
 
         def read(batches: Batches) -> Batches:
             for piece in unpickled(batches):
-                for table in located_rows(context, piece, query.columns, query.predicate):
+                for table in located_rows(context, piece, query.columns, query.predicate, row_ids=row_ids):
                     yield from for_spark(table).to_batches()
 
-        located = StructType([*schema, *PLACE_FIELDS])
+        located = StructType([*schema, *PLACE_FIELDS, *([ROW_ID_FIELD] if row_ids else [])])
         return map_batches(whole_frame(self.session, blob_table(list(pieces))), read, located)
 
     def read(self, context: TableContext, query: Query) -> DataFrame:
@@ -219,7 +230,10 @@ class SparkRunner:
         if source is not None:
             source = source_frame(self.session, source) if isinstance(source, pa.Table) else source
             _expect_batch(source)
-        target = self.read(context, query) if statement.by_key else self.read_located(context, query)
+        if statement.by_key:
+            target = self.read(context, query)
+        else:
+            target = self.read_located(context, query, row_ids=statement.tracked)
         if not all(is_native(context, one, _needed(query)) for part in query.parts for one in by_file(part)):
             # Spark takes the rows that Python makes to be no more than the names of files it makes them from, and would
             # send them all to every task.
@@ -227,8 +241,8 @@ class SparkRunner:
         return changed_rows(statement, target, source)
 
     def divided(
-        self, context: TableContext, query: Query, changes: DataFrame
-    ) -> tuple[list[FoundRows], DataFrame]:
+        self, context: TableContext, query: Query, statement: Statement, changes: DataFrame
+    ) -> RowChange:
         """Return the rows that go and those that come; ``changes`` are computed once, and kept until `release`.
 
         Clauses: APP-12.
@@ -246,8 +260,18 @@ class SparkRunner:
         found = gathered(
             FoundRows(buckets[name], {name: vector}) for part in vectors for name, vector in part.items()
         )
-        added = changes.where(F.col(KIND).bitwiseAND(1) == 0).select(*map(quoted, context.schema.value_names))
-        return found, added
+        added = changes.where(F.col(KIND).bitwiseAND(1) == 0)
+        names = [F.col(quoted(name)) for name in context.schema.value_names]
+        if not statement.tracked:
+            return RowChange(found, added.select(*names))
+        rows = updated = None
+        if statement.has(RowKind.INSERT):
+            rows = added.where(F.col(FILE).isNull()).select(*names)
+        if statement.has(RowKind.UPDATE_AFTER):
+            first = F.broadcast(whole_frame(self.session, first_row_ids(query), FIRST_IDS))
+            ids = F.coalesce(F.col(ROW_ID), F.col(FIRST_ID) + F.col(POSITION)).alias(ROW_ID)
+            updated = added.where(F.col(FILE).isNotNull()).join(first, FILE, "left").select(*names, ids)
+        return RowChange(found, rows, updated)
 
     def release(self, changes: DataFrame) -> None:
         """Give up the changes that `divided` has kept."""

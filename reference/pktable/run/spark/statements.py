@@ -50,10 +50,9 @@ def changed_rows(statement: Statement, target: DataFrame, source: DataFrame | No
         _by_clause([_value(statement, clause, i, name) for clause in statement.clauses]).alias(name)
         for i, name in enumerate(statement.columns)
     ]
-    places: list[Column] = []
-    if not statement.by_key:
+    places = [_target(name).alias(name) for name in statement.place]
+    if places:
         names = statement.shown_key
-        places = [_target(name).alias(name) for name in PLACE]
         places.append(_shown(names, [_target(name) for name in names]).alias(SHOWN))
     changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), *places, F.col(IS_TARGET))
     if source is not None and (statement.of(When.MATCHED) or statement.of(When.NOT_MATCHED)):
