@@ -303,7 +303,7 @@ def test_a_table_that_gets_vectors_later_reads_its_lookups_as_they_were_written(
     assert rows(table, where="id < 2") == {(0, 11), (1, 21)}
 
 
-@covers("CHG-20", "MRG-21")
+@covers("CHG-20", "LSM-6", "MRG-21")
 def test_a_late_record_loses_to_a_deletion_that_lies_deeper(tmp_path: Path) -> None:
     """The lookup finds the deletion, and its record is copied to the lower level."""
     options = {"sequence.field": "v", "num-sorted-run.compaction-trigger": "2"}
@@ -315,3 +315,6 @@ def test_a_late_record_loses_to_a_deletion_that_lies_deeper(tmp_path: Path) -> N
     assert changes(table, late - 1) == [("-U", 2, 5), ("+U", 2, 5)]
     assert rows(table, where="id < 3") == {(0, 5), (2, 5)}
     assert records(table, 1)[0][1:] == (3, 6)
+    assert (
+        not table.check().findings
+    )  # also not for the copy, whose sequence number is that of the deeper record

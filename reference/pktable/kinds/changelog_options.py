@@ -29,7 +29,7 @@ def expect_changelog_options(schema: TableSchema, options: TableOptions) -> None
         raise UnsupportedOptionError(PRODUCER, producer, "none in a table without a primary key")
     commits = options.full_compaction_delta_commits
     if commits is not None and (producer == "lookup" or not schema.primary_keys):
-        expected = f"a primary key and another {PRODUCER} than lookup with it"
+        expected = f"it in tables with a primary key whose {PRODUCER} is not lookup"
         raise UnsupportedOptionError(DELTA_COMMITS, str(commits), expected)
     if producer == "full-compaction" and options.deletion_vectors_enabled:
         raise UnsupportedOptionError(
