@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pktable import InvalidRequestError, SnapshotNotFoundError, Table, UnsupportedOptionError
+from pktable import InvalidRequestError, SnapshotNotFoundError, Table
 from pktable.bucket import changelog, write
 from pktable.format.metadata.snapshot import decode_snapshot, encode_snapshot
 from pktable_spec.covers import covers
 
 from model_tests.changelog.tables import changes, new_table, put, rows, stored
-from model_tests.real_data import PAIMON, needs_shared
 
 PRODUCERS = pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
 
@@ -79,20 +77,6 @@ def test_a_range_that_expires_while_it_is_read_is_refused(tmp_path: Path) -> Non
         batches.read_all()
 
 
-@covers("CHG-17", "CMT-47")
-def test_a_rollback_that_would_expire_such_changelogs_is_refused(tmp_path: Path) -> None:
-    table = with_history(tmp_path / "t", "lookup")
-    table.create_tag("kept", snapshot=2)
-    first = (Path(table.path) / "snapshot/snapshot-1").read_bytes()
-    table.expire_snapshots(retain_last=1)
-    (Path(table.path) / "changelog").mkdir()
-    (Path(table.path) / "changelog/changelog-1").write_bytes(first)
-    before = stored(table), [one.id for one in table.snapshots()]
-    with pytest.raises(InvalidRequestError, match="changelogs of expired snapshots are kept"):
-        table.rollback(tag="kept")
-    assert (stored(table), [one.id for one in table.snapshots()]) == before
-
-
 @covers("CHG-13")
 def test_a_tag_of_an_expired_snapshot_begins_a_range(tmp_path: Path) -> None:
     table = with_history(tmp_path / "t", "lookup")
@@ -131,31 +115,6 @@ def test_a_tag_of_what_was_rolled_back_ends_no_range(tmp_path: Path) -> None:
     Path(tag).write_bytes(last)
     with pytest.raises(InvalidRequestError, match=r"tag 'gone' keeps a snapshot .* that was rolled back"):
         changes(table, 0, "gone")
-
-
-@covers("CHG-17")
-def test_a_table_whose_changelogs_outlive_their_snapshots_is_not_expired(tmp_path: Path) -> None:
-    table = with_history(tmp_path / "t", "lookup")
-    before = stored(table)
-    copies = Path(table.path) / "changelog"
-    copies.mkdir()
-    (copies / "changelog-1").write_bytes((Path(table.path) / "snapshot/snapshot-1").read_bytes())
-    with pytest.raises(InvalidRequestError, match=r"changelogs of expired snapshots are kept \(1 to 1\)"):
-        table.expire_snapshots(retain_last=1)
-    assert stored(table) == before
-
-
-@needs_shared
-@covers("CHG-17")
-def test_a_table_of_paimon_whose_options_keep_changelogs_is_not_expired(tmp_path: Path) -> None:
-    shutil.copytree(PAIMON / "spark-1.4.2/tables/pk_cl_full", tmp_path / "t")
-    table = Table.open(tmp_path / "t")
-    before = stored(table)
-    with pytest.raises(UnsupportedOptionError, match=r"option changelog\.num-retained"):
-        table.expire_snapshots(retain_last=1)
-    with pytest.raises(UnsupportedOptionError, match=r"option changelog\.num-retained"):
-        put(table, ("+I", 1, 1))
-    assert stored(table) == before
 
 
 @covers("CHG-18")

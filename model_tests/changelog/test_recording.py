@@ -218,8 +218,9 @@ REFUSED = [
     ({"changelog-producer.row-deduplicate": "true"}, "column a, of type ARRAY<INT>, in"),
     ({"changelog-producer.row-deduplicate-ignore-fields": "b"}, "column b does not exist"),
     ({"changelog-producer.compaction-interval": "1 min"}, "changelog producers have no such option"),
-    ({"changelog.num-retained.max": "5"}, "changelog files expire with their snapshots"),
-    ({"changelog.time-retained": "5 d"}, "changelog files expire with their snapshots"),
+    ({"changelog.num-retained.max": "0"}, "expected a positive integer"),
+    ({"changelog.num-retained.min": "6", "changelog.num-retained.max": "5"}, "retained.max=5"),
+    ({"changelog.time-retained": "5 weeks"}, "expected a time such as 7 d"),
     ({"changelog-file.format": "avro"}, "parquet"),
 ]
 

@@ -44,13 +44,14 @@ REPLACEMENTS: Final = {
     "UserSequence",
     "Remembered",
     "ValueLookup",
+    "LookupMerge",
     "MaxEngine",
     "Ties",
 }
 """Modules of operators that replace others in some models: their conditions need not come out both ways."""
 
 TYPES: Final = re.compile(
-    "TypeOK|SeenTypeOK|AreBatches|AreSnapshots|Partial|IsData|IsPrepared|IsWork|IsTable|IsWrite"
+    "TypeOK|SeenTypeOK|ChangelogTypeOK|AreBatches|AreSnapshots|Partial|IsData|IsPrepared|IsWork|IsTable|IsWrite"
 )
 """Definitions that say the types of values: one model violates each of them, in one place."""
 

@@ -221,6 +221,13 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "[p \\in Processes |-> [Idle EXCEPT !.others = {0}]]",
         ),
     },
+    "Changelogs": {
+        "recorded": (
+            "[job \\in {} |-> {}]",
+            "[job \\in Jobs |-> {[key |-> 1, before |-> {wrong}, after |-> {}]}]",
+        ),
+        "consumer": ("[key \\in {1} |-> wrong]", "[key \\in {wrong} |-> 1]"),
+    },
     "StoreOperations": {
         "expired": ("-1",),
         "rollbacks": ("<<-1>>",),
@@ -248,9 +255,16 @@ IN_MODEL: Final = {
     "StoreOperations": "store, reads",
     "AppendTable": "append, two deleters",
     "LogIndex": "log writers",
+    "Changelogs": "changelog",
 }
-INHERITED: Final = {"Refinement": "DeletionVectors", "Traces": "DeletionVectors", "StoreOperations": "Commit"}
+INHERITED: Final = {
+    "Refinement": "DeletionVectors",
+    "Traces": "DeletionVectors",
+    "StoreOperations": "Commit",
+    "Changelogs": "DeletionVectors",
+}
 INITIALLY: Final = {
+    "Changelogs": "ChangelogInit",
     "StoreOperations": "StoreInit",
     "Refinement": "Init /\\ seen = See(Now)",
     "Traces": "TraceInit",

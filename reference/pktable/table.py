@@ -423,11 +423,14 @@ class Table:
 
         The ``retain_last`` newest snapshots stay. With ``older_than`` (a time, as ``timestamp`` of `scan`) the first
         snapshot that is not older stays, and all after it. A snapshot that a tag keeps can still be read by the tag.
+        With an option ``changelog.*-retained`` the changes of an expired snapshot can still be read, until they expire.
         ``dry_run``: return the ids that would expire, and change nothing.
-        Raises InvalidRequestError. Clauses: CMT-16, CMT-26 to CMT-31.
+        Raises InvalidRequestError. Clauses: CHG-17, CHG-22, CMT-16, CMT-26 to CMT-31.
         """
         limit = None if older_than is None else millis_of(older_than)
-        return self.catalog.expiry.expire(retain_last=retain_last, older_than=limit, dry_run=dry_run)
+        return self.catalog.expiry.expire(
+            retain_last=retain_last, older_than=limit, now_millis=now_millis(), dry_run=dry_run
+        )
 
     def remove_orphans(
         self, *, older_than: int | str | datetime | None = None, dry_run: bool = False

@@ -32,6 +32,14 @@ UNITS: Final = {
     **dict.fromkeys(("m", "mb"), 1 << 20),
     **dict.fromkeys(("g", "gb"), 1 << 30),
 }
+SPAN: Final = SIZE
+SPANS: Final = {
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
 JAVA_INT: Final = 1 << 31
 NO_VALUE: Final = "no value"
 ALIKE: Final = 0.7  # from which ratio of `difflib` on a name is taken for a misspelling
@@ -149,6 +157,14 @@ def _size(name: str, value: str) -> int:
     return int(found[1]) * UNITS[found[2].lower()]
 
 
+def _duration(name: str, value: str) -> int:
+    """Return milliseconds."""
+    found = SPAN.match(value)
+    if not found or found[2].lower() not in SPANS:
+        raise InvalidRequestError(f"option {name}={value!r}: expected a time such as 7 d")
+    return int(found[1]) * SPANS[found[2].lower()]
+
+
 def _stats_mode(name: str, value: str) -> StatsMode:
     if value in ("none", "full"):
         return StatsMode(value, None)
@@ -171,6 +187,7 @@ def _directory(name: str, value: str) -> str:
 BOOLEAN: Final = Parser("true, false", _boolean)
 INTEGER: Final = Parser("an integer", _integer)
 POSITIVE: Final = Parser("an integer from 1", _positive)
+DURATION: Final = Parser("a time such as 7 d", _duration)
 TRUTH: Final = Parser("true, false", lambda name, value: value.lower() == "true")
 RATIO: Final = Parser("a number from 0 to 1", _ratio)
 SIZE_BYTES: Final = Parser("a size, such as 8 mb", _size)
@@ -267,6 +284,15 @@ OPTIONS: Final = (
            "The share of deleted rows above which a compaction rewrites a file; by default 0.2 in an append table. "
            "With a key it counts only if it is set, and only with deletion vectors; PIP-16 proposes 0.5.",
            "delete_ratio_threshold", RATIO),
+    Option("changelog.num-retained.max", IMPLEMENTED, None,
+           "The number of newest snapshots and changelogs that may be kept; older changelogs go with an expiry.",
+           "changelog_retained_max", POSITIVE),
+    Option("changelog.num-retained.min", IMPLEMENTED, None,
+           "The number of newest snapshots and changelogs that are kept, however old they are.",
+           "changelog_retained_min", POSITIVE),
+    Option("changelog.time-retained", IMPLEMENTED, None,
+           "The age from which a changelog goes with an expiry.",
+           "changelog_retained_millis", DURATION),
     Option("commit.force-compact", WRITING, "true",
            "Whether a write compacts before it ends.", values=("true",)),
     Option("full-compaction.delta-commits", IMPLEMENTED, None,
@@ -395,8 +421,6 @@ OPTIONS: Final = (
     Option("aggregation.*", REFUSED, None, "aggregation has no such option here"),
     Option("changelog-file.*", REFUSED, None, "changelog files are written as data files are"),
     Option("changelog-producer.*", REFUSED, None, "the changelog producers have no such option here"),
-    Option("changelog.num-retained.*", REFUSED, None, "changelog files expire with their snapshots"),
-    Option("changelog.time-retained", REFUSED, None, "changelog files expire with their snapshots"),
     Option("consumer-id", REFUSED, None, "consumers of streams are not implemented"),
     Option("data-file.external-paths", REFUSED, None, "all files lie below the table"),
     Option("data-file.thin-mode", REFUSED, None, "data files hold the key columns twice"),

@@ -44,6 +44,7 @@ POSTPONE_BUCKET: Final = -2
 class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
 
+    ``changelog_retained_millis``: None, as its two neighbours, if the option is absent.
     ``delete_ratio_threshold``: a share of rows, None if the option is absent.
     ``full_compaction_delta_commits``: a number of commits, None if the option is absent.
     """
@@ -73,6 +74,9 @@ class TableOptions:
     min_compacted_files: int
     data_evolution: bool
     row_tracking: bool
+    changelog_retained_max: int | None
+    changelog_retained_min: int | None
+    changelog_retained_millis: int | None
     delete_ratio_threshold: Fraction | None
     full_compaction_delta_commits: int | None
     index_target_bytes: int
@@ -201,6 +205,11 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
         unwritable=tuple(unwritable),
         unmergeable=tuple(unmergeable),
     )
+    least, most = result.changelog_retained_min, result.changelog_retained_max
+    if least is not None and most is not None and least > most:
+        raise InvalidRequestError(
+            f"option changelog.num-retained.min={least}: expected at most changelog.num-retained.max={most}"
+        )
     if result.levels < 2:
         raise InvalidRequestError(f"option num-levels={result.levels}: expected at least 2")
     return result

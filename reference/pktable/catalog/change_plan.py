@@ -1,14 +1,13 @@
 """Plan a read of changes: which files hold the changes of a range of snapshots, in order.
 
 1. The range is found: after one snapshot, up to another one, which tags may name.
-2. Every snapshot of the range is read. An expired one may have left a copy in ``changelog/``, as Paimon keeps it for
-   changelogs that outlive their snapshots.
+2. Every snapshot of the range is read. An expired one may have left a copy in ``changelog/`` (`kept_changelogs`).
 3. Each names its changelog files. If the table writes none, the level-0 files of APPEND snapshots hold its changes, and
    a COMPACT snapshot changes nothing.
 
 An OVERWRITE replaces rows, and nobody records which. So its changes are not known, and a range with one is refused.
 
-Clauses: CHG-11, CHG-12, CHG-13, CHG-18.
+Clauses: CHG-11, CHG-12, CHG-13, CHG-18, CHG-23.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from dataclasses import dataclass
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.vocabulary import APPEND, OVERWRITE
 
+from pktable.catalog.kept_changelogs import KeptChangelogs, changes_list
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ADD, DataFileMeta
-from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId, ChangeRead
 
 
@@ -70,24 +70,16 @@ def snapshots_between(context: TableContext, snapshots: SnapshotLog, wanted: Cha
 
     Clauses: CHG-13, CHG-18.
     """
-    found = []
+    found, kept_changelogs = [], KeptChangelogs(context, snapshots)
     for one in range(wanted.start + 1, wanted.end + 1):
         try:
             found.append(snapshots.read(one))
         except SnapshotNotFoundError as error:
-            kept = _long_lived(context, one)
+            kept = kept_changelogs.of_one(one)
             if kept is None:
                 raise SnapshotNotFoundError(f"{wanted}: snapshot {one}", error.retained) from None
             found.append(kept)
     return found
-
-
-def _long_lived(context: TableContext, snapshot: int) -> Snapshot | None:
-    path = context.paths.changelog(snapshot)
-    try:
-        return decode_snapshot(context.store.read(path), at=path)
-    except FileNotFoundError:
-        return None
 
 
 def plan_changes(
@@ -107,10 +99,7 @@ def plan_changes(
                 f"{wanted}: snapshot {snapshot.id} is an OVERWRITE, whose changes nobody recorded; "
                 f"read the changes up to {snapshot.id - 1} and those after {snapshot.id}"
             )
-        if logged:
-            name, size = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
-        else:
-            name, size = snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+        name, size = changes_list(context.options, snapshot)
         if name is None or (not logged and snapshot.commit_kind != APPEND):
             continue
         divided = _files(context, manifests, name, size)

@@ -23,9 +23,10 @@ Several processes expire at once, while others commit and make tags.
 * A commit that was rolled back before its process looked at the fences is made again with the same data files. So the
   files of a tag whose snapshot was rolled back are left to the removal of orphans.
 
-A snapshot that expires takes its changelog files with it. A tag does not keep them: it keeps rows, not changes.
+A snapshot that expires takes its changelog files with it, unless a copy of it is kept for them (`kept_changelogs`). A
+tag does not keep them: it keeps rows, not changes.
 
-Clauses: CHG-14, CHG-17, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52.
+Clauses: CHG-14, CHG-17, CHG-22, CHG-23, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52.
 """
 
 from __future__ import annotations
@@ -35,25 +36,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError, UnsupportedOptionError
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.fences import FenceTakenError
+from pktable.catalog.kept_changelogs import (
+    KeptChangelogs,
+    changes_list,
+    expired_changelogs,
+    keeps_changelogs,
+)
 from pktable.catalog.manifests import Manifests, MissingManifestError
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader
 from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
-from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
+from pktable.format.metadata.manifest import ADD, DataFileMeta, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
-from pktable.format.paths import CHANGELOG, numbered
 from pktable.lsm.bucket import BucketId
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly
 
 Entry = TypeVar("Entry")
-
-LONG_LIVED: Final = ("changelog.num-retained.", "changelog.time-retained")
-"""How options begin by which changelogs outlive their snapshots."""
 
 FENCES: Final = RetryPolicy()
 """Against other expiries and rollbacks."""
@@ -66,39 +69,54 @@ class Expiry:
         self, context: TableContext, snapshots: SnapshotLog, manifests: Manifests, states: StateLoader
     ) -> None:
         self._context, self._snapshots, self._manifests, self._states = context, snapshots, manifests, states
+        self._changelogs = KeptChangelogs(context, snapshots)
 
-    def expire(self, *, retain_last: int, older_than: int | None, dry_run: bool = False) -> list[int]:
+    def expire(
+        self, *, retain_last: int, older_than: int | None, now_millis: int, dry_run: bool = False
+    ) -> list[int]:
         """Expire all but the ``retain_last`` newest snapshots; return the ids of those expired, ascending.
 
         ``older_than``: milliseconds since the epoch; only the snapshots before the first one that is not
-        older. ``dry_run``: only return the ids. Raises InvalidRequestError. Clauses: CMT-16.
+        older. ``now_millis`` decides which changelogs have expired. ``dry_run``: only return the ids.
+        Raises InvalidRequestError. Clauses: CHG-22, CMT-16.
         """
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
         self.expect_no_branches()
-        self.expect_no_long_lived_changelogs()
         if dry_run:
             return [one.id for one in self._old(self._snapshots.fences.newest(), retain_last, older_than)]
-        return retry(lambda: self._expire(retain_last, older_than), on=FenceTakenError, policy=FENCES)
+        return retry(
+            lambda: self._expire(retain_last, older_than, now_millis), on=FenceTakenError, policy=FENCES
+        )
 
-    def _expire(self, retain_last: int, older_than: int | None) -> list[int]:
+    def _expire(self, retain_last: int, older_than: int | None, now_millis: int) -> list[int]:
         """Expire and return the ids. Raises FenceTakenError if another fence came between."""
         fence = self._snapshots.fences.newest()
         old = self._old(fence, retain_last, older_than)
         left = [one for one in self._snapshots.listed() if one <= fence.expired]
-        if not old and not left:
+        copies = self._changelogs.of_expired()
+        latest = self._snapshots.latest_id() or 0
+        gone = expired_changelogs(self._context.options, [*copies, *old], latest, now_millis)
+        if not old and not left and not gone:
             return []
         candidates = {path for snapshot in old for path in self._named(snapshot)}
         # The files of a snapshot that was removed before may be gone, too.
         candidates |= {
             path for snapshot in self._left_behind(left, fence) for path in self._named(snapshot, ended=True)
         }
+        for copy in (one for one in copies if one.id in gone):
+            candidates.update(self._changelog_files(copy, ended=True))
         self._needed_by_all()  # finds damage before anything is removed
         if old:
+            if keeps_changelogs(self._context.options):
+                self._changelogs.put(one for one in old if one.id not in gone)
             fence = self._snapshots.fences.put_expired(fence, old[-1].id, old)
         for snapshot_id in sorted(one for one in self._snapshots.listed() if one <= fence.expired):
             self._context.store.delete(self._context.paths.snapshot(snapshot_id))
         self._snapshots.hint_earliest(fence.expired + 1)
+        if copies or keeps_changelogs(self._context.options):
+            self._changelogs.remove(one.id for one in copies if one.id in gone)
+            self._changelogs.write_hints()
         self._remove(candidates)
         return [snapshot.id for snapshot in old]
 
@@ -174,6 +192,8 @@ class Expiry:
         for tag in self._snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
                 needed.update(self.needed_by_tag(tag))
+        for copy in self._changelogs.of_expired():
+            needed.update(self._changelog_files(copy, ended=True))
         return needed
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
@@ -204,16 +224,20 @@ class Expiry:
             yield from self._data(identity, live)
         yield from self._metadata(snapshot)
 
-    def _changelog_files(self, snapshot: Snapshot) -> Iterator[str]:
-        """Yield the paths of the files that reading the changes of ``snapshot`` needs. Clauses: CHG-1, CHG-14."""
-        name = snapshot.changelog_manifest_list
+    def _changelog_files(self, snapshot: Snapshot, *, ended: bool = False) -> Iterator[str]:
+        """Yield the paths of the files that reading the changes of ``snapshot`` needs.
+
+        ``ended``: whether it is a copy, which may be removed meanwhile. Clauses: CHG-1, CHG-14, CHG-17.
+        """
+        name, _ = changes_list(self._context.options, snapshot)
         if name is None:
             return
         yield self._context.paths.manifest(name)
-        for manifest in self._manifests.read_list(name):
+        for manifest in self._there(snapshot, None, ended, partial(self._manifests.read_list, name)):
             yield self._context.paths.manifest(manifest.file_name)
-            for entry in self._manifests.read(manifest):
-                yield from self._data((entry.partition, entry.bucket), [entry.file])
+            for entry in self._there(snapshot, None, ended, partial(self._manifests.read, manifest)):
+                if entry.kind == ADD:
+                    yield from self._data((entry.partition, entry.bucket), [entry.file])
 
     def _named(self, snapshot: Snapshot, tag: str | None = None, *, ended: bool = False) -> Iterator[str]:
         """Yield the paths of all files that ``snapshot`` names, those it removed included.
@@ -268,19 +292,6 @@ class Expiry:
         for file in live:
             yield self._context.data_path(place, file)
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
-
-    def expect_no_long_lived_changelogs(self) -> None:
-        """Raise InvalidRequestError if changelogs are to outlive their snapshots, or do. Clauses: CHG-17."""
-        for name, value in self._context.schema.options.items():
-            if name.startswith(LONG_LIVED):
-                raise UnsupportedOptionError(name, value, "the option to be absent for an expiry")
-        names = self._context.store.list_names(self._context.paths.changelogs)
-        kept = sorted(number for name in names if (number := numbered(name, CHANGELOG)) is not None)
-        if kept:
-            raise InvalidRequestError(
-                f"{self._context.root}: changelogs of expired snapshots are kept ({kept[0]} to {kept[-1]}); "
-                "a table with such changelogs cannot be expired here"
-            )
 
     def expect_no_branches(self) -> None:
         """Raise InvalidRequestError if there are branches: their snapshots name files of the table. Clauses: CMT-34."""

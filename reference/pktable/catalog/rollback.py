@@ -114,14 +114,12 @@ class Rollback:
         """Make the latest snapshot what a tag keeps; return the ids of those that went, ascending.
 
         Raises SnapshotNotFoundError. Raises InvalidRequestError if the snapshot is retained and a tag keeps a later
-        one, or if it has expired and there are branches, or changelogs of expired snapshots.
-        Clauses: CHG-17, CMT-45, CMT-47.
+        one, or if it has expired and there are branches. Clauses: CMT-45, CMT-47.
         """
         kept = self._snapshots.by_tag(tag)
         if self._snapshots.expired_error(kept) is None:
             return self.to_snapshot(kept.id)
         self._expiry.expect_no_branches()
-        self._expiry.expect_no_long_lived_changelogs()
         second, new = f"rollback-{uuid.uuid4()}", NewFiles()
         self._expiry.copy_tag(tag, kept, second)
         try:
@@ -133,7 +131,7 @@ class Rollback:
             raise
         finally:
             self._expiry.drop_tag(second)
-        return self._expiry.expire(retain_last=1, older_than=None)
+        return self._expiry.expire(retain_last=1, older_than=None, now_millis=self._committer.clock())
 
     def _copied(self, state: TableState, new: NewFiles) -> Replacement:
         """Copy the data files of a state, and write DV index files for the copies. Clauses: CMT-47, DV-14."""

@@ -36,10 +36,14 @@ class Changelogs:
     _found: dict[BucketId, list[ChangelogFile]] = field(default_factory=dict)
 
     def follow(self, current: ReadableSnapshot) -> None:
-        """Add the changelog files of a snapshot. Clauses: CHG-1, CHG-2."""
+        """Add the changelog files of a snapshot that is retained, or of which there is a copy.
+
+        Clauses: CHG-1, CHG-2, CHG-17.
+        """
         snapshot = current.snapshot
         name = snapshot.changelog_manifest_list
-        if name is None or current.path != self.context.paths.snapshot(snapshot.id):
+        paths = self.context.paths
+        if name is None or current.path not in (paths.snapshot(snapshot.id), paths.changelog(snapshot.id)):
             return
         metas = self.manifests.list_of(snapshot, name, snapshot.changelog_manifest_list_size)
         read = [self.manifests.entries(snapshot, meta) for meta in metas or ()]

@@ -89,6 +89,10 @@ class History:
     def __post_init__(self) -> None:
         self._changelogs = Changelogs(self.context, self.manifests, self.findings)
 
+    def follow_changelog(self, current: ReadableSnapshot) -> None:
+        """Add the changelog files alone of an expired snapshot. Clauses: CHG-17."""
+        self._changelogs.follow(current)
+
     def follow(self, current: ReadableSnapshot) -> None:
         """Add the next snapshot."""
         snapshot = current.snapshot

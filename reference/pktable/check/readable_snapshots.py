@@ -50,12 +50,13 @@ class ReadableSnapshots:
     """The snapshots from which files are referenced.
 
     ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id; after them the tags of
-    snapshots that were rolled back. ``unchecked``: snapshots
-    of branches and of retained changelogs, which are not checked. ``complete``: False if one of them is missing or
-    damaged, so that it is not known which files it refers to.
+    snapshots that were rolled back. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these
+    copies, others, and snapshots of branches. ``complete``: False if one of them is missing or damaged, so that it is
+    not known which files it refers to.
     """
 
     checked: tuple[ReadableSnapshot, ...]
+    copies: tuple[ReadableSnapshot, ...]
     unchecked: tuple[Snapshot, ...]
     complete: bool
 
@@ -109,14 +110,22 @@ def read_snapshots(
             lists = snapshot.base_manifest_list, snapshot.delta_manifest_list
             ended = number is None and fences.is_rolled_back(fence, snapshot)
             checked.setdefault(lists, ReadableSnapshot(path, snapshot, ended))
-    others = [
-        _decoded(store, path, decode_snapshot, "META-2", findings)
+    others = {
+        path: _decoded(store, path, decode_snapshot, "META-2", findings)
         for path in (_branches_and_changelogs(store, root) if only is None else ())
+    }
+    copies = [
+        ReadableSnapshot(path, found)
+        for path, found in others.items()
+        if found is not None
+        and path == TablePaths(root).changelog(found.id)
+        and found.id < min(ids, default=0)
     ]
     return ReadableSnapshots(
         tuple(sorted(checked.values(), key=lambda one: (one.rolled_back, one.id))),
-        tuple(snapshot for snapshot in others if snapshot is not None),
-        complete and None not in others,
+        tuple(copies),
+        tuple(snapshot for snapshot in others.values() if snapshot is not None),
+        complete and None not in others.values(),
     )
 
 

@@ -152,6 +152,8 @@ def read_metadata(
     for done, one in enumerate(snapshots.checked, 1):
         history.follow(one)
         progress("snapshots", done, len(snapshots.checked))
+    for copy in snapshots.copies:
+        history.follow_changelog(copy)
     return TableMetadata(context, options, snapshots, manifests, history, history.buckets())
 
 

@@ -1,0 +1,205 @@
+"""Changelogs that outlive their snapshots: they are read, and expire, and nothing is left of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pktable import SnapshotNotFoundError, Table
+from pktable.catalog.fences import FenceLog
+from pktable.format.paths import CHANGELOG, numbered
+from pktable_spec.covers import covers
+
+from model_tests.changelog.tables import Row, applied, changes, new_table, put, rows, stored
+from model_tests.real_data import PAIMON, needs_shared
+
+PRODUCERS = pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+MOST = "changelog.num-retained.max"
+LEAST = "changelog.num-retained.min"
+TIME = "changelog.time-retained"
+
+
+def with_history(path: Path, producer: str, **options: str) -> Table:
+    """Return a table of ten snapshots, of APPEND and COMPACT in turn."""
+    table = new_table(path, producer, **options)
+    for value in range(4):
+        put(table, ("+I", 1, value), ("+I", 2, value), ("-D", 1, value))
+    put(table, ("+I", 1, 9))
+    assert len(table.snapshots()) == 10
+    return table
+
+
+def kept(table: Table) -> list[int]:
+    names = [path.name for path in Path(table.path, "changelog").glob("*")]
+    return sorted(number for name in names if (number := numbered(name, CHANGELOG)) is not None)
+
+
+def hints(table: Table) -> list[str]:
+    return [Path(table.path, "changelog", name).read_text() for name in ("EARLIEST", "LATEST")]
+
+
+def by_snapshot(table: Table, first: int) -> list[list[Row]]:
+    return [changes(table, id - 1, id) for id in range(first, table.snapshots()[-1].id + 1)]
+
+
+def nothing_is_wrong(table: Table) -> None:
+    assert not table.check().findings
+    assert table.remove_orphans(older_than=1 << 50, dry_run=True) == []
+
+
+@PRODUCERS
+@covers("CHG-14", "CHG-17", "CHG-18", "CHG-22", "CHG-24")
+def test_changes_of_expired_snapshots_are_read_until_they_expire_too(tmp_path: Path, producer: str) -> None:
+    table = with_history(tmp_path / "t", producer, **{MOST: "7"})
+    wanted, read = by_snapshot(table, 1), rows(table)
+    assert table.expire_snapshots(retain_last=2) == list(range(1, 9))
+    assert (kept(table), hints(table)) == ([4, 5, 6, 7, 8], ["4", "8"])
+    again = Table.open(table.path)
+    assert by_snapshot(again, 4) == wanted[3:]
+    with pytest.raises(SnapshotNotFoundError, match="changes after snapshot 2 up to 10: snapshot 3 does not"):
+        changes(again, 2)
+    nothing_is_wrong(again)
+    put(table, ("+I", 5, 5))
+    table.expire_snapshots(retain_last=2)
+    assert (kept(table), hints(table)) == ([6, 7, 8, 9, 10], ["6", "10"])
+    assert by_snapshot(again, 6)[:5] == wanted[5:]
+    nothing_is_wrong(again)
+    assert rows(table) == {*read, (5, 5)}
+
+
+@PRODUCERS
+@covers("CHG-17", "CHG-22")
+def test_nothing_is_left_of_changelogs_that_have_expired(tmp_path: Path, producer: str) -> None:
+    table = with_history(tmp_path / "t", producer, **{MOST: "8"})
+    first = stored(table)
+    table.expire_snapshots(retain_last=4)
+    assert kept(table) == [3, 4, 5, 6]
+    for value in range(4):
+        put(table, ("+I", 1, value))
+    table.expire_snapshots(retain_last=8)
+    assert not list(Path(table.path, "changelog").iterdir())
+    table.compact(full=True)
+    put(table, ("+I", 1, 1), write_only=True)
+    table.expire_snapshots(retain_last=1)
+    nothing_is_wrong(table)
+    live = {f"bucket-0/{name}" for name in table.files().column("file_name").to_pylist()}
+    assert {path for path in first & stored(table) if path.startswith("bucket")} <= live
+
+
+@covers("CHG-22")
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({MOST: "5"}, [6, 7, 8, 9]),
+        ({LEAST: "5"}, [6, 7, 8, 9]),
+        ({LEAST: "5", TIME: "1 ms"}, [6, 7, 8, 9]),
+        ({LEAST: "3", MOST: "5", TIME: "1 d"}, [6, 7, 8, 9]),
+        ({LEAST: "3", MOST: "5", TIME: "1 ms"}, [8, 9]),
+        ({TIME: "1 d"}, list(range(1, 10))),
+        ({TIME: "1 ms"}, []),
+        ({}, []),
+    ],
+)
+def test_number_and_age_decide_which_changelogs_stay(
+    tmp_path: Path, options: dict[str, str], expected: list[int]
+) -> None:
+    table = with_history(tmp_path / "t", "lookup", **options)
+    expiry, later = table.catalog.expiry, table.snapshots()[-1].time_millis + 1000
+    expiry.expire(retain_last=1, older_than=None, now_millis=later)
+    assert kept(table) == expected
+    nothing_is_wrong(table)
+
+
+@covers("CHG-14", "CHG-17", "CMT-17", "CMT-31")
+def test_a_tag_that_goes_leaves_the_changelog_of_its_snapshot(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "9"})
+    table.create_tag("kept", snapshot=4)
+    wanted = by_snapshot(table, 2)
+    table.expire_snapshots(retain_last=1)
+    table.delete_tag("kept")
+    assert by_snapshot(table, 2) == wanted
+    nothing_is_wrong(table)
+
+
+@covers("CHG-17", "CMT-47")
+def test_a_rollback_to_an_expired_tag_keeps_the_changelogs(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
+    table.create_tag("kept", snapshot=4)
+    wanted, read = by_snapshot(table, 1), rows(table, tag="kept")
+    table.expire_snapshots(retain_last=1)
+    table.rollback(tag="kept")
+    assert rows(table) == read
+    assert kept(table) == list(range(1, 11))
+    assert [changes(table, id - 1, id) for id in range(1, 11)] == wanted
+    nothing_is_wrong(table)
+
+
+@covers("CHG-23", "CMT-35", "CMT-42")
+def test_a_copy_of_a_snapshot_that_was_rolled_back_instead_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An expiry dies at its fence. A rollback takes some of its snapshots, and others get their ids."""
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
+
+    def dies(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FenceLog, "put_expired", dies)
+        with pytest.raises(KeyboardInterrupt):
+            table.expire_snapshots(retain_last=1)
+    assert kept(table) == list(range(1, 10))
+    nothing_is_wrong(table)
+    table.rollback(snapshot=4)
+    with pytest.raises(SnapshotNotFoundError, match="snapshot 5 does not"):
+        changes(table, 0, 8)
+    put(table, ("+I", 7, 7))
+    put(table, ("+I", 8, 8))
+    wanted = by_snapshot(table, 1)
+    table.expire_snapshots(retain_last=1)
+    assert by_snapshot(table, 1) == wanted
+    assert applied((), changes(table, 0)) == rows(table)
+
+
+@covers("CHG-17", "CHG-23", "CMT-44")
+def test_an_expiry_that_another_one_overtakes_loses_no_changelog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One expiry has put its copies; another one expires the same snapshots and removes what it finds unneeded."""
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
+    wanted, put_expired, again = by_snapshot(table, 1), FenceLog.put_expired, list[int]()
+
+    def overtaken(log: FenceLog, *arguments: object) -> object:
+        if not again:
+            again.append(1)
+            Table.open(table.path).expire_snapshots(retain_last=3)
+        return put_expired(log, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FenceLog, "put_expired", overtaken)
+    table.expire_snapshots(retain_last=2)
+    assert by_snapshot(table, 1) == wanted
+    nothing_is_wrong(table)
+
+
+@covers("CHG-17", "CHG-2")
+def test_the_check_reads_changelogs_of_expired_snapshots(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
+    table.expire_snapshots(retain_last=1)
+    gone = min(Path(table.path).glob("bucket-*/changelog-*"))
+    gone.unlink()
+    assert any(gone.name in str(one) for one in table.check().findings)
+
+
+@needs_shared
+@covers("CHG-17", "CHG-18")
+def test_a_table_of_paimon_is_expired_as_its_options_say(tmp_path: Path) -> None:
+    shutil.copytree(PAIMON / "spark-1.4.2/tables/pk_cl_full", tmp_path / "t")
+    table = Table.open(tmp_path / "t")
+    ids = [one.id for one in table.snapshots()]
+    wanted, read = by_snapshot(table, ids[0]), rows(table)
+    table.expire_snapshots(retain_last=1)
+    assert kept(table) == [1, 2, *ids[:-1]]
+    assert by_snapshot(Table.open(table.path), ids[0]) == wanted
+    assert rows(table) == read
+    assert not table.check().findings

@@ -1,0 +1,120 @@
+"""Changelogs that outlive their snapshots: copies of expired snapshots, in ``changelog/``, as Paimon keeps them.
+
+An option says for how long (`Retention`). An expiry puts the copy of a snapshot before the fence by which it ends:
+
+* While a snapshot is retained, or is to be, nobody looks at a copy of it. So it does no harm if the expiry does not
+  come to its fence, and the next one writes over it.
+* Who finds that a snapshot has ended, finds its copy, and keeps the files that reading its changes needs.
+
+Copies are removed the oldest first, so that those that remain end where the snapshots begin.
+
+Clauses: CHG-17, CHG-18, CHG-22 to CHG-24.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from pktable_spec.options import TableOptions
+
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.context import TableContext
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.paths import CHANGELOG, EARLIEST, LATEST, numbered
+
+
+def keeps_changelogs(options: TableOptions) -> bool:
+    """Return whether changelogs outlive their snapshots. Clauses: CHG-17."""
+    return any(one is not None for one in _limits(options))
+
+
+def expired_changelogs(
+    options: TableOptions, snapshots: Iterable[Snapshot], latest: int, now_millis: int
+) -> set[int]:
+    """Return the ids of those of ``snapshots``, oldest first, whose changelogs are not to be kept any more.
+
+    They are the first ones. ``latest``: the id of the latest snapshot of all. Clauses: CHG-22.
+    """
+    least, most, retained = _limits(options)
+    if most is None and retained is None:
+        most = least
+    expired = set()
+    for snapshot in snapshots:
+        newer = latest - snapshot.id
+        too_many = most is not None and newer >= most
+        too_old = (
+            retained is not None and newer >= (least or 1) and snapshot.time_millis < now_millis - retained
+        )
+        if not (too_many or too_old):
+            break
+        expired.add(snapshot.id)
+    return expired
+
+
+def _limits(options: TableOptions) -> tuple[int | None, int | None, int | None]:
+    return options.changelog_retained_min, options.changelog_retained_max, options.changelog_retained_millis
+
+
+def changes_list(options: TableOptions, snapshot: Snapshot) -> tuple[str | None, int | None]:
+    """Return name and size of the manifest list that names the changes of a snapshot. Clauses: CHG-1, CHG-11."""
+    if options.changelog_producer == "none":
+        return snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+    return snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+
+
+class KeptChangelogs:
+    """The directory ``changelog/`` of a table."""
+
+    def __init__(self, context: TableContext, snapshots: SnapshotLog) -> None:
+        self._context, self._snapshots = context, snapshots
+
+    def ids(self) -> list[int]:
+        """Return the ids of the copies, ascending, those of snapshots that have not expired included."""
+        names = self._context.store.list_names(self._context.paths.changelogs)
+        return sorted(number for name in names if (number := numbered(name, CHANGELOG)) is not None)
+
+    def read(self, id: int) -> Snapshot | None:
+        """Return a copy, None if there is none. Raises CorruptFileError."""
+        path = self._context.paths.changelog(id)
+        try:
+            return decode_snapshot(self._context.store.read(path), at=path)
+        except FileNotFoundError:
+            return None
+
+    def of_expired(self) -> list[Snapshot]:
+        """Return the copies of snapshots that have expired, oldest first. Clauses: CHG-23."""
+        ids = self.ids()
+        earliest = self._earliest() if ids else 0
+        copies = (self.read(id) for id in ids if id < earliest)
+        return [copy for copy in copies if copy is not None]
+
+    def of_one(self, id: int) -> Snapshot | None:
+        """Return the copy of an expired snapshot, None if there is none. Clauses: CHG-18, CHG-23."""
+        copy = self.read(id)
+        return copy if copy is not None and id < self._earliest() else None
+
+    def put(self, snapshots: Iterable[Snapshot]) -> None:
+        """Copy snapshots that are to expire. Clauses: CHG-17, CHG-23."""
+        for snapshot in snapshots:
+            self._context.store.write(self._context.paths.changelog(snapshot.id), encode_snapshot(snapshot))
+
+    def remove(self, ids: Iterable[int]) -> None:
+        """Remove copies, the oldest first."""
+        for id in sorted(ids):
+            self._context.store.delete(self._context.paths.changelog(id))
+
+    def write_hints(self) -> None:
+        """Say which copies are the first and the last. Clauses: CHG-24."""
+        ids = self.ids()
+        # The expiry has happened; a hint that cannot be written must not undo it.
+        with contextlib.suppress(OSError):
+            for name, id in ((EARLIEST, min(ids, default=None)), (LATEST, max(ids, default=None))):
+                path = f"{self._context.paths.changelogs}/{name}"
+                if id is not None:
+                    self._context.store.write(path, str(id).encode())
+                elif self._context.store.exists(path):
+                    self._context.store.delete(path)
+
+    def _earliest(self) -> int:
+        return next(iter(self._snapshots.ids()), 0)
