@@ -39,7 +39,7 @@ def is_kept(model: Model) -> bool:
     histories of keys; `model_tests.append` has tests that take the same steps, and `model_tests.hudi` lets writers of
     Hudi tables work between any two operations of each other.
     """
-    others = ("FairSpec", "StoreSpec", "AppendSpec", "LogSpec")
+    others = ("FairSpec", "StoreSpec", "AppendSpec", "LogSpec", "ChainSpec")
     return model.expected.violated != PASSES and model.specification not in others
 
 

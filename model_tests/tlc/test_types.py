@@ -221,6 +221,18 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "[p \\in Processes |-> [Idle EXCEPT !.others = {0}]]",
         ),
     },
+    "LogChain": {
+        "written": ("6",),
+        "begin": ("0",),
+        "planned": ("7",),
+        "there": ("{0}",),
+        "index": (
+            "[log \\in {} |-> NoIndex]",
+            "[log \\in Logs |-> [NoIndex EXCEPT !.members = {0}]]",
+            "[log \\in Logs |-> [NoIndex EXCEPT !.chain = 6]]",
+        ),
+        "lost": ("{0}",),
+    },
     "StoreOperations": {
         "expired": ("-1",),
         "rollbacks": ("<<-1>>",),
@@ -248,6 +260,7 @@ IN_MODEL: Final = {
     "StoreOperations": "store, reads",
     "AppendTable": "append, two deleters",
     "LogIndex": "log writers",
+    "LogChain": "log chain",
 }
 INHERITED: Final = {"Refinement": "DeletionVectors", "Traces": "DeletionVectors", "StoreOperations": "Commit"}
 INITIALLY: Final = {
