@@ -1,9 +1,10 @@
-"""``python -m benchmarks.hudi_soak``: commits to a table of Hudi while another process compacts it, and what is lost.
+"""``python -m benchmarks.hudi_soak``: commits to a table of Hudi while another process compacts and cleans it.
 
-A writer commits upserts and deletes of a few keys each, and remembers what the rows must be. A compactor in another
-process plans and executes compactions, a second after the last one, so that plans end writes in the middle, and writes
-go on into slices whose compaction is planned. At the end all rows are read and compared, and every key is looked for in
-all files.
+A writer commits upserts and deletes of a few keys each, and remembers what the rows must be. Another process, a second
+after it was done the last time, plans and executes a compaction, cleans old file slices and archives old actions. So
+plans end writes in the middle, writes go on into slices whose compaction is planned, and files vanish around them. Ten
+times on the way all rows are read and compared, and every key is looked for in all files. The table shows what a commit
+took in each of these tenths: it must not grow.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import multiprocessing
 import random
 import shlex
+import statistics
 import sys
 import tempfile
 import time
@@ -30,6 +32,7 @@ from benchmarks.machine import describe, hardware
 RESULT = Path(__file__).parent / "results" / "hudi-soak.md"
 KEYS, ROWS, GROUP_ROWS, DELETES, CHECKS = 3000, 4, 1500, 0.1, 10
 PAUSE_SECONDS = 1
+ROLLED_BACK = 40  # bytes; a decision that a write is complete has the content of its commit
 POLICY = IndexPolicy(clique_keys=1 << 9)
 
 
@@ -47,23 +50,25 @@ def _lines(path: Path, commits: int) -> Iterator[str]:
     assert __doc__
     about = describe()
     table = HudiTable.create(path, "k STRING, v BIGINT", key="k")
-    stop: Any = multiprocessing.get_context("spawn").Event()
-    compactor = multiprocessing.get_context("spawn").Process(target=_compact, args=(str(path), stop))
-    compactor.start()
+    context = multiprocessing.get_context("spawn")
+    stop, counts = context.Event(), context.Queue()
+    tidier = context.Process(target=_tidy, args=(str(path), stop, counts))
+    tidier.start()
     start = time.perf_counter()
     try:
-        expected = _write(table, commits)
+        expected, deletes, tenths = _write(table, commits)
     finally:
         stop.set()
-        compactor.join()
+        done = counts.get()
+        tidier.join()
     seconds = time.perf_counter() - start
-    assert compactor.exitcode == 0, "the compactor failed"
+    assert tidier.exitcode == 0, "the compactor failed"
     _expect(table, expected)
-    history, timeline = table.history(), path / ".hoodie" / "timeline"
-    counts = Counter(history["operation"].to_pylist())
-    rolled_back = len(list(timeline.glob("*.rollback")))
-    groups = {one["group"] for one in table.files().to_pylist()}
-    yield "# Commits to a table of Hudi with a compactor at the same time"
+    assert table.check().findings == []
+    rolled_back = len(
+        [one for one in (path / ".hoodie" / ".pktable").iterdir() if one.stat().st_size < ROLLED_BACK]
+    )
+    yield "# Commits to a table of Hudi that is compacted and cleaned at the same time"
     yield ""
     yield f"`{shlex.join(['python', '-m', 'benchmarks.hudi_soak', *sys.argv[1:]])}`. {hardware(about)}."
     yield ""
@@ -71,32 +76,51 @@ def _lines(path: Path, commits: int) -> Iterator[str]:
     yield ""
     yield "| | |"
     yield "| --- | ---: |"
-    yield f"| commits of the writer | {counts['UPSERT'] + counts['DELETE']:,} |"
-    yield f"| of these deletes | {counts['DELETE']:,} |"
-    yield f"| compactions | {counts['COMPACT']:,} |"
+    yield f"| commits of the writer | {commits:,} |"
+    yield f"| of these deletes | {deletes:,} |"
+    for name, count in done.items():
+        yield f"| {name} | {count:,} |"
     yield f"| writes and plans that were ended in the middle, and done again | {rolled_back:,} |"
-    yield f"| file groups | {len(groups):,} |"
+    yield f"| file groups | {len({one['group'] for one in table.files().to_pylist()}):,} |"
     yield f"| rows at the end, all as expected and each once | {len(expected):,} |"
     yield f"| seconds | {seconds:,.0f} |"
+    yield ""
+    yield "| tenth | median milliseconds a commit | files of the table | of the timeline |"
+    yield "| ---: | ---: | ---: | ---: |"
+    for i, (milliseconds, files, instants) in enumerate(tenths, 1):
+        yield f"| {i} | {milliseconds:.0f} | {files} | {instants} |"
 
 
-def _write(table: HudiTable, commits: int) -> dict[str, int]:
-    """Commit, and return the rows that must be there. A part of them is checked on the way."""
+def _write(table: HudiTable, commits: int) -> tuple[dict[str, int], int, list[tuple[float, int, int]]]:
+    """Commit; return the rows that must be there, the number of deletes, and for each tenth time and numbers of files.
+
+    All rows are checked after each tenth.
+    """
     table.write_options, table.index_policy = WriteOptions(1 << 30, GROUP_ROWS), POLICY
-    draw, expected = random.Random(1), dict[str, int]()
+    draw, expected, deletes = random.Random(1), dict[str, int](), 0
+    seconds: list[float] = []
+    tenths: list[tuple[float, int, int]] = []
     for number in range(commits):
         keys = [f"{draw.randrange(KEYS):06}" for _ in range(ROWS)]
+        start = time.perf_counter()
         if draw.random() < DELETES:
+            deletes += 1
             table.delete(pa.table({"k": keys}))
             expected = {key: value for key, value in expected.items() if key not in keys}
         else:
             rows = dict.fromkeys(keys, number)
             table.upsert(pa.table({"k": list(rows), "v": pa.array(rows.values(), pa.int64())}))
             expected |= rows
+        seconds.append(time.perf_counter() - start)
         if (number + 1) % max(1, commits // CHECKS) == 0:
             _expect(table, expected)
-            print(f"{number + 1:,} commits", file=sys.stderr, flush=True)
-    return expected
+            files, instants = (
+                len(list(Path(table.path, one).glob("*"))) for one in (".", ".hoodie/timeline")
+            )
+            tenths.append((1000 * statistics.median(seconds), files, instants))
+            seconds = []
+            print(f"{number + 1:,} commits: {tenths[-1]}", file=sys.stderr, flush=True)
+    return expected, deletes, tenths
 
 
 def _expect(table: HudiTable, expected: dict[str, int]) -> None:
@@ -109,11 +133,15 @@ def _expect(table: HudiTable, expected: dict[str, int]) -> None:
     assert max(places.values()) == 1, "a key is in two file groups"
 
 
-def _compact(path: str, stop: Any) -> None:
+def _tidy(path: str, stop: Any, counts: Any) -> None:
     table = HudiTable.open(path)
+    done = dict.fromkeys(("compactions", "cleans", "actions that were archived"), 0)
     while not stop.is_set():
-        table.compact(fewest_logs=8)
+        compacted, cleaned, archived = table.compact(fewest_logs=8), table.clean(), table.archive()
+        for name, count in zip(done, (len(compacted), cleaned is not None, archived), strict=True):
+            done[name] += count
         time.sleep(PAUSE_SECONDS)
+    counts.put(done)
 
 
 if __name__ == "__main__":

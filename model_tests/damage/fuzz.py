@@ -47,6 +47,13 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
     from pktable.format.hudi.avro_content import decode_records, record_bounds
     from pktable.format.hudi.avro_schema import fields_of, written_out
     from pktable.format.hudi.bloom import DYNAMIC, decode_filter, filter_of
+    from pktable.format.hudi.clean_files import (
+        CleanPlan,
+        decode_clean_plan,
+        decode_retained,
+        encode_clean,
+        encode_clean_plan,
+    )
     from pktable.format.hudi.delete_content import (
         DELETE_VERSION,
         Delete,
@@ -54,6 +61,9 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
         decode_delete_content,
         encode_delete_content,
     )
+    from pktable.format.hudi.history_files import HistoryFile
+    from pktable.format.hudi.history_files import decode_manifest as decode_history_manifest
+    from pktable.format.hudi.history_files import encode_manifest as encode_history_manifest
     from pktable.format.hudi.key_summary import KeyCollation, KeySummary
     from pktable.format.hudi.log_block import BlockKind, LogBlock, decode_log, encode_block
     from pktable.format.hudi.log_index import (
@@ -66,7 +76,8 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
     )
     from pktable.format.hudi.positions import decode_positions, encode_positions
     from pktable.format.hudi.properties import decode_properties
-    from pktable.format.hudi.timeline_files import decode_commit, decode_compaction_plan
+    from pktable.format.hudi.timeline_files import decode_commit, decode_compaction_plan, decode_rollback_plan
+    from pktable.format.hudi.timeline_writing import encode_rollback_plan
     from pktable.format.metadata.manifest import (
         DataFileMeta,
         decode_index_manifest,
@@ -86,6 +97,7 @@ with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else context
         encode_vector,
     )
     from pktable.format.vectors.index_file import VectorRange, decode_index, encode_index
+    from pktable.hudi.actions import Decision
     from pktable.lsm.runs import KeyOrder
     from pktable_spec.options import parse_options
     from pktable_spec.vocabulary import SEQUENCE_NUMBER
@@ -283,6 +295,11 @@ TARGETS: Final[dict[str, Target]] = {
     "Hudi schema": _supported(_hudi_schema),
     "Hudi commit": _supported(decode_commit),
     "Hudi compaction plan": _supported(decode_compaction_plan),
+    "Hudi rollback plan": _supported(decode_rollback_plan),
+    "Hudi clean plan": _supported(decode_clean_plan),
+    "Hudi clean": _supported(decode_retained),
+    "Hudi history": _supported(decode_history_manifest),
+    "Hudi decision": _supported(Decision.decode),
     "Hudi properties": _supported(decode_properties),
     "Hudi positions": lambda data: decode_positions(data, 4, at="x"),
     "Hudi bloom filter": _supported(lambda data, at: decode_filter(data, DYNAMIC, at=at)),
@@ -364,11 +381,23 @@ def _hudi_seeds() -> Iterator[tuple[str, bytes]]:
     yield "Hudi schema", HUDI_SCHEMA.encode()
     yield "Hudi commit", json.dumps({"extraMetadata": {"schema": "{}"}}).encode()
     yield "Hudi compaction plan", b'{"operations": [{"partitionPath": "", "fileId": "g"}]}'
+    paths = {"p": ["p/g_0-0-0_1.parquet"]}
+    yield "Hudi rollback plan", _plain(encode_rollback_plan("2", "deltacommit", paths))
+    plan = CleanPlan("KEEP_LATEST_COMMITS", "3", {"p": ["g_0-0-0_1.parquet"]})
+    yield "Hudi clean plan", _plain(encode_clean_plan(plan, "t"))
+    yield "Hudi clean", _plain(encode_clean(plan, "4", "3"))
+    yield "Hudi history", encode_history_manifest([HistoryFile("1_2_0.parquet", 9, "1", "2", 0)])
+    yield "Hudi decision", Decision("20260101000000000_20260101000000001.deltacommit", b"x").encode()
     yield "Hudi properties", b"a=b\\:c\n#d\ne\\\n f"
     yield "Hudi positions", encode_positions(np.array([1, 2, 70_000, 1 << 33]))
     yield "Hudi bloom filter", base64.b64encode(row[:13] + struct.pack(">iii", 4, 1, 1) + row)
     yield "Hudi log index", encode_block(indexed)
     yield "Hudi index summary", encode_summary(index)
+
+
+def _plain(container: bytes) -> bytes:
+    """Return the record of a timeline file as JSON, which shows a fuzzer more than Avro does."""
+    return json.dumps(next(iter(fastavro.reader(io.BytesIO(container))))).encode()
 
 
 def _avro(rows: pa.Table) -> bytes:

@@ -84,10 +84,19 @@ def _parsed(text: str) -> list[str]:
     return [json.dumps(value, sort_keys=True) for value in json.loads(text).values()] or ["null"]
 
 
-def write(spark: Any, table: str, rows: list[list[Any]], schema: str, operation: str, name: str) -> Any:
-    """Write rows. ``operation``: upsert or delete. ``name``: of the table."""
+def write(
+    spark: Any,
+    table: str,
+    rows: list[list[Any]],
+    schema: str,
+    operation: str,
+    name: str,
+    settings: dict[str, str] | None = None,
+) -> Any:
+    """Write rows. ``operation``: upsert or delete. ``name``: of the table. ``settings``: more of them."""
     frame = spark.createDataFrame([tuple(row) for row in rows], schema)
     options = {**WRITES, "hoodie.table.name": name, "hoodie.datasource.write.operation": operation}
+    options |= settings or {}
     frame.write.format("hudi").options(**options).mode("append").save(table)
     return len(rows)
 

@@ -93,8 +93,9 @@ def test_completion_times_of_the_history_count(table: MadeTable) -> None:
         "instantTime": [instant(10), instant(25), instant(30)],
         "completionTime": [instant(10), instant(35), instant(40)],
     }
-    pq.write_table(pa.table(times), history / "one.parquet")
-    (history / "manifest_3").write_text(json.dumps({"files": [{"fileName": "one.parquet", "fileLen": 1}]}))
+    name = f"{instant(10)}_{instant(30)}_0.parquet"
+    pq.write_table(pa.table(times), history / name)
+    (history / "manifest_3").write_text(json.dumps({"files": [{"fileName": name, "fileLen": 1}]}))
     (history / "_version_").write_text("3")
     assert table.rows() == {"a": 25, "b": 40}
     (history / "manifest_3").write_text(json.dumps({"files": [{"fileName": "../one.parquet"}]}))

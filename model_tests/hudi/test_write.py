@@ -43,7 +43,7 @@ ROWS = st.dictionaries(KEYS, st.builds(Row, st.integers(0, 2), st.integers(0, 9)
 
 
 class WriterMachine(RuleBasedStateMachine):
-    """Upserts, deletes, compactions planned and executed, processes that die, and reopening."""
+    """Upserts, deletes, compactions planned and executed, cleans, archived actions, processes that die, reopening."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,6 +89,16 @@ class WriterMachine(RuleBasedStateMachine):
                 self.oracle.plan(instant)
             self.oracle.execute(instant)
 
+    @rule(count=st.integers(1, 3), base_files=st.booleans())
+    def clean(self, count: int, base_files: bool) -> None:
+        self.table.clean(**{"retain_versions" if base_files else "retain_commits": count})
+        self.oracle.retain(count, base_files=base_files)
+
+    @rule(count=st.integers(1, 4))
+    def archive(self, count: int) -> None:
+        self.table.archive(retain_writes=count, fewest=1)
+        self.oracle.retain(count)
+
     @rule(rows=ROWS, number=st.integers(0, 12), how=st.sampled_from([BEFORE, TORN, AFTER]))
     def die(self, rows: dict[str, Row], number: int, how: str) -> None:
         before = set(completions(self.table))
@@ -114,6 +124,7 @@ class WriterMachine(RuleBasedStateMachine):
 
 
 @covers("LOG-41", "LOG-45", "LOG-50", "LOG-53", "LOG-54", "LOG-60", "LOG-61")
+@covers("LOG-66", "LOG-67", "LOG-69", "LOG-70")
 def test_histories_of_writes_have_the_rows_of_the_oracle_at_every_instant() -> None:
     run_state_machine_as_test(
         WriterMachine, settings=settings(max_examples=25, stateful_step_count=12, deadline=None)
@@ -126,10 +137,12 @@ WORK: dict[str, Callable[[HudiTable], object]] = {
     "delete": lambda table: delete(table, *CHANGED["delete"]),
     "rollback": lambda table: table.rollback(),
     "compact": lambda table: table.compact(),
+    "clean": lambda table: table.clean(retain_commits=1),
+    "archive": lambda table: table.archive(retain_writes=1, fewest=1),
 }
 
 
-@covers("LOG-50", "LOG-51", "LOG-52", "LOG-53")
+@covers("LOG-50", "LOG-51", "LOG-52", "LOG-53", "LOG-68", "LOG-71", "LOG-72")
 @pytest.mark.parametrize("how", [BEFORE, TORN, AFTER])
 @pytest.mark.parametrize("what", WORK)
 def test_a_process_that_dies_at_any_change_leaves_all_or_nothing(tmp_path: Path, what: str, how: str) -> None:
@@ -138,6 +151,8 @@ def test_a_process_that_dies_at_any_change_leaves_all_or_nothing(tmp_path: Path,
         table = tiny_groups(new_table(tmp_path / str(number)))
         add_write(oracle, table, upsert(table, first := {key: Row(1, 1) for key in "abcd"}), first)
         add_write(oracle, table, upsert(table, second := {"a": Row(2, 2), "e": Row(2, 2)}), second)
+        if what in ("clean", "archive"):
+            table.compact()
         before = rows_of(table)
         if what == "rollback":  # of a write that died before it was decided
             with pytest.raises(Killed):
@@ -156,6 +171,14 @@ def test_a_process_that_dies_at_any_change_leaves_all_or_nothing(tmp_path: Path,
         add_write(oracle, table, upsert(table, {"a": Row(9, 9)}), {"a": Row(9, 9)})
         assert rows_of(table)["a"] == Row(9, 9)
         assert not table.timeline().pending
+        after = rows_of(table)
+        table.compact()
+        for _ in range(2):
+            table.clean(retain_versions=1)
+            table.archive(retain_writes=1, fewest=1)
+        assert rows_of(table) == after
+        assert {one["kind"] for one in table.files().to_pylist()} == {"base"}
+        assert len(table.history()) == 1
         assert table.check().findings == []
         found = table.locate(list("abcdef"))["key"].to_pylist()
         assert len(found) == len(set(found))

@@ -9,8 +9,15 @@ import pytest
 from pktable import HudiTable
 from pktable.format.hudi.timeline_writing import encode_rollback_plan
 from pktable.hudi.actions import ROLLED_BACK, Actions, Decision
+from pktable.store.file_io import FileIO
 from pktable_spec.covers import covers
-from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError, InvalidRequestError
+from pktable_spec.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    CorruptFileError,
+    InvalidRequestError,
+    SnapshotNotFoundError,
+)
 from pktable_spec.model.log_index import Row
 
 from model_tests.hudi.dying_store import DyingStore, InterruptedStore, Killed
@@ -22,12 +29,20 @@ OTHERS: dict[str, Callable[[HudiTable], object]] = {
     "plan": lambda table: table.plan_compaction(),
     "compact": lambda table: table.compact(),
     "rollback": lambda table: table.rollback(),
+    "clean and archive": lambda table: tidy(table),
 }
 
 
-@covers("LOG-49", "LOG-50", "LOG-51", "LOG-52", "LOG-60", "LOG-61")
+def tidy(table: HudiTable) -> None:
+    """Compact, and remove all that is old."""
+    table.compact()
+    table.clean(retain_commits=1)
+    table.archive(retain_writes=1, fewest=1)
+
+
+@covers("LOG-49", "LOG-50", "LOG-51", "LOG-52", "LOG-60", "LOG-61", "LOG-68", "LOG-69", "LOG-72")
 @pytest.mark.parametrize("other", OTHERS)
-@pytest.mark.parametrize("own", ["upsert", "compact"])
+@pytest.mark.parametrize("own", ["upsert", "compact", "clean and archive"])
 def test_another_writer_between_any_two_operations_loses_and_doubles_nothing(
     tmp_path: Path, own: str, other: str
 ) -> None:
@@ -43,8 +58,10 @@ def test_another_writer_between_any_two_operations_loses_and_doubles_nothing(
         mine = tiny_groups(HudiTable.open(table.path, store=store))
         if own == "upsert":
             upsert(mine, {"f": Row(4, 4), "c": Row(4, 4)})
-        else:
+        elif own == "compact":
             mine.compact()
+        else:
+            tidy(mine)
         if store.operations <= number:
             break
         expected = {**{key: Row(1, 1) for key in "abcd"}, "a": Row(2, 2)}
@@ -66,8 +83,95 @@ def test_another_writer_between_any_two_operations_loses_and_doubles_nothing(
     assert number > 10
 
 
-def actions(path: Path, store: object) -> Actions:
-    return Actions(store, str(path), f"{path}/.hoodie/timeline", True, lambda: 0)  # type: ignore[arg-type]
+def actions(path: Path, store: FileIO) -> Actions:
+    timeline = f"{path}/.hoodie/timeline"
+    return Actions(store, str(path), timeline, f"{timeline}/history", True, lambda: 0)
+
+
+@covers("LOG-72")
+@pytest.mark.parametrize("action", ["deltacommit", "compaction"])
+def test_an_action_that_is_archived_is_not_ended_again(tmp_path: Path, action: str) -> None:
+    table = new_table(tmp_path / "t")
+    first = upsert(table, {"a": Row(1, 1)})
+    upsert(table, {"a": Row(2, 2)})
+    (compacted,) = table.compact()
+    for value in (3, 4):
+        upsert(table, {"b": Row(value, value)})
+    before = rows_of(table)
+    assert table.archive(retain_writes=1, fewest=1) == 4
+    names = {path.name for path in (tmp_path / "t" / ".hoodie" / "timeline").iterdir()}
+    late = actions(tmp_path / "t", table.store)
+    assert first is not None
+    if action == "deltacommit":
+        assert late.end(first)
+        late.complete(first, b"other")
+    else:
+        late.complete_compaction(compacted, b"other")
+    assert {path.name for path in (tmp_path / "t" / ".hoodie" / "timeline").iterdir()} == names
+    assert rows_of(table) == before
+    assert table.check().findings == []
+
+
+@covers("LOG-53", "LOG-70")
+def test_a_writer_that_was_rolled_back_and_writes_on_is_neither_seen_nor_in_the_way(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    upsert(table, {"a": Row(1, 1)})
+    late: list[tuple[str, bytes]] = []
+
+    class Late(DyingStore):
+        """Keeps what its process would have written after its death."""
+
+        def write(self, path: str, data: bytes) -> None:
+            late.append((path, data))
+            super().write(path, data)
+
+    with pytest.raises(Killed):
+        upsert(HudiTable.open(table.path, store=Late(4)), {"b": Row(1, 1)})
+    assert [path for path, _ in late if ".log." in path]
+    table.rollback()
+    for value in (2, 3, 4):
+        upsert(table, {"a": Row(value, value)})
+        for path, data in late:
+            table.store.write(path, data)
+        assert rows_of(table) == {"a": Row(value, value)}
+        assert table.locate(["a", "b"])["key"].to_pylist() == ["a"]
+        table.archive(retain_writes=1, fewest=1)
+        assert rows_of(table) == {"a": Row(value, value)}
+        assert table.locate(["a", "b"])["key"].to_pylist() == ["a"]
+    upsert(table, {"a": Row(5, 5)})
+    assert not table.timeline().pending
+    assert table.archive(retain_writes=1, fewest=1) > 0
+    assert len(table.history()) == 1
+
+
+@covers("LOG-67")
+@pytest.mark.parametrize("instants", ["the last", "an old one"])
+def test_a_read_during_a_clean_has_all_rows_or_fails(tmp_path: Path, instants: str) -> None:
+    failed = 0
+    for number in range(100):
+        table = tiny_groups(new_table(tmp_path / str(number)))
+        upsert(table, {key: Row(1, 1) for key in "abcd"})
+        old = upsert(table, {"a": Row(2, 2)})
+        expected = rows_of(table)
+
+        def others(table: HudiTable = table) -> None:
+            for value in (3, 4):
+                upsert(table, {key: Row(value, value) for key in "abcd"})
+                tidy(table)
+
+        store = InterruptedStore(number, others)
+        reader = HudiTable.open(table.path, store=store)
+        try:
+            found = rows_of(reader, old if instants == "an old one" else None)
+            assert found in (
+                expected,
+                {key: Row(4, 4) for key in "abcd"} if instants == "the last" else expected,
+            )
+        except (SnapshotNotFoundError, CorruptFileError):
+            failed += 1
+        if store.operations <= number:
+            break
+    assert 0 < failed <= number
 
 
 @covers("LOG-53")

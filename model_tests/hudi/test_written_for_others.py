@@ -135,6 +135,46 @@ def test_hudi_on_spark_rolls_a_writer_of_ours_back_that_died_and_compacts(
     assert {one["kind"] for one in table.files().to_pylist()} == {"base"}
 
 
+TIDY = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.archive.automatic": "true",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+}
+
+
+@covers("LOG-66", "LOG-68", "LOG-70", "LOG-71", "LOG-72")
+def test_others_read_what_we_have_cleaned_and_archived_and_we_what_hudi_has(
+    tmp_path: Path, spark: Peer, rust: Peer
+) -> None:
+    table = written(tmp_path / "t", by_event_time=True)
+    table.compact()
+    table.upsert(rows(3, 10))
+    table.upsert(rows(4, 11))
+    timeline = tmp_path / "t" / ".hoodie" / "timeline"
+    for number in range(3):
+        assert table.clean(retain_commits=2)
+        assert table.archive(retain_writes=3, fewest=1)
+        for instant in [*table.history()["instant"].to_pylist()[-2:], ""]:
+            expected = ours(table, instant=instant or None)
+            assert spark.ask("rows", table=table.path, columns=PLAIN, instant=instant) == expected, instant
+            assert rust.ask("rows", table=table.path, columns=PLAIN, instant=instant) == expected, instant
+        table.compact()  # so that Hudi's index finds every key
+        for i in range(4):
+            given = [[*one.values()] for one in rows(70, 20 + 10 * number + i)[i * 10 : 65 + i]]
+            arguments = {"schema": SPARK_COLUMNS, "operation": "upsert", "name": "t", "settings": TIDY}
+            spark.ask("write", table=table.path, rows=given, **arguments)
+            assert spark.ask("rows", table=table.path, columns=PLAIN) == ours(table)
+        assert [one for one in timeline.glob("*_*.clean") if b"pktable" not in one.read_bytes()]
+        table.upsert(rows(75, 28 + 10 * number)[60:])
+        table.compact()
+        table.upsert(rows(5, 29 + 10 * number))
+        assert spark.ask("rows", table=table.path, columns=PLAIN) == ours(table)
+        assert table.check().findings == []
+    assert len(list((timeline / "history").glob("*_0.parquet"))) > 3
+
+
 def test_an_error_of_a_peer_is_reported(spark: Peer, tmp_path: Path) -> None:
     with pytest.raises(PeerError):
         spark.ask("rows", table=str(tmp_path / "none"), columns=PLAIN)

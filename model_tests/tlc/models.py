@@ -166,8 +166,16 @@ def _log_scope(constants: Mapping[str, Any]) -> str:
     return ", ".join([*words, f"{constants['TimeLimit']} times"])
 
 
+def _chain_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of the indexes of log files."""
+    lost = f", {constants['LossLimit']} lost" if constants["LossLimit"] else ""
+    return f"{constants['LogLimit']} log files in cliques of {constants['CliqueFiles']}{lost}"
+
+
 def _scope(model: Model) -> str:
     constants = model.constants
+    if "LogLimit" in constants:
+        return _chain_scope(constants)
     if "FileCount" in constants:
         return _append_scope(constants)
     if "TimeLimit" in constants:

@@ -228,6 +228,18 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "consumer": ("[key \\in {1} |-> wrong]", "[key \\in {wrong} |-> 1]"),
     },
+    "LogChain": {
+        "written": ("6",),
+        "begin": ("0",),
+        "planned": ("7",),
+        "there": ("{0}",),
+        "index": (
+            "[log \\in {} |-> NoIndex]",
+            "[log \\in Logs |-> [NoIndex EXCEPT !.members = {0}]]",
+            "[log \\in Logs |-> [NoIndex EXCEPT !.chain = 6]]",
+        ),
+        "lost": ("{0}",),
+    },
     "StoreOperations": {
         "expired": ("-1",),
         "rollbacks": ("<<-1>>",),
@@ -255,6 +267,7 @@ IN_MODEL: Final = {
     "StoreOperations": "store, reads",
     "AppendTable": "append, two deleters",
     "LogIndex": "log writers",
+    "LogChain": "log chain",
     "Changelogs": "changelog",
 }
 INHERITED: Final = {

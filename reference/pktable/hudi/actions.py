@@ -20,9 +20,12 @@ A decision that a write is complete is deleted once its completed file is there.
 the opposite decision, finds the completed file.
 
 The plan of a compaction is claimed and decided like a write, so that no write is complete before the plan that the plan
-does not have. Its execution is decided by another file, and disturbs no write.
+does not have. Its execution is decided by another file, and disturbs no write. So is that of a clean.
 
-Clauses: LOG-49 to LOG-53.
+An action that is complete may leave the timeline for the history. Who comes too late for it, and finds neither its
+completed file nor its requested file, looks there.
+
+Clauses: LOG-49 to LOG-53, LOG-72.
 """
 
 from __future__ import annotations
@@ -39,13 +42,15 @@ from pktable_spec.errors import CommitConflictError, CommitUnknownError, Corrupt
 from pktable.format.hudi.names import DIRECTORY, InstantName, timeline_file
 from pktable.format.hudi.timeline_files import decode_rollback_plan
 from pktable.format.hudi.timeline_writing import encode_rollback, encode_rollback_plan
+from pktable.hudi.history import History
 from pktable.hudi.markers import remove_markers
 from pktable.hudi.slices import groups_of, partitions
+from pktable.hudi.timeline import CLEAN
 from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import FileIO, puts_may_be_late
 
 DELTA_COMMIT, COMPACTION, ROLLBACK, COMMIT = "deltacommit", "compaction", "rollback", "commit"
-HARMLESS: Final = (DELTA_COMMIT, COMPACTION, ROLLBACK, "clean")
+HARMLESS: Final = (DELTA_COMMIT, COMPACTION, ROLLBACK, CLEAN)
 """The actions that may be pending when a write begins."""
 
 REQUESTED, INFLIGHT = "requested", "inflight"
@@ -86,11 +91,15 @@ ROLLED_BACK: Final = Decision(None)
 
 @dataclass(frozen=True)
 class Actions:
-    """Writes to the timeline in ``directory``. ``clock``: milliseconds since 1970; ``utc``: the zone of instants."""
+    """Writes to the timeline in ``directory``, whose old actions are in ``history``.
+
+    ``clock``: milliseconds since 1970; ``utc``: the zone of instants.
+    """
 
     store: FileIO
     root: str
     directory: str
+    history: str
     utc: bool
     clock: Callable[[], int]
     policy: RetryPolicy = field(default_factory=RetryPolicy)
@@ -191,8 +200,20 @@ class Actions:
         self._settle(instant, COMPACTION, Decision(name, content))
         return self._completion(instant)
 
+    def begin_clean(self, plan: bytes) -> str:
+        """Put the plan of a clean on the timeline; return its instant. Clauses: LOG-68."""
+        return retry(
+            lambda: self._begun(CLEAN, ends=False, content=lambda _: plan), on=OutrunError, policy=self.policy
+        )
+
+    def complete_clean(self, instant: str, content: bytes) -> str:
+        """Complete a clean; return when it was completed, by whomever. Raises CommitUnknownError. Clauses: LOG-68."""
+        name = f"{instant}_{self._next(self.names())}.{CLEAN}"
+        self._settle(instant, CLEAN, Decision(name, content))
+        return self._completion(instant)
+
     def end(self, instant: str) -> bool:
-        """End a write of another process; return whether it is complete. Clauses: LOG-50, LOG-52, LOG-53."""
+        """End a write of another process; return whether it is complete. Clauses: LOG-50, LOG-52, LOG-53, LOG-72."""
         try:
             self._settle(instant, DELTA_COMMIT, ROLLED_BACK)
         except CommitConflictError:
@@ -214,9 +235,16 @@ class Actions:
             self.store.delete(self._decision(instant, action))
 
     def _is_settled(self, instant: str, action: str) -> bool:
-        """Return whether a claim is complete, or has become the plan of a compaction."""
+        """Return whether a claim is complete, also in the history, or has become the plan of a compaction.
+
+        Clauses: LOG-72.
+        """
         same = [one for one in self.names() if one.instant == instant]
-        return any(not one.state or (action, one.action) == (DELTA_COMMIT, COMPACTION) for one in same)
+        if any(not one.state or (action, one.action) == (DELTA_COMMIT, COMPACTION) for one in same):
+            return True
+        if self.store.exists(self._path(instant, action, REQUESTED)):
+            return False
+        return History(self.store, self.history).completion_of(instant) is not None
 
     def _completion(self, instant: str) -> str:
         found = (one.completion for one in self.names() if one.instant == instant and not one.state)
@@ -309,6 +337,14 @@ class Actions:
             if names:
                 found[partition] = [f"{directory}/{name}" for name in names]
         return found
+
+    def forget(self, names: Sequence[InstantName]) -> None:
+        """Delete the files of complete actions that the history has: those that say an action is complete last.
+
+        Clauses: LOG-72.
+        """
+        for one in sorted(names, key=lambda one: (not one.state, one.state == REQUESTED, one.instant)):
+            self.store.delete(f"{self.directory}/{one.name}")
 
     def _path(self, instant: str, action: str, state: str) -> str:
         return f"{self.directory}/{instant}.{action}.{state}"

@@ -20,7 +20,7 @@ from pktable.hudi.lookup import SliceLookup
 from pktable.hudi.settings import HudiSettings, expect_instant
 from pktable.hudi.slice_read import SliceReader
 from pktable.hudi.slices import FileSlice, file_groups, slices_at
-from pktable.hudi.timeline import Timeline, load_timeline
+from pktable.hudi.timeline import Timeline, expect_retained, load_timeline
 from pktable.predicate import key_equalities, parse
 from pktable.scan import ArrowRows
 from pktable.store.file_io import FileIO
@@ -246,8 +246,12 @@ class HudiScan(ArrowRows):
         reader = SliceReader(
             self.store, self.root, self.settings, timeline, instant, fields, names, predicate
         )
+        groups = file_groups(self.store, self.root)
+        # The last write is readable whatever the cleans before it have deleted.
+        known = timeline.cleaned if self.instant is None else frozenset()
+        expect_retained(self.store, self.root, self.settings, instant, known)
         slices = slices_at(
-            file_groups(self.store, self.root),
+            groups,
             timeline,
             self.settings,
             instant,

@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
@@ -24,6 +24,7 @@ from pktable.format.hudi.key_summary import KeyBatch
 from pktable.format.hudi.names import PROPERTIES
 from pktable.format.types import Field
 from pktable.hudi.check import check_hudi
+from pktable.hudi.cleaning import COMMITS, VERSIONS, Retention
 from pktable.hudi.index_writer import DEFAULT
 from pktable.hudi.placing import WriteOptions
 from pktable.hudi.scan import HudiReadOptions, HudiScan
@@ -37,6 +38,9 @@ from pktable.table import now_millis
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Unpack
+
+RETAINED: Final = 10
+"""How many commits a clean keeps by default, as Hudi does."""
 
 
 class HudiTable:
@@ -143,8 +147,7 @@ class HudiTable:
         Reads and writes go on, before and while it is executed by `compact` or by Hudi. Raises as `upsert`.
         Clauses: LOG-60.
         """
-        if not isinstance(fewest_logs, int) or fewest_logs < 1:
-            raise InvalidRequestError(f"fewest_logs: expected 1 or more, found {fewest_logs!r}")
+        _expect_positive("fewest_logs", fewest_logs)
         return self._writer().compactor().plan(fewest_logs)
 
     def compact(self, *, fewest_logs: int = 1) -> list[str]:
@@ -166,6 +169,34 @@ class HudiTable:
         Every write does so first. One that is still running fails. Clauses: LOG-51, LOG-53.
         """
         return self._writer().roll_back()
+
+    def clean(self, *, retain_commits: int | None = None, retain_versions: int | None = None) -> str | None:
+        """Delete the files of old file slices; return the instant of the clean, None if there is nothing to delete.
+
+        * ``retain_commits``: the table stays readable as of the last so many commits, 10 by default.
+        * ``retain_versions``: instead, so many base files of each file group stay, with their log files.
+
+        What is pending stays, too, such as the slices of a planned compaction. Earlier instants are refused by reads
+        from then on. A read that began before may fail, and never returns fewer rows. A clean that died is finished
+        first. Raises InvalidRequestError, CorruptFileError, CommitUnknownError. Clauses: LOG-66 to LOG-69.
+        """
+        if retain_commits is not None and retain_versions is not None:
+            raise InvalidRequestError("clean: expected retain_commits or retain_versions, found both")
+        policy, count = (COMMITS, retain_commits) if retain_versions is None else (VERSIONS, retain_versions)
+        count = RETAINED if count is None else count
+        _expect_positive("retain_commits" if policy == COMMITS else "retain_versions", count)
+        return self._writer().cleaner().clean(Retention(policy, count))
+
+    def archive(self, *, retain_writes: int = 2 * RETAINED, fewest: int = RETAINED) -> int:
+        """Move old actions from the timeline into the history; return how many.
+
+        The last ``retain_writes`` writes stay, and all that is pending or later. Instants that have left the timeline
+        are refused by reads. Nothing is done for less than ``fewest`` actions, because each time makes a file.
+        Raises InvalidRequestError, CorruptFileError. Clauses: LOG-70 to LOG-72.
+        """
+        _expect_positive("retain_writes", retain_writes)
+        _expect_positive("fewest", fewest)
+        return self._writer().archiver().archive(retain_writes, fewest)
 
     def _writer(self) -> Writer:
         return Writer(
@@ -266,7 +297,10 @@ class HudiTable:
         return load_timeline(self.store, self.path, self.settings)
 
     def history(self) -> pa.Table:
-        """Return one row per completed write, oldest first: instant, action, operation, completion, files, rows."""
+        """Return one row per completed write, oldest first: instant, action, operation, completion, files, rows.
+
+        Writes that have left the timeline for the history are left out.
+        """
         timeline = self.timeline()
         found = [(one, timeline.metadata(one)) for one in timeline.completed]
         return pa.table(
@@ -301,3 +335,8 @@ class HudiTable:
         return pa.table(
             {name: pa.array(column, kind) for name, column, kind in zip(names, columns, kinds, strict=True)}
         )
+
+
+def _expect_positive(name: str, number: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise InvalidRequestError(f"{name}: expected 1 or more, found {number!r}")

@@ -1,29 +1,29 @@
 """The timeline of a Hudi table: which actions are complete, and which compactions are only planned.
 
-An action counts once its completed file is there. Old actions are moved to the history; an instant before the first
-one of the timeline is therefore complete unless it is known to be pending.
+An action counts once its completed file is there. Old actions are moved to the history. An instant before the first
+one of the timeline, and before the history, is therefore complete unless it is known to be pending.
 
 From table version 8 on each action has the time of its completion, which decides to which file slice a log file
 belongs. For an action of the history it is read there.
 
-Clauses: LOG-20, LOG-22, LOG-24, LOG-25.
+A clean deletes the files of old slices, and says from which instant on the table is readable.
+
+Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
-from pktable.format.bounds import is_file_name
+from pktable.format.hudi.clean_files import decode_retained
 from pktable.format.hudi.names import PROPERTIES, InstantName, timeline_file
 from pktable.format.hudi.timeline_files import CommitMetadata, decode_commit, decode_compaction_plan
+from pktable.hudi.history import History
 from pktable.hudi.settings import HudiSettings
 from pktable.store.file_io import FileIO
 
@@ -31,7 +31,7 @@ WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
 """The actions whose completion makes rows visible. A compaction becomes a commit, a clustering a replacecommit."""
 
 PENDING_WRITES: Final = frozenset({*WRITES, "compaction", "logcompaction", "clustering"})
-VERSION_FILE, MANIFEST = "_version_", "manifest_"
+CLEAN: Final = "clean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class Instant:
 class Timeline:
     """The writes of a table, as they were when it was loaded. ``completed``: ascending by time.
 
-    ``planned``: the instant of the planned compaction of a file group, by (partition, file group).
+    ``planned``: the instant of the planned compaction of a file group, by (partition, file group). ``cleaned``: the
+    instants of cleans, complete or not.
     """
 
     def __init__(
@@ -58,10 +59,11 @@ class Timeline:
         completed: Iterable[Instant],
         pending: Mapping[str, str],
         planned: Mapping[tuple[str, str], str],
+        cleaned: frozenset[str] = frozenset(),
     ) -> None:
         self._store, self._root, self._settings = store, root, settings
         self.completed = tuple(sorted(completed, key=lambda one: one.time))
-        self.pending, self.planned = dict(pending), dict(planned)
+        self.pending, self.planned, self.cleaned = dict(pending), dict(planned), cleaned
         self._by_time = {one.time: one for one in self.completed}
 
     @property
@@ -83,21 +85,33 @@ class Timeline:
         return max(self.last, *self.planned.values()) if self.completed and self.planned else self.last
 
     def is_completed(self, instant: str) -> bool:
-        """Return whether the write of this instant is complete. Clauses: LOG-25."""
-        return instant in self._by_time or (instant < self.first and instant not in self.pending)
+        """Return whether the write of this instant is complete. Clauses: LOG-25, LOG-70."""
+        if instant in self._by_time:
+            return True
+        if self._history is not None and self._history.covers(instant):
+            return self._history.completion_of(instant) is not None
+        return instant < self.first and instant not in self.pending
 
     def completion_of(self, instant: str) -> str:
         """Return when a completed write was completed. Clauses: LOG-22."""
         found = self._by_time.get(instant)
-        return found.completion if found else self._archived.get(instant, instant)
+        if found is not None:
+            return found.completion
+        return (self._history.completion_of(instant) if self._history is not None else None) or instant
 
     def at(self, instant: str) -> Timeline:
         """Return the timeline without the writes behind ``instant``; what is complete stays what it is now."""
         return _Until(self, instant)
 
     def metadata(self, instant: Instant) -> CommitMetadata:
-        """Return the metadata of a completed write. Raises CorruptFileError."""
-        return decode_commit(self._read(instant.path), at=instant.path)
+        """Return the metadata of a completed write, also if it has left the timeline since. Raises CorruptFileError."""
+        try:
+            data: bytes | None = self._store.read(instant.path)
+        except FileNotFoundError:
+            data = History(self._store, f"{self._root}/{self._settings.history}").metadata_of(instant.time)
+        if data is None:
+            raise CorruptFileError("timeline file", at=instant.path, expected="a file", found="none")
+        return decode_commit(data, at=instant.path)
 
     def schema_text(self) -> tuple[str, str]:
         """Return the Avro schema of the latest write that has one, and the path of the file it is in.
@@ -122,32 +136,12 @@ class Timeline:
                 found.update(dict.fromkeys(self.metadata(instant).replaced, instant.time))
         return found
 
-    def _read(self, path: str) -> bytes:
-        try:
-            return self._store.read(path)
-        except FileNotFoundError:
-            raise CorruptFileError("timeline file", at=path, expected="a file", found="none") from None
-
     @cached_property
-    def _archived(self) -> dict[str, str]:
-        """When the writes of the history were completed; empty for a table that has none."""
-        directory = f"{self._root}/{self._settings.history}"
-        names = self._store.list_names(directory) if self._settings.has_completion_times else []
-        if VERSION_FILE not in names:
-            return {}
-        version = self._read(f"{directory}/{VERSION_FILE}").decode("ascii", "replace").strip()
-        manifest = f"{directory}/{MANIFEST}{version}"
-        found: dict[str, str] = {}
-        for name in _names_in(self._read(manifest), manifest):
-            path = f"{directory}/{name}"
-            try:
-                times = pq.read_table(
-                    pa.BufferReader(self._read(path)), columns=["instantTime", "completionTime"]
-                )
-            except (pa.ArrowException, OSError, ValueError) as error:
-                raise CorruptFileError("history", at=path, expected="instants", found=error) from None
-            found.update(zip(times[0].to_pylist(), times[1].to_pylist(), strict=True))
-        return found
+    def _history(self) -> History | None:
+        """The history; None for a table whose timeline has no completion times."""
+        if not self._settings.has_completion_times:
+            return None
+        return History(self._store, f"{self._root}/{self._settings.history}")
 
 
 class _Until(Timeline):
@@ -155,7 +149,16 @@ class _Until(Timeline):
 
     def __init__(self, whole: Timeline, instant: str) -> None:
         seen = [one for one in whole.completed if one.time <= instant]
-        super().__init__(whole._store, whole._root, whole._settings, seen, whole.pending, whole.planned)
+        fields = (
+            whole._store,
+            whole._root,
+            whole._settings,
+            seen,
+            whole.pending,
+            whole.planned,
+            whole.cleaned,
+        )
+        super().__init__(*fields)
         self._whole = whole
 
     def is_completed(self, instant: str) -> bool:
@@ -168,7 +171,7 @@ class _Until(Timeline):
 def load_timeline(store: FileIO, root: str, settings: HudiSettings) -> Timeline:
     """Return the timeline of the table at ``root``. Raises CorruptFileError. Clauses: LOG-20, LOG-24."""
     directory = f"{root}/{settings.timeline}"
-    names = [found for name in store.list_names(directory) if (found := timeline_file(name)) is not None]
+    names = _names(store, directory)
     completed = {
         one.instant: Instant(
             one.instant, one.action, one.completion or one.instant, f"{directory}/{one.name}"
@@ -185,7 +188,51 @@ def load_timeline(store: FileIO, root: str, settings: HudiSettings) -> Timeline:
     for one in sorted(names, key=lambda name: name.instant):
         if one.action == "compaction" and one.state == "requested" and one.instant in pending:
             planned.update(dict.fromkeys(_planned(store, directory, one), one.instant))
-    return Timeline(store, root, settings, completed.values(), pending, planned)
+    return Timeline(store, root, settings, completed.values(), pending, planned, _cleans(names))
+
+
+def expect_retained(
+    store: FileIO, root: str, settings: HudiSettings, instant: str, known: frozenset[str] = frozenset()
+) -> None:
+    """Raise SnapshotNotFoundError if a clean deletes files of ``instant``; call it after files are listed.
+
+    ``known``: cleans that leave them. Clauses: LOG-67.
+    """
+    directory = f"{root}/{settings.timeline}"
+    names = _names(store, directory)
+    if _cleans(names) - known:
+        retained = retained_since(store, directory, names)
+        if instant < retained:
+            raise SnapshotNotFoundError(
+                f"instant {instant}", f"{retained} and later; the files of others are cleaned"
+            )
+
+
+def retained_since(store: FileIO, directory: str, names: Sequence[InstantName]) -> str:
+    """Return from which instant on a table is readable after its cleans, empty without any.
+
+    A clean counts from its plan on. Raises CorruptFileError. Clauses: LOG-67.
+    """
+    retained = ""
+    for one in names:
+        if one.action == CLEAN and one.state != "inflight":
+            path = f"{directory}/{one.name}"
+            try:
+                data = store.read(path)
+            except (
+                FileNotFoundError
+            ):  # it has left the timeline since the listing, and older instants with it
+                continue
+            retained = max(retained, decode_retained(data, at=path) if data else "")
+    return retained
+
+
+def _cleans(names: Sequence[InstantName]) -> frozenset[str]:
+    return frozenset(one.instant for one in names if one.action == CLEAN)
+
+
+def _names(store: FileIO, directory: str) -> list[InstantName]:
+    return [found for name in store.list_names(directory) if (found := timeline_file(name)) is not None]
 
 
 def _planned(store: FileIO, directory: str, name: InstantName) -> list[tuple[str, str]]:
@@ -195,15 +242,3 @@ def _planned(store: FileIO, directory: str, name: InstantName) -> list[tuple[str
         return [(one.partition, one.group) for one in plan]
     except FileNotFoundError:  # it was rolled back since the listing
         return []
-
-
-def _names_in(manifest: bytes, at: str) -> list[str]:
-    try:
-        content: Any = json.loads(manifest)
-        names = [str(one["fileName"]) for one in content["files"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError("manifest of the history", at=at, expected="files", found=error) from None
-    for name in names:
-        if not is_file_name(name):
-            raise CorruptFileError("file name", at=at, expected="a name without a path", found=name)
-    return names

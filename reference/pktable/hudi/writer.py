@@ -26,6 +26,8 @@ from pktable_spec.errors import CommitConflictError, CommitUnknownError
 from pktable.format.hudi.avro_schema import fields_of
 from pktable.format.hudi.timeline_writing import WrittenFile, encode_commit
 from pktable.hudi.actions import DELTA_COMMIT, Actions
+from pktable.hudi.archiving import Archiver
+from pktable.hudi.cleaning import Cleaner
 from pktable.hudi.compaction import Compactor
 from pktable.hudi.group_write import WRITTEN, GroupWrite, schema_with_own_columns, written_files
 from pktable.hudi.incoming import Incoming, incoming, partition_numbers
@@ -91,14 +93,23 @@ class Writer:
 
     def actions(self, *, utc: bool) -> Actions:
         """Return the writer of the timeline."""
-        return Actions(
-            self.store, self.root, f"{self.root}/{self.settings.timeline}", utc, self.clock, self.policy
-        )
+        timeline, history = (f"{self.root}/{one}" for one in (self.settings.timeline, self.settings.history))
+        return Actions(self.store, self.root, timeline, history, utc, self.clock, self.policy)
 
     def compactor(self) -> Compactor:
         """Return what plans and executes compactions."""
         actions = self.actions(utc=write_settings(self.store, self.root).utc)
         return Compactor(self.store, self.root, self.settings, actions, Pieces(self.session))
+
+    def cleaner(self) -> Cleaner:
+        """Return what cleans."""
+        actions = self.actions(utc=write_settings(self.store, self.root).utc)
+        return Cleaner(self.store, self.root, self.settings, actions)
+
+    def archiver(self) -> Archiver:
+        """Return what moves old actions into the history."""
+        actions = self.actions(utc=write_settings(self.store, self.root).utc)
+        return Archiver(self.store, actions)
 
     def roll_back(self) -> list[str]:
         """End every write that is not complete; return the instants that were rolled back. Clauses: LOG-51, LOG-53."""

@@ -7,7 +7,7 @@ new group begins with a base file, and what comes behind a delete is compared wi
 * A **slice** begins with a compaction. It has the rows that the compaction found, and the writes completed since.
 * The slice of a compaction that is planned and not executed is read together with the one before.
 
-Clauses: LOG-22, LOG-24, LOG-28, LOG-29, LOG-30, LOG-41.
+Clauses: LOG-22, LOG-24, LOG-28, LOG-29, LOG-30, LOG-41, LOG-66, LOG-67.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ class Write:
 
 @dataclass
 class LogTable:
-    """A table. ``by_event_time``: whether the greater ordering value wins; else the later write does."""
+    """A table. ``by_event_time``: whether the greater ordering value wins; else the later write does.
+
+    ``retained``: from which instant on it must be readable. What a read of an earlier one returns is right, too.
+    """
 
     by_event_time: bool
     writes: list[Write] = field(default_factory=list)
     compactions: list[str] = field(default_factory=list)
     executed: list[str] = field(default_factory=list)
+    retained: str = ""
 
     def write(
         self, requested: str, completed: str, rows: Mapping[Key, Row], in_base: Collection[Key] = ()
@@ -56,6 +60,13 @@ class LogTable:
     def execute(self, instant: str) -> None:
         """Execute a planned compaction."""
         self.executed.append(instant)
+
+    def retain(self, count: int, *, base_files: bool = False) -> None:
+        """Give up all instants but the last so many commits, or ``base_files`` of each group, and what is planned."""
+        based = [*self.executed, *(one.requested for one in self.writes if one.in_base)]
+        commits = based if base_files else [*self.executed, *(one.requested for one in self.writes)]
+        planned = [one for one in self.compactions if one not in self.executed]
+        self.retained = max(self.retained, min([*sorted(commits)[-count:][:1], *planned], default=""))
 
     def rows(self, at: str) -> dict[Key, Row]:
         """Return the row of each key as of an instant."""

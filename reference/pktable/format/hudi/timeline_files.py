@@ -57,7 +57,7 @@ def decode_commit(data: bytes, *, at: str) -> CommitMetadata:
 
     Clauses: LOG-20.
     """
-    content = _content(data, at) if data else {}
+    content = timeline_content(data, at) if data else {}
     try:
         extra = content.get("extraMetadata") or {}
         replaced = content.get("partitionToReplaceFileIds") or {}
@@ -82,7 +82,7 @@ def _written(stats: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
 
 def decode_compaction_plan(data: bytes, *, at: str) -> list[CompactedGroup]:
     """Return what a planned compaction takes of each file group. Raises CorruptFileError. Clauses: LOG-20."""
-    content = _content(data, at)
+    content = timeline_content(data, at)
     try:
         return [
             CompactedGroup(
@@ -103,7 +103,7 @@ def decode_rollback_plan(data: bytes, *, at: str) -> tuple[str, str]:
 
     Clauses: LOG-20.
     """
-    content = _content(data, at)
+    content = timeline_content(data, at)
     try:
         taken = content["instantToRollback"]
         return str(taken["commitTime"]), str(taken["action"])
@@ -111,7 +111,8 @@ def decode_rollback_plan(data: bytes, *, at: str) -> tuple[str, str]:
         raise CorruptFileError("rollback plan", at=at, expected="a plan", found=error) from None
 
 
-def _content(data: bytes, at: str) -> dict[str, Any]:
+def timeline_content(data: bytes, at: str) -> dict[str, Any]:
+    """Return the record of a timeline file. Raises CorruptFileError. Clauses: LOG-20."""
     if data.startswith(MAGIC):
         records = decode_container(data, at)
         if len(records) != 1:

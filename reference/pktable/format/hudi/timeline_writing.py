@@ -44,26 +44,26 @@ class WrittenFile:
     logs_compacted: int = 0
 
 
-def _optional(name: str, kind: Any) -> dict[str, Any]:
+def optional(name: str, kind: Any) -> dict[str, Any]:
     return {"name": name, "type": ["null", kind], "default": None}
 
 
-def _record(name: str, fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def record(name: str, fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"type": "record", "name": name, "namespace": NAMESPACE, "fields": list(fields)}
 
 
-def _map(values: Any) -> dict[str, Any]:
+def map_of(values: Any) -> dict[str, Any]:
     return {"type": "map", "values": values}
 
 
-def _array(items: Any) -> dict[str, Any]:
+def array_of(items: Any) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-_VERSION_FIELD: Final = {"name": "version", "type": ["int", "null"], "default": 1}
-_RUNTIME: Final = _record(
+VERSION_FIELD: Final = {"name": "version", "type": ["int", "null"], "default": 1}
+_RUNTIME: Final = record(
     "HoodieRuntimeStats",
-    [_optional(name, "long") for name in ("totalScanTime", "totalCreateTime", "totalUpsertTime")],
+    [optional(name, "long") for name in ("totalScanTime", "totalCreateTime", "totalUpsertTime")],
 )
 _STAT_TYPES: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("fileId", "path", "prevCommit"), "string"),
@@ -77,8 +77,8 @@ _STAT_TYPES: Final[Mapping[str, Any]] = {
     "logVersion": "int",
     "logOffset": "long",
     "baseFile": "string",
-    "logFiles": _array("string"),
-    "cdcStats": _map("long"),
+    "logFiles": array_of("string"),
+    "cdcStats": map_of("long"),
     "prevBaseFile": "string",
     **dict.fromkeys(("minEventTime", "maxEventTime"), "long"),
     "runtimeStats": _RUNTIME,
@@ -86,93 +86,93 @@ _STAT_TYPES: Final[Mapping[str, Any]] = {
     "tempPath": "string",
     "numUpdates": "long",
 }
-_STAT: Final = _record("HoodieWriteStat", [_optional(*one) for one in _STAT_TYPES.items()])
+_STAT: Final = record("HoodieWriteStat", [optional(*one) for one in _STAT_TYPES.items()])
 _COMMIT: Final = fastavro.parse_schema(
-    _record(
+    record(
         "HoodieCommitMetadata",
         [
-            _optional("partitionToWriteStats", _map(_array(_STAT))),
-            _optional("compacted", "boolean"),
-            _optional("extraMetadata", _map("string")),
-            _VERSION_FIELD,
-            _optional("operationType", "string"),
+            optional("partitionToWriteStats", map_of(array_of(_STAT))),
+            optional("compacted", "boolean"),
+            optional("extraMetadata", map_of("string")),
+            VERSION_FIELD,
+            optional("operationType", "string"),
         ],
     )
 )
-_STRATEGY: Final = _record(
+_STRATEGY: Final = record(
     "HoodieCompactionStrategy",
-    [_optional("compactorClassName", "string"), _optional("strategyParams", _map("string")), _VERSION_FIELD],
+    [optional("compactorClassName", "string"), optional("strategyParams", map_of("string")), VERSION_FIELD],
 )
-_OPERATION: Final = _record(
+_OPERATION: Final = record(
     "HoodieCompactionOperation",
     [
         {"name": "baseInstantTime", "type": ["null", "string"]},
-        _optional("deltaFilePaths", _array("string")),
-        _optional("dataFilePath", "string"),
+        optional("deltaFilePaths", array_of("string")),
+        optional("dataFilePath", "string"),
         {"name": "fileId", "type": ["null", "string"]},
-        _optional("partitionPath", "string"),
-        _optional("metrics", _map("double")),
-        _optional("bootstrapFilePath", "string"),
+        optional("partitionPath", "string"),
+        optional("metrics", map_of("double")),
+        optional("bootstrapFilePath", "string"),
     ],
 )
 _COMPACTION: Final = fastavro.parse_schema(
-    _record(
+    record(
         "HoodieCompactionPlan",
         [
-            _optional("operations", _array(_OPERATION)),
-            _optional("extraMetadata", _map("string")),
-            _VERSION_FIELD,
-            _optional("strategy", _STRATEGY),
+            optional("operations", array_of(_OPERATION)),
+            optional("extraMetadata", map_of("string")),
+            VERSION_FIELD,
+            optional("strategy", _STRATEGY),
             {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
-            _optional("missingSchedulePartitions", _array("string")),
+            optional("missingSchedulePartitions", array_of("string")),
         ],
     )
 )
-_INSTANT: Final = _record(
+_INSTANT: Final = record(
     "HoodieInstantInfo",
     [{"name": "commitTime", "type": "string"}, {"name": "action", "type": "string"}],
 )
-_REQUEST: Final = _record(
+_REQUEST: Final = record(
     "HoodieRollbackRequest",
     [
         {"name": "partitionPath", "type": "string"},
-        _optional("fileId", "string"),
-        _optional("latestBaseInstant", "string"),
-        {"name": "filesToBeDeleted", "type": _array("string"), "default": []},
-        _optional("logBlocksToBeDeleted", _map("long")),
+        optional("fileId", "string"),
+        optional("latestBaseInstant", "string"),
+        {"name": "filesToBeDeleted", "type": array_of("string"), "default": []},
+        optional("logBlocksToBeDeleted", map_of("long")),
     ],
 )
 _ROLLBACK_PLAN: Final = fastavro.parse_schema(
-    _record(
+    record(
         "HoodieRollbackPlan",
         [
-            _optional("instantToRollback", _INSTANT),
-            _optional("RollbackRequests", _array(_REQUEST)),
-            _VERSION_FIELD,
+            optional("instantToRollback", _INSTANT),
+            optional("RollbackRequests", array_of(_REQUEST)),
+            VERSION_FIELD,
         ],
     )
 )
-_ROLLBACK_PARTITION: Final = _record(
+_ROLLBACK_PARTITION: Final = record(
     "HoodieRollbackPartitionMetadata",
     [
         {"name": "partitionPath", "type": "string"},
-        {"name": "successDeleteFiles", "type": _array("string")},
-        {"name": "failedDeleteFiles", "type": _array("string")},
-        _optional("rollbackLogFiles", _map("long")),
-        _optional("logFilesFromFailedCommit", _map("long")),
+        {"name": "successDeleteFiles", "type": array_of("string")},
+        {"name": "failedDeleteFiles", "type": array_of("string")},
+        optional("rollbackLogFiles", map_of("long")),
+        optional("logFilesFromFailedCommit", map_of("long")),
     ],
 )
 _ROLLBACK: Final = fastavro.parse_schema(
-    _record(
+    record(
         "HoodieRollbackMetadata",
         [
             {"name": "startRollbackTime", "type": "string"},
             {"name": "timeTakenInMillis", "type": "long"},
             {"name": "totalFilesDeleted", "type": "int"},
-            {"name": "commitsRollback", "type": _array("string")},
-            {"name": "partitionMetadata", "type": _map(_ROLLBACK_PARTITION)},
-            _VERSION_FIELD,
-            {"name": "instantsRollback", "type": _array(_INSTANT), "default": []},
+            {"name": "commitsRollback", "type": array_of("string")},
+            {"name": "partitionMetadata", "type": map_of(_ROLLBACK_PARTITION)},
+            VERSION_FIELD,
+            {"name": "instantsRollback", "type": array_of(_INSTANT), "default": []},
         ],
     )
 )
@@ -185,7 +185,7 @@ def encode_commit(
     stats: dict[str, list[dict[str, Any]]] = {}
     for one in files:
         stats.setdefault(one.partition, []).append(_stat(one))
-    return _container(
+    return container(
         _COMMIT,
         {
             "partitionToWriteStats": stats,
@@ -241,7 +241,7 @@ def encode_compaction_plan(groups: Iterable[CompactedGroup]) -> bytes:
         for one in groups
     ]
     plan = {"operations": operations, "extraMetadata": {}, "version": 2, "preserveHoodieMetadata": False}
-    return _container(_COMPACTION, {**plan, "missingSchedulePartitions": []})
+    return container(_COMPACTION, {**plan, "missingSchedulePartitions": []})
 
 
 def encode_rollback_plan(instant: str, action: str, paths: Mapping[str, Sequence[str]]) -> bytes:
@@ -258,7 +258,7 @@ def encode_rollback_plan(instant: str, action: str, paths: Mapping[str, Sequence
         for path in found
     ]
     info = {"commitTime": instant, "action": action}
-    return _container(_ROLLBACK_PLAN, {"instantToRollback": info, "RollbackRequests": requests, "version": 1})
+    return container(_ROLLBACK_PLAN, {"instantToRollback": info, "RollbackRequests": requests, "version": 1})
 
 
 def encode_rollback(at: str, instant: str, action: str, paths: Mapping[str, Sequence[str]]) -> bytes:
@@ -276,7 +276,7 @@ def encode_rollback(at: str, instant: str, action: str, paths: Mapping[str, Sequ
         }
         for partition, found in paths.items()
     }
-    return _container(
+    return container(
         _ROLLBACK,
         {
             "startRollbackTime": at,
@@ -290,7 +290,8 @@ def encode_rollback(at: str, instant: str, action: str, paths: Mapping[str, Sequ
     )
 
 
-def _container(schema: Any, record: Mapping[str, Any]) -> bytes:
+def container(schema: Any, content: Mapping[str, Any]) -> bytes:
+    """Return an Avro container of one record."""
     stream = io.BytesIO()
-    fastavro.writer(stream, schema, [record], sync_marker=SYNC)
+    fastavro.writer(stream, schema, [content], sync_marker=SYNC)
     return stream.getvalue()
