@@ -1,4 +1,4 @@
-"""What is known of statements on a table under test: the snapshots they make, alone and beside each other.
+"""Check the snapshots that statements make on a table under test, alone and at the same time.
 
 An UPDATE, a DELETE by condition or a MERGE makes the snapshots of a write of the changes that it means. An overwrite or
 truncation makes a snapshot of its own kind. Of two statements at the same time both have their effect.
@@ -20,7 +20,7 @@ from model_tests.histories.layout import FileKey, Layout
 from model_tests.histories.statements import effect, execute, replacement
 
 Statement: TypeAlias = tuple[str, Sequence[Change]]
-"""What it does, one of `statements.STATEMENTS`, and the changes that say to what."""
+"""One of `statements.STATEMENTS`, and the changes that say what it does."""
 
 
 class StatementExpectations(Expectations):
@@ -67,7 +67,7 @@ class StatementExpectations(Expectations):
             (one for one in possible if found == set(applied(rows, one, self.key_of).values())), None
         )
         if later is None:
-            fail(f"{statement} beside {other}: rows are {found}, expected the effect of one of {possible}")
+            fail(f"{statement} and {other}: rows are {found}, expected the effect of one of {possible}")
         if later:
             self.written(later, write_only=False, planned_on=base, new=new)
         elif new:
