@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pktable import CommitId, CorruptFileError, InvalidRequestError, Table
 from pktable.ingest.changes import ChangeKind
+from pktable.run.spark import row_changes
 from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 
@@ -135,14 +136,22 @@ def test_an_updated_file_has_the_columns_and_numbers_of_paimons(tmp_path: Path) 
 
 
 @covers("APP-25", "APP-32")
-@each_kind
-@pytest.mark.parametrize("runner", ["here", pytest.param("Spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize(
+    ("kind", "runner"),
+    [
+        *((kind, "here") for kind in KINDS),
+        pytest.param("vectors", "Spark", marks=pytest.mark.spark),
+        pytest.param("files written again", "Spark, many rows", marks=pytest.mark.spark),
+    ],
+)
 def test_updated_and_merged_rows_keep_their_ids_wherever_these_are_stored(
-    tmp_path: Path, options: dict[str, str], runner: str
+    tmp_path: Path, kind: str, runner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ids are counted from the first of a file, or stored in it by an UPDATE or a compaction."""
+    if runner == "Spark, many rows":
+        monkeypatch.setattr(row_changes, "FEW_BYTES", -1)
     spark = {} if runner == "here" else {"runner": SparkRunner(spark_session())}
-    table = made(tmp_path, options, partition_by="p", **spark)
+    table = made(tmp_path, KINDS[kind], partition_by="p", **spark)
     table.append(some(0, 8))
     table.append(some(8, 12, None))
     table.update({"v": "'once'"}, where="id % 3 = 0")

@@ -155,6 +155,29 @@ class PaimonTable:
         with self._windows():
             merge.when_not_matched_insert_all("source.v IS NOT NULL").execute()
 
+    def overwrite(self, rows: Sequence[Row], where: Comparison | None) -> None:
+        new = self._rows([Change(RowKind.INSERT, row) for row in rows])
+        with self._windows():
+            self.table.overwrite(new, where=where.sql if where else None)
+
+    def truncate(self) -> None:
+        self.table.truncate()
+
+    def race(self, statement: Callable[[], None], other: Callable[[], None]) -> None:
+        runner, mine = type(self.table.runner), self._handle
+        original, waiting = runner.write, [other]
+
+        def write(*arguments: Any) -> Any:
+            found = original(*arguments)
+            if waiting:
+                self.use(0 if mine else 1)
+                waiting.pop()()
+                self.use(mine)
+            return found
+
+        with mock.patch.object(runner, "write", write):
+            statement()
+
     def read(
         self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
     ) -> list[Row]:

@@ -27,7 +27,6 @@ from pktable_spec.interface import (
     BucketId,
     Change,
     CountsRows,
-    ExecutesStatements,
     FileInfo,
     HasConcurrentWriters,
     KeepsSnapshots,
@@ -47,7 +46,7 @@ from pktable_spec.model.buckets import bucket_of
 from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.merge import DEDUPLICATE
 from pktable_spec.model.options import ModelOptions
-from pktable_spec.vocabulary import APPEND, COMPACT
+from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE
 
 from model_tests.histories.changes import applied, comparable, difference_of, expected_changes, unrecorded
 from model_tests.histories.checks import check, fail
@@ -59,7 +58,6 @@ from model_tests.histories.layout import (
     sorted_runs,
 )
 from model_tests.histories.refusals import OracleStates
-from model_tests.histories.statements import effect, execute
 
 
 @dataclass
@@ -124,20 +122,26 @@ class Expectations:
     @check
     @covers("CMT-2", "CMT-18", "CMT-33", "CMP-17")
     def written(
-        self, changes: Sequence[Change], *, write_only: bool, planned_on: Layout | None = None
+        self,
+        changes: Sequence[Change],
+        *,
+        write_only: bool,
+        planned_on: Layout | None = None,
+        new: Sequence[Layout] | None = None,
     ) -> None:
         """Check the APPEND snapshot of a write and, unless write-only, the compaction after it.
 
         ``planned_on``: the snapshot on which that was planned with the write, if not the one before it. Then it
         may have been planned again, and `Refinement` says whether there was a snapshot to plan it on.
+        ``new``: its snapshots, if not all that were not known.
         """
-        new, before = self.new_snapshots(), self.latest
+        new, before = new or self.new_snapshots(), self.latest
         if not new:
             fail("a write made no snapshot")
         self.appended(new[0], changes)
         if write_only:
             if len(new) > 1:
-                fail(f"a write-only write makes one snapshot, found {_kinds(new)}")
+                fail(f"a write-only write makes one snapshot, found {kinds_of(new)}")
             return
         touched = {self.bucket_of(row) for _, row in changes}
         if planned_on in (None, before):
@@ -145,20 +149,9 @@ class Expectations:
         else:
             for layout in new[1:]:
                 if layout.kind != COMPACT:
-                    fail(f"a write makes an APPEND and then COMPACT snapshots, found {_kinds(new)}")
+                    fail(f"a write makes an APPEND and then COMPACT snapshots, found {kinds_of(new)}")
                 self.settle(layout)
         self.level_zero_is_compacted(touched)
-
-    @covers("STM-1", "STM-2", "STM-5")
-    def execute(self, do: str, changes: Sequence[Change]) -> None:
-        """Execute a statement, and check that it made the snapshots of a write of its changes."""
-        assert isinstance(self.table, ExecutesStatements)
-        expected = effect(self.shape, do, changes, self.latest.fresh)
-        execute(self.table, self.shape, do, changes)
-        if expected:
-            self.written(expected, write_only=False)
-        else:
-            self.nothing_was_committed()
 
     def write_concurrently(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         """Let two writers commit that do not know of each other, and check both snapshots."""
@@ -173,7 +166,7 @@ class Expectations:
         """Check that each write made a snapshot, whatever their sequence numbers."""
         new = self.new_snapshots()
         if len(new) != len(writes):
-            fail(f"{len(writes)} writes make {len(writes)} snapshots, found {_kinds(new)}")
+            fail(f"{len(writes)} writes make {len(writes)} snapshots, found {kinds_of(new)}")
         for layout, changes in zip(new, writes, strict=True):
             self.appended(layout, changes, numbered_on=base)
 
@@ -294,7 +287,7 @@ class Expectations:
         """Check that what was staged, abandoned or refused made no snapshot."""
         new = self.new_snapshots()
         if new:
-            fail(f"work that is not committed made {_kinds(new)}")
+            fail(f"work that is not committed made {kinds_of(new)}")
 
     # ---------------------------------------------------------------- a write
 
@@ -315,6 +308,15 @@ class Expectations:
             fail(f"a write removes no file, found {before.entries() - layout.entries()} removed")
         if layout.vectors != before.vectors:
             fail(f"a write changes no vector: {before.vectors} became {layout.vectors}")
+        self.level_zero_was_added(layout, changes, older)
+        self.meaning.commit(layout.id, changes)
+        self.settle(layout)
+
+    def level_zero_was_added(
+        self, layout: Layout, changes: Sequence[Change], older: Mapping[BucketId, Sequence[FileInfo]]
+    ) -> None:
+        """Check the new files of a write, and take them in. ``older``: the files its numbers must be above."""
+        before = self.latest
         touched: Counter[BucketId] = Counter(self.bucket_of(row) for _, row in changes)
         added = [file for key, file in layout.files.items() if key not in before.files]
         if {file.bucket for file in added} != set(touched):
@@ -330,8 +332,6 @@ class Expectations:
             if last - first >= touched[file.bucket]:
                 fail(f"{touched[file.bucket]} rows take as many sequence numbers, found {first} to {last}")
             self.written_by[file.bucket, file.name] = layout.id
-        self.meaning.commit(layout.id, changes)
-        self.settle(layout)
 
     # ----------------------------------------------------------- a compaction
 
@@ -353,7 +353,7 @@ class Expectations:
                 fail(f"nothing was compacted, expected {[expected[bucket] for bucket in must]}")
             return
         if [layout.kind for layout in new] != [COMPACT]:
-            fail(f"a compaction makes one COMPACT snapshot, found {_kinds(new)}")
+            fail(f"a compaction makes one COMPACT snapshot, found {kinds_of(new)}")
         changed = self.compaction_took_the_pick(new[0], expected)
         if not changed:
             fail("a snapshot was made that changes nothing")
@@ -425,29 +425,39 @@ class Expectations:
     @check
     @covers("CHG-1", "CHG-4", "CHG-5", "CHG-6", "CHG-7", "CHG-9", "CHG-11", "CHG-16")
     def changes_agree(self, table: ShowsChanges, before: Layout, layout: Layout) -> None:
-        """Compare the changes of a new snapshot with what the oracle says, and their fold with its reads."""
+        """Compare the changes of a new snapshot with what the oracle says, and their fold with its reads.
+
+        Those of an OVERWRITE are not known; the fold begins again after it.
+        """
+        if layout.kind == OVERWRITE:
+            self.folded = {self.key_of(row): row for row in self.rows_of_changes(layout)}
+            return
         expected = expected_changes(layout, before, self.meaning, self.options, self.key_of)
         layout.changes = table.changes(before.id, layout.id)
         problem = self.difference_of_changes(layout.changes, expected)
         if problem:
             fail(f"changes of snapshot {layout.id}: {problem}")
         self.folded = applied(self.folded, layout.changes, self.key_of)
-        if self.options.recorded_from is None:
-            read = layout.fresh
-        else:
-            read = frozenset(self.meaning.absorbed_rows(layout.id, layout.unrecorded))
+        read = self.rows_of_changes(layout)
         if set(self.folded.values()) != read:
             fail(f"fold of the changes: {_difference(Counter(self.folded.values()), Counter(read))}")
+
+    def rows_of_changes(self, layout: Layout) -> frozenset[Row]:
+        """Return the rows that the fold of all changes up to a snapshot gives."""
+        if self.options.recorded_from is None:
+            return layout.fresh
+        return frozenset(self.meaning.absorbed_rows(layout.id, layout.unrecorded))
 
     @check
     @covers("CHG-11", "CHG-14")
     def retained_changes_agree(self, table: ShowsChanges) -> None:
-        """Compare the changes of all retained snapshots at once with those that each of them had."""
-        expected = [change for layout in self.retained for change in layout.changes]
-        found = table.changes(self.earliest - 1, self.latest.id)
+        """Compare the changes of all retained snapshots after the last overwrite with those that each of them had."""
+        start = max(one.id for one in self.layouts if one.id < self.earliest or one.kind == OVERWRITE)
+        expected = [change for layout in self.layouts[start + 1 :] for change in layout.changes]
+        found = table.changes(start, self.latest.id)
         problem = self.difference_of_changes(found, expected)
         if problem:
-            fail(f"changes after {self.earliest - 1} up to {self.latest.id}: {problem}")
+            fail(f"changes after {start} up to {self.latest.id}: {problem}")
 
     def difference_of_changes(self, found: Sequence[Change], expected: Sequence[Change]) -> str | None:
         """Return how changes differ from those expected, None if they agree."""
@@ -639,7 +649,7 @@ class Expectations:
             fail(f"{query}, fresh={want.fresh}: {_difference(found, expected)}")
 
 
-def _kinds(layouts: Sequence[Layout]) -> list[str]:
+def kinds_of(layouts: Sequence[Layout]) -> list[str]:
     return [f"{layout.kind} {layout.id}" for layout in layouts]
 
 

@@ -59,7 +59,9 @@ class Operation:
     """One operation on a table, by its name in ``do``, and a query to read the table with afterwards.
 
     ``do`` is one of write, concurrent writes, compact, begin write, begin compaction, commit, abandon, reopen, read,
-    expire, tag, delete tag, damage vectors, reorder vectors, enable vectors, or one of `statements.STATEMENTS`.
+    expire, tag, delete tag, damage vectors, reorder vectors, enable vectors, one of `statements.STATEMENTS` and
+    `statements.REPLACEMENTS`, or race, which executes the second of ``statements``, with the last change, during the
+    first.
     ``job`` names staged work. ``refused`` is the clause by which a stored history expects a commit to be refused, empty
     for none. ``bit`` is the one to damage.
     ``number``: of the newest snapshots, those that an expiry retains, or those that are newer than the one to tag.
@@ -74,6 +76,7 @@ class Operation:
     bit: int = 0
     number: int = 0
     tag: str = ""
+    statements: tuple[str, ...] = ()
     handle: int = 0
     refused: str | None = None
     query: Query = EVERYTHING
@@ -86,6 +89,8 @@ class Operation:
         for name in ("write_only", "full", "job", "bit", "number", "tag", "handle"):
             if getattr(self, name):
                 fields[name] = getattr(self, name)
+        if self.statements:
+            fields["statements"] = list(self.statements)
         if self.refused is not None:
             fields["refused"] = self.refused
         if self.query.where:
@@ -107,7 +112,8 @@ class Operation:
             fields.pop("limit", None),
         )
         changes = tuple((kind, tuple(row)) for kind, row in fields.pop("changes", []))
-        return Operation(query=query, changes=changes, **fields)
+        statements = tuple(fields.pop("statements", ()))
+        return Operation(query=query, changes=changes, statements=statements, **fields)
 
 
 @dataclass

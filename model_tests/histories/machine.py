@@ -23,13 +23,14 @@ from model_tests.histories.expectations import Stats
 from model_tests.histories.history import BULK, MORE_BULK, History, Operation
 from model_tests.histories.profiles import Profile
 from model_tests.histories.session import DELETION_VECTORS, Session
-from model_tests.histories.statements import STATEMENTS
+from model_tests.histories.statements import REPLACEMENTS, STATEMENTS
 from model_tests.histories.strategies import (
     BATCHES,
     BITS,
     DELETES,
     PAIRS,
     QUERY_NUMBERS,
+    RACING,
     RETAINED,
     SELDOM,
     TAGS,
@@ -38,7 +39,7 @@ from model_tests.histories.strategies import (
 )
 
 JOBS = ("A", "B")
-CHANGES = {"write", "concurrent writes", "commit", *STATEMENTS}
+CHANGES = {"write", "concurrent writes", "commit", "race", *STATEMENTS, *REPLACEMENTS}
 """Operations after which another compaction, or opening the table again, may do something."""
 
 
@@ -108,6 +109,7 @@ class TableMachine(RuleBasedStateMachine):
         bit: int = 0,
         number: int = 0,
         tag: str = "",
+        statements: tuple[str, ...] = (),
         **flags: bool,
     ) -> None:
         shape = self.session.shape
@@ -120,6 +122,7 @@ class TableMachine(RuleBasedStateMachine):
             bit=bit,
             number=number,
             tag=tag,
+            statements=statements,
             handle=strategies.handle(query) if self.session.has_handles else 0,
             query=strategies.query(shape, query),
             write_only=flags.get("write_only", False),
@@ -146,14 +149,28 @@ class TableMachine(RuleBasedStateMachine):
     def write_changes(self, drawn: Drawn, write_only: bool, query: int) -> None:
         self._do("write", query, drawn=drawn, write_only=write_only)
 
-    @covers("STM-1", "STM-2", "STM-5")
-    @precondition(lambda self: self.session.can("merge") and self._replaces_rows())
-    @rule(do=st.sampled_from(STATEMENTS), drawn=UPSERTS, query=QUERY_NUMBERS)
+    @covers("STM-1", "STM-2", "STM-5", "STM-7", "STM-10")
+    @precondition(lambda self: self.session.can("merge"))
+    @rule(do=st.sampled_from((*STATEMENTS, *REPLACEMENTS)), drawn=UPSERTS, query=QUERY_NUMBERS)
     def execute(self, do: str, drawn: Drawn, query: int) -> None:
-        """An UPDATE, a DELETE by condition or a MERGE; the first and last are refused where the user orders records."""
-        if self.session.main.options.order is not None:
+        """A statement, an overwrite or a truncation. Most statements are refused where the user orders records."""
+        if do in STATEMENTS and not self._replaces_rows():
+            do = "overwrite"
+        if do in STATEMENTS and self.session.main.options.order is not None:
             do = "delete where"
-        self._do(do, query, drawn=drawn if do == "merge" else drawn[:1])
+        few = {"update": 1, "delete where": 1, "truncate": 0}
+        self._do(do, query, drawn=drawn[: few.get(do)])
+
+    @covers("STM-1", "STM-6")
+    @precondition(lambda self: self.session.can("race") and self._replaces_rows())
+    @rule(
+        one=st.sampled_from(STATEMENTS), other=st.sampled_from(STATEMENTS), drawn=RACING, query=QUERY_NUMBERS
+    )
+    def race(self, one: str, other: str, drawn: Drawn, query: int) -> None:
+        """Two statements at the same time, through two handles."""
+        if self.session.main.options.order is not None:
+            one = other = "delete where"
+        self._do("race", query, drawn=drawn, statements=(one, other))
 
     def _replaces_rows(self) -> bool:
         """Whether a statement may do all it can: other engines refuse some of it."""

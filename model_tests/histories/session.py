@@ -25,6 +25,7 @@ from pktable_spec.interface import (
     HasHandles,
     KeepsSnapshots,
     OpenTable,
+    RacesStatements,
     Scalar,
     StagesWork,
     StoredOnDisk,
@@ -34,12 +35,13 @@ from pktable_spec.model.mechanism import Mechanism
 from pktable_spec.model.merge import OPTION
 
 from model_tests.histories.checks import check, fail
-from model_tests.histories.expectations import Expectations, Stats
+from model_tests.histories.expectations import Stats
 from model_tests.histories.history import Changes, History, Operation, row_kind, spelled_out
 from model_tests.histories.layout import ExpectedCompaction, Layout
 from model_tests.histories.profiles import Profile
 from model_tests.histories.refusals import Refusals, refusals
-from model_tests.histories.statements import STATEMENTS
+from model_tests.histories.statement_expectations import StatementExpectations
+from model_tests.histories.statements import REPLACEMENTS, STATEMENTS
 from model_tests.histories.strategies import HANDLES
 from model_tests.refinement.check import Refinement
 
@@ -58,7 +60,8 @@ NEEDS: Final[Mapping[str, type]] = {
     "enable vectors": SuffersFaults,
     "damage vectors": SuffersFaults,
     "reorder vectors": SuffersFaults,
-    **dict.fromkeys(STATEMENTS, ExecutesStatements),
+    **dict.fromkeys((*STATEMENTS, *REPLACEMENTS), ExecutesStatements),
+    "race": RacesStatements,
 }
 """The capability that an operation needs; the others need none."""
 
@@ -94,7 +97,7 @@ class Session:
 
     def _open(
         self, open_table: OpenTable, history: History, profile: Profile, *, deletion_vectors: str
-    ) -> Expectations:
+    ) -> StatementExpectations:
         # A history may begin without deletion vectors and switch them on later.
         enabled = "false" if deletion_vectors == "false" else history.options.get(DELETION_VECTORS, "true")
         options = {**history.options, DELETION_VECTORS: enabled}
@@ -104,7 +107,7 @@ class Session:
             refused = {"full-compaction", "input"}
         if options.get(PRODUCER) in refused:
             options[PRODUCER] = "lookup"
-        return Expectations(
+        return StatementExpectations(
             open_table(history.shape, options),
             history.shape,
             options,
@@ -112,18 +115,18 @@ class Session:
             reread_limit=profile.reread_limit,
         )
 
-    def _refinement(self, expectations: Expectations, profile: Profile) -> Refinement | None:
+    def _refinement(self, expectations: StatementExpectations, profile: Profile) -> Refinement | None:
         table = expectations.table
         if profile.refines and isinstance(table, StoredOnDisk):
             return Refinement(table.directory, expectations.options)
         return None
 
     @property
-    def main(self) -> Expectations:
+    def main(self) -> StatementExpectations:
         return self.tables[0]
 
     @property
-    def twins(self) -> list[Expectations]:
+    def twins(self) -> list[StatementExpectations]:
         return self.tables[1:]
 
     def can(self, do: str) -> bool:
@@ -169,6 +172,17 @@ class Session:
         changes = self._numbered(operation.changes)
         for expectations in self.tables:
             expectations.execute(operation.do, changes)
+
+    def _replace(self, operation: Operation) -> None:
+        changes = self._numbered(operation.changes)
+        for expectations in self.tables:
+            expectations.replace(operation.do, changes)
+
+    def _race(self, operation: Operation) -> None:
+        *first, last = self._numbered(operation.changes)
+        one, other = operation.statements
+        for expectations in self.tables:
+            expectations.race((one, first), (other, [last]))
 
     def _write_concurrently(self, operation: Operation) -> None:
         """Divide the changes between two writers, so that they have no key in common."""
@@ -331,6 +345,8 @@ _ACTIONS: Final[Mapping[str, Callable[[Session, Operation], None]]] = {
     "abandon": Session._abandon,
     "read": Session._read,
     **dict.fromkeys(STATEMENTS, Session._execute),
+    **dict.fromkeys(REPLACEMENTS, Session._replace),
+    "race": Session._race,
 }
 
 

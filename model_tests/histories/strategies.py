@@ -91,6 +91,7 @@ DELETES: SearchStrategy[Drawn] = st.lists(
 PAIRS: SearchStrategy[Drawn] = st.lists(
     st.integers(0, len(KINDS) * 4 * len(VALUES) - 1), min_size=2, max_size=3
 )
+RACING: SearchStrategy[Drawn] = st.lists(st.integers(0, 4 * len(VALUES) - 1), min_size=2, max_size=3)
 KEY_NUMBERS = st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True)
 # From the end: the checksum as often as all the rest.
 BITS = st.integers(0, 31) | st.integers(32, 9_999)

@@ -16,6 +16,7 @@ from pktable_spec.interface import (
     HasHandles,
     KeepsSnapshots,
     Key,
+    RacesStatements,
     ReadsTogether,
     Row,
     ShowsRecords,
@@ -38,7 +39,7 @@ from model_tests.histories.session import NEEDS, replay
 
 CAPABILITIES = (
     *(ReadsTogether, ShowsRecords, StagesWork, HasConcurrentWriters, StoredOnDisk, SuffersFaults),
-    *(KeepsSnapshots, HasHandles, CountsRows, ExecutesStatements),
+    *(KeepsSnapshots, HasHandles, CountsRows, ExecutesStatements, RacesStatements),
 )
 PROFILE = Profile("toy", histories=150, steps=12, seed=1)
 Records = dict[Key, tuple[int, RowKind, Row]]
@@ -66,6 +67,7 @@ def test_the_backends_have_the_capabilities_that_their_histories_need() -> None:
         HasHandles,
         CountsRows,
         ExecutesStatements,
+        RacesStatements,
     }
     assert capabilities(ModelTable(SHAPES["int"], {})) == in_memory
 

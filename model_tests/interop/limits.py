@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from pktable import Table
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.vectors.deletion_vector import MAGIC_64
-from pktable_spec.vocabulary import KEY_PREFIX
+from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID
 
-from model_tests.interop.environments import JVM, NEWER_JVM, PYPAIMON
+from model_tests.interop.environments import JVM, NEWER_JVM, PYPAIMON, RUST
 from model_tests.interop.histories import VECTORS
 from model_tests.interop.peers import Outcome, PeerError
 
@@ -163,6 +163,10 @@ def _has_short_decimals_as_bytes(snapshot: Snapshot) -> bool:
     return False
 
 
+def _stores_row_ids(snapshot: Snapshot) -> bool:
+    return any(ROW_ID in file.schema.to_arrow_schema().names for file in snapshot.visible_files.values())
+
+
 def _has_thin_files(snapshot: Snapshot) -> bool:
     return any(
         not any(name.startswith(KEY_PREFIX) for name in file.schema.to_arrow_schema().names)
@@ -216,6 +220,13 @@ LIMITS = (
         "it asks for the field by name, and Paimon 0.9 did not write it",
         "KeyError: '_VALUE_STATS_COLS'",
         lambda snapshot: any("_VALUE_STATS_COLS" not in fields for fields in snapshot.manifest_fields),
+    ),
+    Limit(
+        RUST,
+        "files that store the ids of their rows",
+        "it expects a first row id, which updated and compacted files have not, Paimon's neither",
+        "Row-tracked file '.*' is missing first_row_id",
+        _stores_row_ids,
     ),
     Limit(
         PYPAIMON,

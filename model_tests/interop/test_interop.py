@@ -219,7 +219,7 @@ def test_a_failing_history_is_made_small_for_a_while_only(
         raise AssertionError(f"wrong in {len(history.steps)} steps")
 
     monkeypatch.setattr(bench, "check", fail)
-    drawn = histories([Actor(OURS)], [OURS], EVERYTHING, bitmap64=True, row_ids=True)
+    drawn = histories([Actor(OURS)], [OURS], EVERYTHING, bitmap64=True)
     result = bench.run("all fail", drawn, [], count=10, first=1)
     assert len(played) == 1
     assert result.failure == (f"AssertionError: wrong in {len(played[0].steps)} steps", played[0])

@@ -1,13 +1,16 @@
-"""Faults of statements: UPDATE, DELETE by condition and MERGE of rows that are there."""
+"""Faults of statements: UPDATE, DELETE by condition, MERGE and overwrites of rows that are there."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pktable import dml
+from pktable.catalog import changes
+from pktable.catalog.isolation import Isolation
+from pktable.catalog.state import TableState
 from pktable.statements.plan import Statement
 
-from model_tests.mutants.registry import READ, Mutant, patched
+from model_tests.mutants.registry import READ, Mutant, instead, patched
 
 OTHER_CHANGES = f"{READ}|written: |nothing_was_committed: |appended: "
 
@@ -26,6 +29,16 @@ def _last_first(of: Any) -> Any:
     return lambda self, when: of(self, when)[::-1]
 
 
+def _level_zero_alone(replaced: Any) -> Any:
+    """Let an overwrite take a bucket as replaced only if all of its files are at level 0."""
+
+    def found(state: TableState, replaces: Any) -> Any:
+        gone = replaced(state, replaces)
+        return [one for one in gone if not any(file.level for file in state.files.get(one, ()))]
+
+    return found
+
+
 MUTANTS = (
     Mutant(
         "T1",
@@ -40,5 +53,19 @@ MUTANTS = (
         patched((Statement, "of", _last_first)),
         OTHER_CHANGES,
         ("STM-2",),
+    ),
+    Mutant(
+        "T3",
+        "a statement is not compared with what was committed since it read",
+        patched((Isolation, "conflicts", instead(lambda self, appends, state: {}))),
+        "both_were_executed: ",
+        ("STM-6",),
+    ),
+    Mutant(
+        "T4",
+        "an overwrite leaves files that were compacted",
+        patched((changes, "replaced", _level_zero_alone)),
+        "overwritten: ",
+        ("STM-7",),
     ),
 )

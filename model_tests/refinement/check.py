@@ -17,7 +17,7 @@ from pktable_spec.model import picks
 from pktable_spec.model.levels import FileId, LiveFile, Record
 from pktable_spec.model.mechanism import Mechanism, Plan, State
 from pktable_spec.model.options import ModelOptions
-from pktable_spec.vocabulary import APPEND, COMPACT
+from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE
 
 from model_tests.histories.checks import check, fail
 from model_tests.refinement.disk_state import Abstraction, Bucket, Directory
@@ -78,16 +78,26 @@ class Refinement:
     def snapshot_is_a_step(
         self, kind: str, changed: Mapping[Bucket, tuple[State, State]], *, concurrent: bool
     ) -> None:
-        """Check that a snapshot is a write, or a compaction, of the buckets that it changed."""
+        """Check that a snapshot is a write, an overwrite or a compaction of the buckets that it changed."""
         if not changed:
             fail(f"snapshot {self.abstraction.snapshots} changes nothing")
-        if kind not in (APPEND, COMPACT):
-            fail(f"snapshot {self.abstraction.snapshots} is neither APPEND nor COMPACT, but {kind}")
+        if kind not in (APPEND, COMPACT, OVERWRITE):
+            fail(
+                f"snapshot {self.abstraction.snapshots} is neither APPEND, COMPACT nor OVERWRITE, but {kind}"
+            )
         for bucket, (before, after) in changed.items():
-            if kind == APPEND:
+            if kind == OVERWRITE:
+                self.overwrite_is_a_step(before, after)
+            elif kind == APPEND:
                 self.write_is_a_step(before, after, numbered=not concurrent)
             else:
                 self.compaction_is_a_step(bucket, before, after)
+
+    def overwrite_is_a_step(self, before: State, after: State) -> None:
+        """Check that nothing was left of a bucket, and that at most one sorted run was added at level 0."""
+        if before.live & after.live:
+            fail(f"an overwrite left {before.live & after.live}")
+        self.write_is_a_step(State(files=before.files), after, numbered=True)
 
     @check
     @covers("CMT-2", "LSM-1", "LSM-2", "LSM-5", "DV-14")

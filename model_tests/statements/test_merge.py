@@ -250,11 +250,18 @@ def test_values_of_every_kind_are_stored_exactly(tmp_path: Path) -> None:
     [
         (lambda t: t.update({"id": "1"}), "set: id is part of the primary key and cannot be updated"),
         (lambda t: t.update({"x": 1}), "set: column x is not in the table; columns are id, g, n, s"),
-        (lambda t: t.update({"n": "'a'"}), "set: n =: column n is INT, the value is STRING|n = \"'a'\""),
+        (
+            lambda t: t.update({"n": "'a'"}),
+            "set: n = \"'a'\": column n is INT, the value is STRING; write a CAST",
+        ),
         (lambda t: t.update({"n": "1 +"}), "set: n = '1 [+]'"),
+        (lambda t: t.update({"s": "hello world"}), "; a text needs quotes of its own: \"'hello world'\"$"),
         (lambda t: t.update({}), "set: no column to update"),
         (lambda t: t.update("n = 1"), "set: expected a dict of columns and values, found str"),
-        (lambda t: t.update({"n": 1}, where="target.n = 1"), "table is not supported"),
+        (
+            lambda t: t.update({"n": 1}, where="target.n = 1"),
+            "target is not known here; columns are id, g, n, s",
+        ),
         (lambda t: t.merge([{"id": 1}], on="nothing"), "on 'nothing': column 'nothing' does not exist"),
         (lambda t: t.merge([{"id": 1}], on=["n"]), "on: expected columns of target and source, found n"),
         (lambda t: t.merge([{"id": 1}], on=[]), "on: expected columns of target and source, found none"),
@@ -262,14 +269,14 @@ def test_values_of_every_kind_are_stored_exactly(tmp_path: Path) -> None:
             lambda t: t.merge([{"id": 1, "more": object()}], on="id"),
             "column more: Arrow finds no type for its values",
         ),
-        (lambda t: t.merge(5, on="id"), "rows: expected a pyarrow.Table"),
+        (lambda t: t.merge(5, on="id"), "source: expected a pyarrow.Table"),
         (
             lambda t: t.merge([{"id": 1, "n": 1}], on="id").when_matched_update({"n": "n"}),
             "column 'n' is ambiguous; columns are target.n, source.n",
         ),
         (
             lambda t: t.merge([{"id": 1, "n": 1}], on="id").when_not_matched_insert({"id": "target.id"}),
-            "table is not supported|does not exist",
+            "'target.id': target is not known here; columns are source.id, source.n",
         ),
         (
             lambda t: t.merge([{"id": 1, "n": 1}], on="id").when_not_matched_insert({"n": "source.n"}),
@@ -299,6 +306,17 @@ def test_what_is_wrong_is_said_in_one_line(local_table: Table, build: Any, probl
         build(local_table)
     assert "\n" not in str(raised.value)
     assert local_table.catalog.state().id == before
+
+
+@covers("STM-4")
+def test_a_value_that_fails_for_a_row_is_named(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", COLUMNS, primary_key="id", options=DV)
+    table.upsert([{"id": 1, "g": 1, "n": 0, "s": "a"}])
+    with pytest.raises(InvalidRequestError, match=r"^set: n =: divide by zero$"):
+        table.update({"g": "g + 1", "n": "CAST(1 / n AS INT)"})
+    with pytest.raises(InvalidRequestError, match=r"^on: divide by zero$"):
+        table.merge([{"id": 1}], on="1 / target.n = source.id").when_matched_delete().execute()
+    assert table.catalog.state().id == 2
 
 
 @covers("STM-1")

@@ -262,7 +262,7 @@ class StagesWork(ShowsRecords, Protocol):
 class ExecutesStatements(Protocol):
     """A table that changes rows by statements over the rows that are there. None of them is a change of its own.
 
-    Clauses: STM-1, STM-2.
+    Clauses: STM-1, STM-2, STM-7, STM-10.
     """
 
     def update(self, where: Comparison, values: Mapping[str, Scalar]) -> None:
@@ -279,6 +279,23 @@ class ExecutesStatements(Protocol):
         A row that a source row without ``v`` matches is deleted, one that any other matches is replaced by it. Source
         rows with ``v`` that match none are inserted.
         """
+        ...
+
+    def overwrite(self, rows: Sequence[Row], where: Comparison | None) -> None:
+        """Replace the rows for which ``where`` holds (None: all rows) by ``rows``, for which it holds too."""
+        ...
+
+    def truncate(self) -> None:
+        """Remove all rows."""
+        ...
+
+
+@runtime_checkable
+class RacesStatements(ExecutesStatements, Protocol):
+    """A table of which two statements can be executed at the same time. Clauses: STM-6."""
+
+    def race(self, statement: Callable[[], None], other: Callable[[], None]) -> None:
+        """Execute ``statement``, and ``other`` through another handle after it has read and before it commits."""
         ...
 
 

@@ -84,10 +84,11 @@ def filtered(
     return table.select(names)
 
 
-def evaluated(values: Mapping[str, Expression], rows: pa.Table) -> pa.Table:
+def evaluated(values: Mapping[str, Expression], rows: pa.Table, what: str | None = None) -> pa.Table:
     """Return a table of ``values``, name by name, row for row. A bare column is returned as it is, in its own type.
 
-    Raises InvalidRequestError if an expression fails for a row.
+    Raises InvalidRequestError if an expression fails for a row. ``what``: how messages call the values, None for the
+    new value of the column of that name.
     """
     from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
 
@@ -106,7 +107,10 @@ def evaluated(values: Mapping[str, Expression], rows: pa.Table) -> pa.Table:
         try:
             made = Declaration.from_sequence(plan).to_table(use_threads=False)
         except pa.ArrowInvalid as error:
-            raise InvalidRequestError(f"set: {str(error).partition(chr(10))[0]}") from None
+            for name, value in computed.items() if len(computed) > 1 else ():
+                evaluated({name: value}, rows, what)  # only by itself it tells which one fails
+            problem = str(error).partition(chr(10))[0]
+            raise InvalidRequestError(f"{what or f'set: {next(iter(computed))} ='}: {problem}") from None
         found |= dict(zip(made.column_names, made.columns, strict=True))
     return pa.table({name: found[name] for name in values})
 

@@ -200,7 +200,7 @@ class Resolver:
     def column(self, node: Node) -> Expression:
         table = node.table
         if table and table.lower() not in {alias.lower() for alias in self.scope.tables if alias}:
-            raise self.error("table is not supported", node)
+            raise self.error(f"{table} is not known here; columns are {', '.join(self.scope.names)}", node)
         same = self.scope.find(table, node.name)
         if len(same) == 1:
             return tree.Column(*same[0][1])

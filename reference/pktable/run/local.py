@@ -170,15 +170,7 @@ class LocalRunner:
         vectors = vectors_of_places(context, changes.filter(pc.is_valid(changes.column(FILE))))
         buckets = bucket_of_file(query)
         found = gathered(FoundRows(buckets[name], {name: vector}) for name, vector in vectors.items())
-        names = list(context.schema.value_names)
-        added = changes.filter(is_add(changes.column(KIND)))
-        if not statement.tracked:
-            return RowChange(found, added.select(names))
-        is_old = pc.is_valid(added.column(FILE))
-        updated = with_row_ids(added.filter(is_old), first_row_ids(query))
-        return RowChange(
-            found, added.filter(pc.invert(is_old)).select(names), updated.select([*names, ROW_ID])
-        )
+        return row_change(context, query, statement, found, changes.filter(is_add(changes.column(KIND))))
 
     def release(self, changes: pa.Table) -> None:
         """Do nothing: Python gives it up."""
@@ -242,6 +234,21 @@ def vectors_of_places(context: TableContext, places: pa.Table) -> dict[str, Dele
 def bucket_of_file(query: Query) -> dict[str, BucketId]:
     """Return the bucket of each data file that ``query`` reads."""
     return {file.file_name: part.state.place.id for part in query.parts for file in part.state.files}
+
+
+def row_change(
+    context: TableContext, query: Query, statement: Statement, found: Sequence[FoundRows], added: pa.Table
+) -> RowChange:
+    """Return the change that deletes the rows ``found`` and adds ``added``.
+
+    ``added``: the table's columns, and with row tracking `Statement.place`. Clauses: APP-32.
+    """
+    names = list(context.schema.value_names)
+    if not statement.tracked:
+        return RowChange(found, added.select(names))
+    is_old = pc.is_valid(added.column(FILE))
+    updated = with_row_ids(added.filter(is_old), first_row_ids(query)).select([*names, ROW_ID])
+    return RowChange(found, added.filter(pc.invert(is_old)).select(names), updated)
 
 
 def first_row_ids(query: Query) -> pa.Table:

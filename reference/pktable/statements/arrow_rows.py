@@ -191,7 +191,7 @@ class ArrowStatement:
 
 def _keys(values: Sequence[Expression], rows: pa.Table, number: str) -> pa.Table:
     """Return the join values of ``rows`` and their row numbers, without the rows in which one is null."""
-    keys = evaluated({f"key{i}": value for i, value in enumerate(values)}, rows)
+    keys = evaluated({f"key{i}": value for i, value in enumerate(values)}, rows, "on")
     columns = [_comparable(column) for column in keys.columns]
     table = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*keys.column_names, number])
     for name in keys.column_names:

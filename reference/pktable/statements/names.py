@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.types import FLOATS, INTEGER_BITS, NUMBERS, TIMESTAMPS, DataType, Field, values_of
+from pktable.format.types import (
+    FLOATS,
+    INTEGER_BITS,
+    NUMBERS,
+    STRINGS,
+    TIMESTAMPS,
+    DataType,
+    Field,
+    values_of,
+)
 from pktable.ingest.values import column_of_values
 from pktable.predicate.coercion import converted
 from pktable.predicate.literals import general, literal_as
@@ -55,11 +64,17 @@ class Names:
             return Literal(value, general(field.type))
         from pktable.predicate.resolve import resolve_value
 
-        found = resolve_value(given, self._scope(sides), what=what)
+        try:
+            found = resolve_value(given, self._scope(sides), what=what)
+        except InvalidRequestError as error:
+            if field.type.root not in STRINGS or "'" in given:
+                raise
+            quoted = f"'{given}'"
+            raise InvalidRequestError(f"{error}; a text needs quotes of its own: {quoted!r}") from None
         fitting = assigned(found, general(field.type))
         if fitting is None:
             raise InvalidRequestError(
-                f"{what}: column {field.name} is {field.type}, the value is {found.type}; write a CAST"
+                f"{what} {given!r}: column {field.name} is {field.type}, the value is {found.type}; write a CAST"
             )
         return fitting
 

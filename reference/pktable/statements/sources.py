@@ -35,7 +35,10 @@ def accept_source(rows: Any, schema: TableSchema) -> Any:
     if is_spark_frame(rows):
         on_spark = type(rows).__module__.startswith("pyspark.pandas")
         return rows.to_spark() if on_spark else rows
-    table = untyped_rows(rows, schema)
+    try:
+        table = untyped_rows(rows, schema)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"source: {str(error).removeprefix('rows: ')}") from None
     expect_distinct(table.column_names)
     return pa.table({name: _plain(name, table.column(name)) for name in table.column_names})
 

@@ -47,16 +47,35 @@ class Meaning:
     ) -> None:
         self._key_of, self._bucket_of, self._engine, self._order = key_of, bucket_of, engine, order
         self.log: list[tuple[int, tuple[Change, ...]]] = []
+        self._replaced: list[tuple[int, Callable[[Row], bool]]] = []
 
     def commit(self, snapshot: int, changes: Sequence[Change]) -> None:
         """Append a write that became visible with ``snapshot``."""
         assert not self.log or self.log[-1][0] < snapshot, "writes come in commit order"
         self.log.append((snapshot, tuple(changes)))
 
+    def overwrite(self, snapshot: int, changes: Sequence[Change], replaces: Callable[[Row], bool]) -> None:
+        """Append a write with whose ``snapshot`` all rows before it are gone for which ``replaces`` holds.
+
+        They are gone whether their writes were compacted or not. Clauses: STM-7.
+        """
+        self.commit(snapshot, changes)
+        self._replaced.append((snapshot, replaces))
+
     def rows(self, snapshot: int) -> list[Row]:
         """Return the fold of every write up to and including ``snapshot``. Clauses: TBL-7, RD-3, RD-4."""
-        changes = [change for at, write in self.log if at <= snapshot for change in write]
+        changes = [change for _, change in self._kept(snapshot)]
         return list(fold(changes, self._key_of, self._engine, self._order).values())
+
+    def _kept(self, snapshot: int) -> list[tuple[int, Change]]:
+        """Return the changes up to ``snapshot`` that no overwrite has replaced, each with its own snapshot."""
+        return [
+            (at, change)
+            for at, write in self.log
+            if at <= snapshot
+            for change in write
+            if not any(at < gone <= snapshot and replaces(change.row) for gone, replaces in self._replaced)
+        ]
 
     def absorbed_rows(self, snapshot: int, first_unabsorbed: Mapping[BucketId, int]) -> list[Row]:
         """Return the fold of the writes up to ``snapshot`` that compaction has absorbed.
@@ -90,9 +109,7 @@ class Meaning:
         """Return the fold of the absorbed changes, and the writes and keys of those that are not ignored."""
         absorbed = [
             (at, change)
-            for at, write in self.log
-            if at <= snapshot
-            for change in write
+            for at, change in self._kept(snapshot)
             if at < first_unabsorbed.get(self._bucket_of(change.row), snapshot + 1)
         ]
         rows = fold((change for _, change in absorbed), self._key_of, self._engine, self._order)

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, PkTableError
-from pktable_spec.vocabulary import ROW_ID, RowKind
+from pktable_spec.vocabulary import ROW_ID
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,33 +36,27 @@ from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.local import (
-    FIRST_ID,
-    bucket_of_file,
-    first_row_ids,
     found_rows,
     gathered,
     run_rewrite,
     run_task,
-    vectors_of_places,
 )
 from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, is_native, native_scan
+from pktable.run.spark.row_changes import divided_rows
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
 from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
-from pktable.statements.plan import KIND, Statement
+from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
 FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
 CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
 MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
-
-
-FIRST_IDS = StructType([StructField(FILE, StringType()), StructField(FIRST_ID, LongType())])
 
 
 @dataclass(slots=True)
@@ -245,33 +239,10 @@ class SparkRunner:
     ) -> RowChange:
         """Return the rows that go and those that come; ``changes`` are computed once, and kept until `release`.
 
-        Clauses: APP-12.
+        Clauses: APP-12, APP-32.
         """
         changes.persist()
-        buckets = bucket_of_file(query)
-
-        def find(batches: Batches) -> Batches:
-            tables = [pa.Table.from_batches([batch]) for batch in batches]
-            if tables:
-                yield result_batch(vectors_of_places(context, pa.concat_tables(tables)))
-
-        places = changes.where(F.col(FILE).isNotNull()).select(FILE, POSITION).repartition(FILE)
-        vectors = collected(map_batches(places, find, BLOBS))
-        found = gathered(
-            FoundRows(buckets[name], {name: vector}) for part in vectors for name, vector in part.items()
-        )
-        added = changes.where(F.col(KIND).bitwiseAND(1) == 0)
-        names = [F.col(quoted(name)) for name in context.schema.value_names]
-        if not statement.tracked:
-            return RowChange(found, added.select(*names))
-        rows = updated = None
-        if statement.has(RowKind.INSERT):
-            rows = added.where(F.col(FILE).isNull()).select(*names)
-        if statement.has(RowKind.UPDATE_AFTER):
-            first = F.broadcast(whole_frame(self.session, first_row_ids(query), FIRST_IDS))
-            ids = F.coalesce(F.col(ROW_ID), F.col(FIRST_ID) + F.col(POSITION)).alias(ROW_ID)
-            updated = added.where(F.col(FILE).isNotNull()).join(first, FILE, "left").select(*names, ids)
-        return RowChange(found, rows, updated)
+        return divided_rows(context, query, statement, changes)
 
     def release(self, changes: DataFrame) -> None:
         """Give up the changes that `divided` has kept."""

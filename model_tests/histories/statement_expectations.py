@@ -1,0 +1,115 @@
+"""Check the snapshots that statements make on a table under test, alone and at the same time.
+
+An UPDATE, a DELETE by condition or a MERGE makes the snapshots of a write of the changes that it means. An overwrite or
+truncation makes a snapshot of its own kind. Of two statements at the same time both have their effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from pktable_spec.covers import covers
+from pktable_spec.interface import Change, ExecutesStatements, RacesStatements, Row
+from pktable_spec.vocabulary import APPEND, OVERWRITE, RowKind
+
+from model_tests.histories.changes import applied
+from model_tests.histories.checks import check, fail
+from model_tests.histories.expectations import Expectations, kinds_of
+from model_tests.histories.layout import FileKey, Layout
+from model_tests.histories.statements import effect, execute, replacement
+
+Statement: TypeAlias = tuple[str, Sequence[Change]]
+"""One of `statements.STATEMENTS`, and the changes that say what it does."""
+
+
+class StatementExpectations(Expectations):
+    """`Expectations` of a table that may execute statements."""
+
+    @covers("STM-1", "STM-2", "STM-5")
+    def execute(self, do: str, changes: Sequence[Change]) -> None:
+        """Execute a statement, and check that it made the snapshots of a write of its changes."""
+        assert isinstance(self.table, ExecutesStatements)
+        expected = effect(self.shape, do, changes, self.latest.fresh)
+        execute(self.table, self.shape, do, changes)
+        if expected:
+            self.written(expected, write_only=False)
+        else:
+            self.nothing_was_committed()
+
+    def race(self, statement: Statement, other: Statement) -> None:
+        """Execute a statement, and another one between its read and its commit; check the snapshots of both."""
+        assert isinstance(self.table, RacesStatements)
+        table, shape, base = self.table, self.shape, self.latest
+        table.race(lambda: execute(table, shape, *statement), lambda: execute(table, shape, *other))
+        self.both_were_executed(base, statement, other)
+
+    @check
+    @covers("STM-1", "STM-6")
+    def both_were_executed(self, base: Layout, statement: Statement, other: Statement) -> None:
+        """Check that the other statement came first, and the statement after it, or as if it had come before.
+
+        It may only have been computed from rows that were there before the other if they have no key in common.
+        """
+        new = self.new_snapshots()
+        earlier = effect(self.shape, *other, base.fresh)
+        if earlier:
+            starts = [i for i, layout in enumerate(new) if layout.kind == APPEND]
+            self.written(earlier, write_only=False, new=new[: starts[1] if len(starts) > 1 else len(new)])
+            new = [layout for layout in new if layout.id > self.latest.id]
+        possible = [effect(self.shape, *statement, self.latest.fresh)]
+        before = effect(self.shape, *statement, base.fresh)
+        if {self.key_of(row) for _, row in before}.isdisjoint(self.key_of(row) for _, row in earlier):
+            possible.append(before)
+        found = set(self.table.read(fresh=self.options.one_record_per_key))
+        rows = {self.key_of(row): row for row in self.latest.fresh}
+        later = next(
+            (one for one in possible if found == set(applied(rows, one, self.key_of).values())), None
+        )
+        if later is None:
+            fail(f"{statement} and {other}: rows are {found}, expected the effect of one of {possible}")
+        if later:
+            self.written(later, write_only=False, planned_on=base, new=new)
+        elif new:
+            fail(f"a statement without effect made {kinds_of(new)}")
+
+    def replace(self, do: str, changes: Sequence[Change]) -> None:
+        """Overwrite or truncate the table, and check that it made the snapshots of an overwrite."""
+        assert isinstance(self.table, ExecutesStatements)
+        rows, where = replacement(self.shape, do, changes)
+        if do == "truncate":
+            self.table.truncate()
+        else:
+            self.table.overwrite(rows, where)
+
+        def replaces(row: Row) -> bool:
+            return where is None or where.holds(row[self.shape.names.index(where.column)])
+
+        gone = {key for key in self.latest.files if where is None or where.holds(key[0][0][0])}
+        if rows or gone:
+            self.overwritten([Change(RowKind.INSERT, row) for row in rows], gone, replaces)
+        else:
+            self.nothing_was_committed()
+
+    @check
+    @covers("STM-7", "CMT-2", "LSM-5", "CMP-17")
+    def overwritten(
+        self, changes: Sequence[Change], gone: set[FileKey], replaces: Callable[[Row], bool]
+    ) -> None:
+        """Check the OVERWRITE snapshot, from which the files ``gone`` are gone, and the compaction after it."""
+        new, before = self.new_snapshots(), self.latest
+        if not new or new[0].kind != OVERWRITE:
+            fail(f"an overwrite makes an OVERWRITE snapshot, found {kinds_of(new)}")
+        layout = new[0]
+        if {entry for entry in before.entries() if entry[:2] not in gone} != {
+            entry for entry in layout.entries() if entry[:2] in before.files
+        }:
+            fail(f"an overwrite removes {sorted(gone)} alone, found {layout.entries()}")
+        if layout.vectors != {key: found for key, found in before.vectors.items() if key not in gone}:
+            fail(f"vectors: {before.vectors} became {layout.vectors}")
+        self.level_zero_was_added(layout, changes, {})
+        self.meaning.overwrite(layout.id, changes, replaces)
+        self.settle(layout)
+        touched = {self.bucket_of(row) for _, row in changes}
+        self.compacted(new[1:], self.latest, full=False, among=touched)
+        self.level_zero_is_compacted(touched)

@@ -1,0 +1,111 @@
+"""Divide the changes of a statement on an append table: the places of rows that go, and the rows that come.
+
+One job computes the changes and keeps them. Each task answers with the places as vectors, and with its new rows if they
+are few. If those of all tasks are few, they are written in the driver, into one file, and no second job is needed.
+Otherwise a second job writes them from what was kept.
+
+Clauses: APP-12, APP-31, APP-32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pktable_spec.vocabulary import ROW_ID, RowKind
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from pktable.bucket.append_vectors import merged
+from pktable.bucket.read import FILE, POSITION
+from pktable.context import TableContext
+from pktable.format.type_text import quoted
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.run.local import (
+    FIRST_ID,
+    bucket_of_file,
+    first_row_ids,
+    gathered,
+    is_add,
+    row_change,
+    vectors_of_places,
+)
+from pktable.run.runner import FoundRows, Query, RowChange
+from pktable.run.spark.types import with_times_of
+from pktable.run.spark.wire import BLOBS, Batches, collected, result_batch, whole_frame
+from pktable.run.spark.workers import map_batches
+from pktable.statements.plan import KIND, Statement
+
+FEW_BYTES: Final = 4 << 20
+"""Arrow memory of new rows that the driver writes by itself."""
+LEAST_BYTES: Final = 64 << 10
+TASK_BYTES: Final = 64 << 20
+FIRST_IDS: Final = StructType([StructField(FILE, StringType()), StructField(FIRST_ID, LongType())])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The answer of a task: positions by data file, and its new rows, None if they are many."""
+
+    vectors: dict[str, DeletionVector]
+    added: pa.Table | None
+
+
+def divided_rows(context: TableContext, query: Query, statement: Statement, changes: DataFrame) -> RowChange:
+    """Return the effect of ``changes``, which are persisted. Runs a job."""
+    rows = with_times_of(changes, context.schema.fields)
+    names = rows.columns
+    # Of each task, so that the answers of all tasks fit into the driver.
+    bound = max(LEAST_BYTES, FEW_BYTES // (1 + query.input_bytes // TASK_BYTES))
+
+    def divide(batches: Batches) -> Batches:
+        tables = [pa.Table.from_batches([batch]).rename_columns(names) for batch in batches]
+        if tables:
+            yield result_batch(_part(context, statement, pa.concat_tables(tables), bound))
+
+    # Workers fail where a name has a dot.
+    numbered = rows.toDF(*(f"c{i}" for i in range(len(names))))
+    parts: list[_Part] = collected(map_batches(numbered, divide, BLOBS))
+    vectors: dict[str, DeletionVector] = {}
+    for part in parts:
+        for name, vector in part.vectors.items():
+            vectors[name] = merged(vectors.get(name), vector, context.vector_bits)
+    buckets = bucket_of_file(query)
+    found = gathered(FoundRows(buckets[name], {name: vector}) for name, vector in vectors.items())
+    few = [part.added for part in parts if part.added is not None]
+    if parts and len(few) == len(parts) and sum(table.nbytes for table in few) <= FEW_BYTES:
+        return row_change(context, query, statement, found, pa.concat_tables(few))
+    return _lazy_change(context, query, statement, found, rows)
+
+
+def _part(context: TableContext, statement: Statement, changes: pa.Table, bound: int) -> _Part:
+    vectors = vectors_of_places(context, changes.filter(pc.is_valid(changes.column(FILE))))
+    needed = [*context.schema.value_names, *(statement.place if statement.tracked else ())]
+    added = changes.filter(is_add(changes.column(KIND))).select(needed)
+    return _Part(vectors, added if added.nbytes <= bound else None)
+
+
+def _lazy_change(
+    context: TableContext,
+    query: Query,
+    statement: Statement,
+    found: Sequence[FoundRows],
+    changes: DataFrame,
+) -> RowChange:
+    """Return the change with its new rows as DataFrames. Clauses: APP-32."""
+    added = changes.where(F.col(KIND).bitwiseAND(1) == 0)
+    names = [F.col(quoted(name)) for name in context.schema.value_names]
+    if not statement.tracked:
+        return RowChange(found, added.select(*names))
+    rows = updated = None
+    if statement.has(RowKind.INSERT):
+        rows = added.where(F.col(FILE).isNull()).select(*names)
+    if statement.has(RowKind.UPDATE_AFTER):
+        first = F.broadcast(whole_frame(changes.sparkSession, first_row_ids(query), FIRST_IDS))
+        ids = F.coalesce(F.col(ROW_ID), F.col(FIRST_ID) + F.col(POSITION)).alias(ROW_ID)
+        updated = added.where(F.col(FILE).isNotNull()).join(first, FILE, "left").select(*names, ids)
+    return RowChange(found, rows, updated)
