@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import hypothesis
 import pyarrow as pa
 from hypothesis import strategies as st
 from pktable import CommitId, Table
@@ -103,6 +104,25 @@ def play(history: AppendHistory, options: Mapping[str, str]) -> int:
             getattr(run, name)(argument)
             run.compare()
     return len(history.steps)
+
+
+def draw(options: Mapping[str, str], number: int, seed: int) -> None:
+    """Do some drawn histories. Raises CheckFailed, or what a table raises, at the first that fails."""
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=number,
+        deadline=None,
+        database=None,
+        phases=(hypothesis.Phase.generate,),
+        suppress_health_check=list(hypothesis.HealthCheck),
+        report_multiple_bugs=False,
+    )
+    @hypothesis.given(HISTORIES)
+    def agree(history: AppendHistory) -> None:
+        play(history, options)
+
+    agree()
 
 
 class AppendRun:

@@ -43,6 +43,12 @@ class ProtocolMutant(Mutant):
         return played(dict(self.jobs), self.script)
 
 
+def jobs_of(text: str) -> dict[str, Job]:
+    """Return the jobs of a text such as ``a: write, tag; b: expire``."""
+    named = (one.split(": ") for one in text.split("; "))
+    return {name: Job(tuple(kinds.split(", "))) for name, kinds in named}
+
+
 def _mutant(
     number: int,
     title: str,
@@ -52,13 +58,13 @@ def _mutant(
     script: str,
     found_by: str,
 ) -> ProtocolMutant:
-    """Return a mutant. ``jobs``: such as ``a: write, tag; b: expire``; ``script``: sentences after one another."""
-    named = (one.split(": ") for one in jobs.split("; "))
-    kinds = {name: Job(tuple(of_it.split(", "))) for name, of_it in named}
+    """Return a mutant. ``jobs``: see `jobs_of`; ``script``: sentences after one another."""
     sentences = tuple(script.split("; "))
     if not found_by.startswith((".*", "SimulationError: ")):
         found_by = f"SimulationError: {found_by}"
-    return ProtocolMutant(f"P{number:02}", title, change, found_by, (clause,), jobs=kinds, script=sentences)
+    return ProtocolMutant(
+        f"P{number:02}", title, change, found_by, (clause,), jobs=jobs_of(jobs), script=sentences
+    )
 
 
 PUT, FENCED, LISTED_TAGS = "past put_if_absent snapshot-", "past put_if_absent fence-", "past list_names tag"

@@ -2,8 +2,9 @@
 
 1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`).
 2. Without a change, histories and tests must pass: their times set the limits of the trials.
-3. Each mutation runs against the stored and some drawn histories; one that survives runs against the fast tests of
-   its area (`trial`), as far as they execute the line. The first failure kills it, and so does a hang.
+3. Each mutation runs against stored and drawn histories of both kinds of table, and against runs of the simulation;
+   one that survives runs against the fast tests of its area (`trial`). Both as far as they execute the line. The first
+   failure kills it, and so does a hang.
 4. The survivors of both are named, unless `equivalents` says why they change nothing.
 """
 
@@ -47,7 +48,15 @@ _KERNEL: Final = (
     "model_tests/table/test_schema_changes.py",
     "model_tests/table/test_foreign.py",
     "model_tests/table/test_damage.py",
+    "model_tests/table/test_windows.py",
     "model_tests/seams",
+    "model_tests/engines/test_laws.py",
+    "model_tests/engines/test_schedules.py",
+    "model_tests/engines/test_sequence_field.py",
+    "model_tests/append/test_writing.py",
+    "model_tests/append/test_deleting.py",
+    "model_tests/append/test_compacting.py",
+    "model_tests/changelog/test_recording.py",
 )
 _CATALOG: Final = (
     "model_tests/format/test_manifest.py",
@@ -70,8 +79,13 @@ _CATALOG: Final = (
     "model_tests/seams/test_stores.py",
     "model_tests/seams/test_retry.py",
     "model_tests/table/test_races.py",
+    "model_tests/append/test_writing.py",
+    "model_tests/append/test_deleting.py",
+    "model_tests/append/test_compacting.py",
+    "model_tests/append/test_row_tracking.py",
+    "model_tests/statements/test_isolation.py",
 )
-_PROTOCOL: Final = _CATALOG
+_PROTOCOL: Final = (*_CATALOG, "model_tests/table/test_expiry_races.py", "model_tests/commit")
 _ORACLE: Final = ("model_tests/oracle", "model_tests/refinement", "model_tests/histories/test_refusals.py")
 
 

@@ -23,11 +23,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from model_tests.mutants.executed import Executed, Recorder
 
@@ -162,6 +164,7 @@ class Bench:
         sys.path[:0] = self._paths
         for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
             del sys.modules[name]
+        _let_functions_be_registered_again()
         recorder = Recorder(self.root, recorded)
         try:
             with recorder.recording() if recorded else contextlib.nullcontext():
@@ -178,48 +181,108 @@ class Bench:
         answer.write_text(json.dumps(report), "utf-8")
 
 
+def _let_functions_be_registered_again() -> None:
+    """Let a package that is imported again register its functions with Arrow, which keeps the first ones."""
+    compute: Any = importlib.import_module("pyarrow.compute")
+    register = compute.register_scalar_function
+
+    def registered(function: Any, name: str, *rest: Any) -> None:
+        if name not in compute.list_functions():
+            register(function, name, *rest)
+
+    compute.register_scalar_function = registered
+
+
 def _forget_compiled(path: Path) -> None:
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         compiled.unlink()
 
 
 def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str]) -> Work:
-    """Return the work that replays the stored histories, each a part, and then draws ``number`` others, one part."""
+    """Return the work that replays the stored histories and runs, and then draws others.
+
+    Each stored history, each run of the simulation, and all that is drawn of one kind of table are parts of it.
+    ``number``, ``steps``: histories of tables with a key that are drawn, and the most steps of each.
+    """
 
     def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
-        backend_contexts = importlib.import_module("model_tests.backends.tables").BACKENDS
-        corpus = importlib.import_module("model_tests.corpus")
-        mutants = importlib.import_module("model_tests.mutants.measure")
-        profiles = importlib.import_module("model_tests.histories.profiles")
-        run = importlib.import_module("model_tests.histories.run")
-        session = importlib.import_module("model_tests.histories.session")
-        checks = importlib.import_module("model_tests.histories.checks")
-        stored = profiles.Profile("stored", histories=1, steps=1, reread_limit=2)
-        for backend in backends:
-            with backend_contexts[backend]() as open_table:
-                histories = {name: corpus.load(name) for name in corpus.names()}
-                histories |= {name: mutants.stored_history(one) for name, one in mutants.MUTANTS.items()}
-                for name, history in histories.items():
-                    part = f"stored history {name}, {backend}"
-                    if wanted is not None and part not in wanted:
-                        continue
-                    begin(part)
-                    try:
-                        session.replay(history, open_table, stored)
-                    except Exception as failure:  # whatever a table raises is a failure
-                        return f"{part}: {checks.message_of(failure)}"
-        drawn = profiles.Profile("drawn", number, steps, reread_limit=2, seed=seed, shrinks=False)
-        for backend in backends:
-            part = f"drawn history, {backend}"
+        parts = chain(
+            _of_tables_with_a_key(number, steps, seed, backends),
+            _of_append_tables(number // len(backends), seed),
+            _simulated(number, seed),
+        )
+        for part, do in parts:
             if wanted is not None and part not in wanted:
                 continue
             begin(part)
-            report = run.run_histories(backend, drawn)
-            if report.message is not None:
-                return f"{part}: {report.message}"
+            try:
+                problem = do()
+            except Exception as failure:  # whatever a table raises is a failure
+                problem = importlib.import_module("model_tests.histories.checks").message_of(failure)
+            begin(BETWEEN)
+            if problem is not None:
+                return f"{part}: {problem}"
         return None
 
     return work
+
+
+Part: TypeAlias = tuple[str, Callable[[], str | None]]
+"""A name, and what does it and returns a failure, None if there is none."""
+
+
+def _of_tables_with_a_key(number: int, steps: int, seed: int, backends: Sequence[str]) -> Iterator[Part]:
+    contexts = importlib.import_module("model_tests.backends.tables").BACKENDS
+    corpus = importlib.import_module("model_tests.corpus")
+    mutants = importlib.import_module("model_tests.mutants.measure")
+    profiles = importlib.import_module("model_tests.histories.profiles")
+    run = importlib.import_module("model_tests.histories.run")
+    session = importlib.import_module("model_tests.histories.session")
+    stored = profiles.Profile("stored", histories=1, steps=1, reread_limit=2)
+    drawn = profiles.Profile("drawn", number, steps, reread_limit=2, seed=seed, shrinks=False)
+    histories = {name: corpus.load(name) for name in corpus.names()}
+    histories |= {name: mutants.stored_history(one) for name, one in mutants.MUTANTS.items()}
+    for backend in backends:
+        with contexts[backend]() as open_table:
+            for name, history in histories.items():
+                yield (
+                    f"stored history {name}, {backend}",
+                    partial(_done, session.replay, history, open_table, stored),
+                )
+        yield f"drawn history, {backend}", partial(_message, run.run_histories, backend, drawn)
+
+
+def _of_append_tables(number: int, seed: int) -> Iterator[Part]:
+    machine = importlib.import_module("model_tests.append.machine")
+    mutants = importlib.import_module("model_tests.mutants.append_tables")
+    for name, one in mutants.APPEND_MUTANTS.items():
+        yield (
+            f"stored history {name} of append tables",
+            partial(_done, machine.play, mutants.stored(one), machine.TABLES[one.table]),
+        )
+    for kind, options in machine.TABLES.items():
+        few = number // len(machine.TABLES)
+        yield f"drawn history of append tables, {kind}", partial(_done, machine.draw, options, few, seed)
+
+
+def _simulated(number: int, seed: int) -> Iterator[Part]:
+    explore = importlib.import_module("model_tests.simulation.explore")
+    protocol = importlib.import_module("model_tests.mutants.protocol").PROTOCOL
+    for one in protocol:
+        yield f"simulated script {one.id}", partial(_message, one.run)
+    for number_of_run in range(number * seed, number * (seed + 1)):
+        yield f"simulated seed {number_of_run}", partial(_message, explore.by_seed, number_of_run)
+
+
+def _done(do: Callable[..., object], *arguments: object) -> None:
+    do(*arguments)
+
+
+def _message(do: Callable[..., Any], *arguments: object) -> str | None:
+    """Do something, and return the failure that the result tells of, if it does."""
+    found = do(*arguments)
+    failure: str | None = getattr(found, "message", None) or getattr(found, "error", None)
+    return failure
 
 
 def work_of_tests(paths: Sequence[str]) -> Work:

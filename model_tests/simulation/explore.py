@@ -7,11 +7,13 @@ a third: all ways to interleave a few jobs with few preemptions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
 from model_tests.simulation.policies import EndBadly, RandomPolicy, Replay, Script
+from model_tests.simulation.recording import Record, recording
 from model_tests.simulation.scenario import Scenario
 from model_tests.simulation.scheduler import Decision, Policy, Run
 from model_tests.simulation.store import Operation, Outcome
@@ -72,9 +74,11 @@ def replay(jobs: Jobs, steps: list[str], setting: Setting = USUAL) -> Run:
     return Scenario(jobs, setting).run(Replay(parsed(steps)))
 
 
-def played(jobs: Jobs, sentences: Sequence[str], setting: Setting = USUAL) -> Run | BadRun:
+def played(
+    jobs: Jobs, sentences: Sequence[str], setting: Setting = USUAL, story: list[Record] | None = None
+) -> Run | BadRun:
     """Run some jobs as the sentences of a `Script` say."""
-    return attempt(jobs, setting, Script(sentences))
+    return attempt(jobs, setting, Script(sentences), story)
 
 
 class _Recorded:
@@ -89,19 +93,20 @@ class _Recorded:
         return self.schedule[-1]
 
 
-def attempt(jobs: Jobs, setting: Setting, policy: Policy) -> Run | BadRun:
-    """Return the run of some jobs, or how it went wrong."""
-    recorded = _Recorded(policy)
+def attempt(jobs: Jobs, setting: Setting, policy: Policy, story: list[Record] | None = None) -> Run | BadRun:
+    """Return the run of some jobs, or how it went wrong. ``story``: a list to which is added what happens."""
+    recorded, scenario = _Recorded(policy), Scenario(jobs, setting)
     try:
-        return Scenario(jobs, setting).run(recorded)
+        with nullcontext() if story is None else recording(scenario.world, story):
+            return scenario.run(recorded)
     except Exception as error:
         return BadRun(jobs, setting, recorded.schedule, f"{type(error).__name__}: {error}")
 
 
-def by_seed(seed: int) -> Run | BadRun:
+def by_seed(seed: int, story: list[Record] | None = None) -> Run | BadRun:
     """Run the jobs of a seed in the order of that seed."""
     jobs, setting = drawn(seed)
-    return attempt(jobs, setting, RandomPolicy(seed))
+    return attempt(jobs, setting, RandomPolicy(seed), story)
 
 
 def sweep(kind: str, setting: Setting = USUAL) -> Iterator[Run | BadRun]:

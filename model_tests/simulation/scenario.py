@@ -95,6 +95,7 @@ class Scenario:
             done = run(self.world, actors, policy)
             while self.world.late:
                 self.world.deliver()
+            self.world.happened = None  # what follows is not of the actors
             with deterministic(self.world, "check"):
                 self._check(done)
         done.snapshots, done.reads = len(self.seen.snapshots) + 1, self.seen.reads

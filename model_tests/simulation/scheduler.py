@@ -9,6 +9,7 @@ The decisions of a run are its `Schedule`; the same schedule gives the same run.
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -61,9 +62,11 @@ class _Actor:
         self.error: BaseException | None = None
         self.operation: Operation | None = None
         self._main = getcurrent()
-        store = ActorStore(world, self._ask)
+        store = ActorStore(world, self._ask, name)
+        trace = sys.gettrace()
 
         def run() -> None:
+            sys.settrace(trace)  # a greenlet begins without one
             try:
                 work(store)
             except BaseException as error:

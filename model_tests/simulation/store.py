@@ -107,12 +107,28 @@ class Effect(NamedTuple):
     by: Work
 
 
+@dataclass(frozen=True)
+class Happened:
+    """An operation that ended. ``actor``: "" if it arrived late. ``result``: None if it failed, or found no file.
+
+    ``effect``: the file of a snapshot, tag or fence that it put or removed.
+    """
+
+    actor: str
+    work: Work
+    name: str
+    path: str
+    outcome: Outcome
+    result: Any
+    effect: Effect | None
+
+
 @dataclass
 class World:
     """The files by path, what is still to arrive, and all effects in the directories of snapshots, tags and fences.
 
     ``makers``: the work that made a file; ``ever``: all files that there ever were. What is late is a put, or a delete
-    without data. ``digest``: of the files and the log.
+    without data. ``digest``: of the files and the log. ``happened``: told of each operation, see `recording`.
     """
 
     files: dict[str, bytes]
@@ -120,6 +136,7 @@ class World:
     log: list[Effect] = field(default_factory=list)
     makers: dict[str, Work] = field(default_factory=dict)
     ever: dict[str, bytes] = field(default_factory=dict)
+    happened: Callable[[Happened], None] | None = None
     _files_digest: int = 0
     _log_digest: int = 0
 
@@ -164,10 +181,17 @@ class World:
         """Let the oldest late operation arrive."""
         path, data, by = self.late.pop(0)
         by.late -= 1
+        before = len(self.log)
         if data is None:
             self.delete(path, by)
         else:
             self.put(path, data, by)
+        if self.happened is not None:
+            self.happened(Happened("", by, "deliver", path, Outcome.DO, None, self.newest(before)))
+
+    def newest(self, before: int) -> Effect | None:
+        """Return the last effect, None if there were as many ``before``."""
+        return self.log[-1] if len(self.log) > before else None
 
 
 def is_common(path: str) -> bool:
@@ -178,13 +202,16 @@ def is_common(path: str) -> bool:
 class ActorStore:
     """A `FileIO` on a world. ``ask``: called before each operation, it returns how that ends.
 
-    ``work``: on whose behalf it acts now. ``history``: a digest of what it was asked and has answered.
+    ``actor``: whose it is; ``work``: on whose behalf it acts now. ``history``: a digest of what it was asked and has
+    answered.
     """
 
     late_puts = True
 
-    def __init__(self, world: World, ask: Callable[[Operation], Outcome] = lambda _: Outcome.DO) -> None:
-        self.world, self._ask, self.work = world, ask, BEFORE
+    def __init__(
+        self, world: World, ask: Callable[[Operation], Outcome] = lambda _: Outcome.DO, actor: str = ""
+    ) -> None:
+        self.world, self._ask, self.work, self.actor = world, ask, BEFORE, actor
         self.history = 0
 
     @contextmanager
@@ -270,6 +297,7 @@ class ActorStore:
     ) -> Any:
         result: Any = None
         outcome = self._ask(Operation(name, path, self.history))
+        before = len(self.world.log)
         try:
             if outcome in (Outcome.DO, Outcome.LOSE, Outcome.CRASH_AFTER, Outcome.INTERRUPT_AFTER):
                 result = work()
@@ -278,6 +306,9 @@ class ActorStore:
         finally:
             seen = tuple(result) if isinstance(result, list) else result
             self.history = hash((self.history, name, path, outcome, seen))
+            if self.world.happened is not None:
+                effect = self.world.newest(before)
+                self.world.happened(Happened(self.actor, self.work, name, path, outcome, result, effect))
         if outcome is Outcome.DO:
             return result
         self.work.has_failed = True

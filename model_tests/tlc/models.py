@@ -163,7 +163,7 @@ def _log_scope(constants: Mapping[str, Any]) -> str:
     counts = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "planner")}
     counts["crash"] = constants["CrashLimit"]
     words = [f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items() if count]
-    return ", ".join([*words, f"{constants['TimeLimit']} times"])
+    return ", ".join([*words, f"{constants['TimeLimit']} times"]).replace("crashs", "crashes")
 
 
 def _chain_scope(constants: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from model_tests.tlc.checker import MESSAGE, Code, check, run_tlc, workplace
 from model_tests.tlc.models import FOLDER, PASSES, load
+from model_tests.tlc.store_traces import model_of as store_model_of
 from model_tests.tlc.traces import Trace, model_of
 
 MODELS: Final = {model.name: model for model in load()}
@@ -57,7 +58,7 @@ def test_every_constant_is_the_subject_of_an_assumption_of_its_module() -> None:
 def test_every_model_that_holds_checks_the_types_of_its_variables() -> None:
     unchecked = {
         model.name
-        for model in [*MODELS.values(), model_of([Trace((), 4, 3)])]
+        for model in [*MODELS.values(), model_of([Trace((), 4, 3)]), store_model_of([])]
         if model.expected.violated == PASSES and not any(one.endswith("TypeOK") for one in model.invariants)
     }
     assert unchecked == set()
@@ -177,6 +178,7 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         )
     },
     "Traces": {"trace": ("0",), "at": ("0",)},
+    "StoreTraces": {"trace": ("0",), "at": ("0",)},
     "Commit": {
         "files": ("[b \\in {} |-> <<>>]", f"[b \\in BucketIds |-> <<[{FILE} EXCEPT !.born = -1]>>]"),
         "snapshots": ("[id \\in {0} |-> Empty]", "[id \\in {1} |-> [Empty EXCEPT !.parts[0].index = -1]]"),
@@ -252,7 +254,10 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             '[job \\in Jobs |-> [NoPut EXCEPT !.step = "gone"]]',
             "[job \\in Jobs |-> [NoPut EXCEPT !.id = -1]]",
         ),
-        "late": ("{[id |-> -1, epoch |-> 0]}",),
+        "late": (
+            '{[job |-> "w", id |-> 1, epoch |-> 0]}',
+            "{[job |-> CHOOSE j \\in Jobs : TRUE, id |-> -1, epoch |-> 0]}",
+        ),
         "expiries": ("[e \\in {} |-> NoJob]",),
         "rollings": ("[r \\in {7} |-> NoJob]",),
         "readings": ("[r \\in {} |-> NoRead]",),
@@ -271,16 +276,19 @@ IN_MODEL: Final = {
     "Changelogs": "changelog",
 }
 INHERITED: Final = {
-    "Refinement": "DeletionVectors",
-    "Traces": "DeletionVectors",
-    "StoreOperations": "Commit",
-    "Changelogs": "DeletionVectors",
+    "Refinement": ("DeletionVectors",),
+    "Traces": ("DeletionVectors",),
+    "StoreOperations": ("Commit",),
+    "StoreTraces": ("Commit", "StoreOperations"),
+    "Changelogs": ("DeletionVectors",),
 }
+TRACE_MODELS: Final = {"Traces": model_of([Trace((), 4, 3)]), "StoreTraces": store_model_of([])}
 INITIALLY: Final = {
     "Changelogs": "ChangelogInit",
     "StoreOperations": "StoreInit",
     "Refinement": "Init /\\ seen = See(Now)",
     "Traces": "TraceInit",
+    "StoreTraces": "TraceInit",
 }
 
 
@@ -301,13 +309,13 @@ def test_the_type_invariant_fails_for_each_wrong_value_of_each_variable(module: 
 
 def errors_of_wrong_steps(module: str, invariant: str) -> tuple[list[tuple[int, str]], str]:
     """Return TLC's errors, by code, and its output where each step gives one variable a wrong value."""
-    inherited = INHERITED.get(module, module)
-    variables = list(dict.fromkeys([*declared(inherited, "VARIABLE"), *declared(module, "VARIABLE")]))
+    modules = (*INHERITED.get(module, ()), module)
+    variables = [variable for one in modules for variable in declared(one, "VARIABLE")]
     steps = []
     for variable, values in WRONG_VALUES[module].items():
         others = ", ".join(one for one in variables if one != variable)
         steps += [f"(Valid /\\ {variable}' = {value} /\\ UNCHANGED <<{others}>>)" for value in values]
-    base = model_of([Trace((), 4, 3)]) if module == "Traces" else MODELS[IN_MODEL.get(module, "levels")]
+    base = TRACE_MODELS.get(module) or MODELS[IN_MODEL.get(module, "levels")]
     model = replace(
         base,
         extends=module,

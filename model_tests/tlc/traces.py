@@ -111,18 +111,26 @@ def accepts(traces: Sequence[Trace], batch: int = 50, side_by_side: int = 2) -> 
 
 
 def _run(traces: Sequence[Trace]) -> list[Verdict]:
+    reached = explained(model_of(traces), "TraceData", data_of(traces), len(traces))
+    return [Verdict(one, len(trace.events)) for one, trace in zip(reached, traces, strict=True)]
+
+
+def explained(model: Model, module: str, data: str, count: int) -> list[int]:
+    """Return how many events TLC explains of each of ``count`` traces.
+
+    ``data``: the text of the module that holds them. Raises InvalidRequestError where TLC fails.
+    """
     with workplace() as folder:
-        model = model_of(traces)
         model.write(folder)
-        (folder / "TraceData.tla").write_text(data_of(traces), "utf-8")
+        (folder / f"{module}.tla").write_text(data, "utf-8")
         output = run_tlc(folder)
     violated = outcome(model, output, 0).violated
     if violated != PASSES:
-        raise InvalidRequestError(f"expected TLC to read {len(traces)} traces, found {violated}")
-    reached = dict.fromkeys(range(1, len(traces) + 1), 0)
+        raise InvalidRequestError(f"expected TLC to read {count} traces, found {violated}")
+    reached = [0] * count
     for trace, at in EXPLAINED.findall(output):
-        reached[int(trace)] = max(reached[int(trace)], int(at))
-    return [Verdict(reached[number], len(trace.events)) for number, trace in enumerate(traces, 1)]
+        reached[int(trace) - 1] = max(reached[int(trace) - 1], int(at))
+    return reached
 
 
 def model_of(traces: Sequence[Trace]) -> Model:

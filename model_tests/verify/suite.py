@@ -3,7 +3,7 @@
 1. TLC checks the TLA+ models, the state graphs of the oracle, and traces of tables.
 2. Drawn histories run on the oracle, on the local runner and on Spark; stored histories run on Spark.
 3. The history of this checkout, and a larger stored stream if there is one, are replayed and compared by time travel.
-4. Actors run over a simulated store in drawn orders, with faults; nothing may be lost.
+4. Actors run over a simulated store in drawn orders, with faults; nothing may be lost, and TLC explains what they did.
 5. Every mutant is injected while the history stored for it is replayed, which must fail.
 6. The deep profile also fuzzes the decoders.
 
@@ -40,7 +40,9 @@ from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import replayed, stored_history
 from model_tests.real_data import ROOT as SHARED
 from model_tests.simulation.explore import BadRun, by_seed, shortest
+from model_tests.simulation.steps import StoreTrace, traced_seed
 from model_tests.tlc import suite
+from model_tests.tlc.store_traces import accepts_stores
 from model_tests.tlc.table_traces import traces_of
 
 CHECKOUT: Final = Path(__file__).parents[2]
@@ -49,6 +51,8 @@ PROFILE_NAMES: Final = ("quick", "deep")
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
 TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
 SEEDS: Final = {"quick": 300, "deep": 10_000}
+TRACED_SEEDS: Final = {"quick": 50, "deep": 1_000}
+"""How many of them TLC is asked to explain."""
 CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=2)
 
 
@@ -149,17 +153,26 @@ def stored_histories(show: Reporter) -> Result:
 
 
 def simulated(profile: str, show: Reporter) -> Result:
-    """Run the simulation of a profile up to the first seed that goes wrong."""
+    """Run the simulation of a profile up to the first seed that goes wrong, and have TLC explain the first runs."""
     what, seeds, steps, snapshots, reads = "simulated stores", SEEDS[profile], 0, 0, 0
+    traces: dict[int, StoreTrace] = {}
     for seed in range(seeds):
-        found = by_seed(seed)
+        found, trace = traced_seed(seed) if seed < TRACED_SEEDS[profile] else (by_seed(seed), None)
+        if trace is not None:
+            traces[seed] = trace
         if isinstance(found, BadRun):
             least = shortest(found)
             show.say(f"{what}: seed {seed}: {least.error}\n{least.as_code()}")
             return Result(what, seed, steps, snapshots, reads, 1)
         steps, snapshots, reads = steps + found.steps, snapshots + found.snapshots, reads + found.reads
         show(what, seed + 1, seeds)
-    return Result(what, seeds, steps, snapshots, reads)
+    refused = 0
+    for seed, verdict in zip(traces, accepts_stores(list(traces.values())), strict=True):
+        if not verdict.accepted:
+            refused += 1
+            step = traces[seed].steps[verdict.explained]
+            show.say(f"{what}: seed {seed}: step {verdict.explained + 1} is none of StoreOperations: {step}")
+    return Result(what, seeds, steps, snapshots, reads, refused)
 
 
 def counted(what: str, stats: Stats, mismatches: int) -> Result:

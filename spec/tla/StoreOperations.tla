@@ -28,7 +28,7 @@ VARIABLES expired,    \* the greatest id that a fence names as expired
           rollbacks,  \* a sequence: the target of each rollback
           held,       \* a function from the ids that have a file to [owner, epoch]
           puts,       \* a function from job to its put
-          late,       \* a set of [id, epoch]: puts that their jobs gave up and that may arrive
+          late,       \* a set of [job, id, epoch]: puts under way that their jobs gave up or sent again
           expiries, rollings, readings,  \* functions from job to its progress
           mistaken       \* whether a job has drawn a mistaken conclusion; for the invariants
 
@@ -41,9 +41,10 @@ store == <<expired, rollbacks, held, puts, late, expiries, rollings, readings, m
 all == <<vars, store>>
 
 \* A put has: its id, 0 for none.  Its step.  Whether a request is under way.  What the job
-\* has read back, and the number of rollbacks known to whoever put that.  The number of rollbacks it knew.  Whether it made a snapshot, and whether a
-\* fence names that, which the job cannot see.  The work, to begin again.
-NoPut == [id |-> 0, step |-> "none", wire |-> FALSE, saw |-> "none", other |-> 0, epoch |-> 0,
+\* has read back, and the number of rollbacks known to whoever put that.  The number of rollbacks that
+\* it knew itself, and that the job of its base knew.  Whether it made a snapshot, and whether a fence
+\* names that, which the job cannot see.  The work, to begin again.
+NoPut == [id |-> 0, step |-> "none", wire |-> FALSE, saw |-> "none", other |-> 0, epoch |-> 0, base |-> 0,
           made |-> FALSE, named |-> FALSE, work |-> Idle]
 Nobody == "nobody"
 NoJob == [step |-> "none", id |-> 0, fences |-> 0, seen |-> {}]
@@ -54,12 +55,12 @@ StoreTypeOK ==
   /\ DOMAIN held \subseteq Nat \ {0}
   /\ \A id \in DOMAIN held : held[id] \in [owner : Jobs \cup {Nobody}, epoch : Nat]
   /\ DOMAIN puts = Jobs
-  /\ \A j \in Jobs : /\ DOMAIN puts[j] = DOMAIN NoPut /\ {puts[j].id, puts[j].epoch, puts[j].other} \subseteq Nat
+  /\ \A j \in Jobs : /\ DOMAIN puts[j] = DOMAIN NoPut /\ {puts[j].id, puts[j].epoch, puts[j].base, puts[j].other} \subseteq Nat
                      /\ puts[j].step \in {"none", "waiting", "unsure", "read", "put", "dead"}
                      /\ puts[j].saw \in {"none", "mine", "other", "absent"}
                      /\ {puts[j].wire, puts[j].made, puts[j].named} \subseteq BOOLEAN
                      /\ IsWork(puts[j].work)
-  /\ late \subseteq [id : Nat, epoch : Nat]
+  /\ late \subseteq [job : Jobs, id : Nat, epoch : Nat]
   /\ DOMAIN expiries = Expirers /\ DOMAIN rollings = Rollers /\ DOMAIN readings = Readers
 
 \* How many fences there are.  A fence is put where none is, so a job that read this number and
@@ -87,13 +88,22 @@ Released(f, j) == [id \in DOMAIN f |-> IF f[id].owner = j THEN [f[id] EXCEPT !.o
 ------------------------------- (* commits *) -------------------------------
 \* Another module's steps, of a job without an open put.
 Step(action) == action /\ UNCHANGED store
-\* The number of rollbacks is read before the state that the commit is prepared on.
+\* The number of rollbacks is read before the state that the commit is prepared on, so there may be
+\* more of them by then.
 PrepareStep(j) ==
-  /\ puts[j].step = "none" /\ PrepareCommit(j)
-  /\ SetPut(j, [NoPut EXCEPT !.epoch = Len(rollbacks)])
-  /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
+  LET base == IF LatestId = 0 THEN 0 ELSE held[LatestId].epoch
+  IN /\ puts[j].step = "none" /\ PrepareCommit(j)
+     /\ \E epoch \in 0..Len(rollbacks) : SetPut(j, [NoPut EXCEPT !.epoch = epoch, !.base = base])
+     /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
 IsPreparedJob(j) == ~IsIdle(j) /\ pending[j].phase = "metadata"
+
+\* Or the number is read after the state, which has not ended by then.  Others may have committed since.
+LookAfterwards(j) ==
+  LET base == pending[j].base
+  IN /\ puts[j].step = "none" /\ IsPreparedJob(j) /\ base > expired /\ ~IsVoid(base, puts[j].base)
+     /\ SetPut(j, [puts[j] EXCEPT !.epoch = Len(rollbacks)])
+     /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
 \* Send the put.  Clauses: CMT-19.
 Send(j) ==
@@ -135,12 +145,12 @@ LoseAnswer(j) ==
   /\ \E wire \in BOOLEAN : SetPut(j, [puts[j] EXCEPT !.step = "unsure", !.wire = wire])
   /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
-\* Read the file of the id back.  Clauses: CMT-38.
+\* Read the file of the id back, and again as long as that decides nothing.  Clauses: CMT-38.
 ReadBack(j) ==
   LET id == puts[j].id
       saw == IF id \notin DOMAIN held THEN "absent" ELSE IF held[id].owner = j THEN "mine" ELSE "other"
       other == IF saw = "other" THEN held[id].epoch ELSE 0
-  IN /\ puts[j].step = "unsure"
+  IN /\ puts[j].step \in {"unsure", "read"}
      /\ SetPut(j, [puts[j] EXCEPT !.step = "read", !.saw = saw, !.other = other])
      /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
 
@@ -153,11 +163,14 @@ Verdict(put) ==
   ELSE IF put.step = "put" \/ put.saw = "mine" THEN "committed"
   ELSE IF HasId(put) THEN "lost" ELSE "again"
 
+\* The request of a job that gives its put up, or sends it again.
+UnderWay(j) == IF puts[j].wire THEN {[job |-> j, id |-> puts[j].id, epoch |-> puts[j].epoch]} ELSE {}
+
 \* Tell the caller that it is committed.
 Tell(j) ==
   /\ puts[j].step \in {"put", "read"} /\ Verdict(puts[j]) = "committed"
   /\ mistaken' = (mistaken \/ ~puts[j].made) /\ SetPut(j, NoPut) /\ held' = Released(held, j)
-  /\ late' = late \cup IF puts[j].wire THEN {[id |-> puts[j].id, epoch |-> puts[j].epoch]} ELSE {}
+  /\ late' = late \cup UnderWay(j)
   /\ IF puts[j].made THEN UNCHANGED vars ELSE Stage(j, Idle)
   /\ UNCHANGED <<expired, rollbacks, expiries, rollings, readings>>
 
@@ -166,7 +179,7 @@ Tell(j) ==
 Lose(j) ==
   /\ puts[j].step \in {"put", "read"} /\ Verdict(puts[j]) = "lost"
   /\ mistaken' = (mistaken \/ puts[j].made) /\ SetPut(j, NoPut) /\ held' = Released(held, j)
-  /\ late' = late \cup IF puts[j].wire THEN {[id |-> puts[j].id, epoch |-> puts[j].epoch]} ELSE {}
+  /\ late' = late \cup UnderWay(j)
   /\ IF puts[j].made THEN UNCHANGED vars ELSE Stage(j, Retried(pending[j]))
   /\ UNCHANGED <<expired, rollbacks, expiries, rollings, readings>>
 
@@ -174,23 +187,32 @@ Lose(j) ==
 SendAgain(j) ==
   /\ puts[j].step = "read" /\ Verdict(puts[j]) = "again"
   /\ SetPut(j, [puts[j] EXCEPT !.step = "waiting", !.wire = TRUE, !.saw = "none", !.other = 0])
-  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, late, expiries, rollings, readings, mistaken>>
+  /\ late' = late \cup UnderWay(j)
+  /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, expiries, rollings, readings, mistaken>>
 
-\* A put that its job gave up arrives.  It must not make a snapshot then.
+\* A put arrives that its job gave up or sent again.  It makes a snapshot only for a job that has not told
+\* its caller anything yet.
 ArriveLate ==
   \E put \in late :
-    /\ late' = late \ {put}
-    /\ IF put.id \in DOMAIN held THEN UNCHANGED <<held, mistaken>>
-       ELSE /\ held' = With(held, put.id, [owner |-> Nobody, epoch |-> put.epoch])
-            /\ mistaken' = (mistaken \/ (put.id > expired /\ ~IsVoid(put.id, put.epoch)))
-    /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, puts, expiries, rollings, readings>>
+    LET j == put.job
+        open == puts[j].step # "none" /\ puts[j].id = put.id /\ puts[j].epoch = put.epoch
+        snapshot == put.id > expired /\ ~IsVoid(put.id, put.epoch)
+        owner == IF open /\ puts[j].step # "dead" THEN j ELSE Nobody
+    IN /\ late' = late \ {put}
+       /\ IF put.id \in DOMAIN held THEN UNCHANGED <<vars, held, puts, mistaken>>
+          ELSE /\ held' = With(held, put.id, [owner |-> owner, epoch |-> put.epoch])
+               /\ IF open /\ snapshot
+                  THEN Put(j) /\ SetPut(j, [puts[j] EXCEPT !.made = TRUE]) /\ UNCHANGED mistaken
+                  ELSE mistaken' = (mistaken \/ snapshot) /\ UNCHANGED <<vars, puts>>
+       /\ UNCHANGED <<expired, rollbacks, expiries, rollings, readings>>
 
 \* A job dies.  Its request may still arrive.  To give up with an unknown outcome is the same,
 \* because then nothing is removed.
 Die(j) ==
   /\ Crashes /\ puts[j].step # "dead" /\ (puts[j].step # "none" \/ ~IsIdle(j))
   /\ held' = Released(held, j)
-  /\ IF puts[j].wire THEN SetPut(j, [puts[j] EXCEPT !.step = "dead"]) /\ UNCHANGED vars
+  /\ IF puts[j].wire \/ \E put \in late : put.job = j /\ put.id = puts[j].id
+     THEN SetPut(j, [puts[j] EXCEPT !.step = "dead", !.wire = TRUE]) /\ UNCHANGED vars
      ELSE SetPut(j, NoPut) /\ IF IsIdle(j) \/ puts[j].made THEN UNCHANGED vars ELSE Crash(j)
   /\ UNCHANGED <<expired, rollbacks, late, expiries, rollings, readings, mistaken>>
 
@@ -293,7 +315,7 @@ LookAtFences(r) ==
 StoreNext ==
   \/ \E w \in Writers, n \in DOMAIN Batches : puts[w].step = "none" /\ Step(BeginWrite(w, Batches[n]))
   \/ \E j \in Jobs :
-       \/ PrepareStep(j) \/ Send(j) \/ ArriveTaken(j) \/ ArriveFree(j) \/ LoseAnswer(j) \/ ReadBack(j)
+       \/ PrepareStep(j) \/ LookAfterwards(j) \/ Send(j) \/ ArriveTaken(j) \/ ArriveFree(j) \/ LoseAnswer(j) \/ ReadBack(j)
        \/ Tell(j) \/ Lose(j) \/ SendAgain(j) \/ Die(j)
   \/ ArriveLate
   \/ \E e \in Expirers : PlanExpiry(e) \/ FenceExpiry(e) \/ RemoveExpired(e) \/ DieExpiry(e)
