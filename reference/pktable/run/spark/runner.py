@@ -44,6 +44,7 @@ from pktable.run.local import (
 )
 from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask
 from pktable.run.spark.errors import raised_here
+from pktable.run.spark.frame_size import estimated_bytes
 from pktable.run.spark.native_scan import PLACE_FIELDS, is_native, native_scan
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
@@ -276,19 +277,22 @@ class SparkRunner:
                     progress("data files", done, total)
                     yield report
 
-    def fetched(
-        self, context: TableContext, rows: Any, *, at_most_rows: int, at_most_bytes: int
-    ) -> pa.Table | None:
-        """Return ``rows``, a DataFrame or a pyarrow.Table, as a pyarrow.Table; None if they are more than that."""
-        if isinstance(rows, pa.Table):
-            return rows if rows.nbytes <= at_most_bytes else None
+    def size_of(self, rows: DataFrame) -> int | None:
+        """Return about how many bytes ``rows`` take, as the optimizer estimates it; None if it does not know."""
+        _expect_batch(rows)
+        return estimated_bytes(rows)
+
+    def fetched(self, context: TableContext, rows: DataFrame, *, at_most_rows: int | None) -> pa.Table | None:
+        """Return ``rows``, in order, as a pyarrow.Table; None if they are more than that."""
         _expect_batch(rows)
         names, rows = rows.columns, with_times_of(rows, context.schema.fields)
         numbered = rows.toDF(*map(str, range(len(names)))).withColumn(ORDER, F.monotonically_increasing_id())
-        head = _arrow(numbered.limit(at_most_rows + 1))
-        if head.num_rows > at_most_rows or head.nbytes > at_most_bytes:
+        # A limit loses the order.
+        limited = numbered if at_most_rows is None else numbered.limit(min(at_most_rows + 1, MOST_ROWS))
+        found = _arrow(limited)
+        if at_most_rows is not None and found.num_rows > at_most_rows:
             return None
-        return head.sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
+        return found.sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
 
     def scans(self, context: TableContext, query: Query) -> bool:
         """Return whether Spark's own scan reads any part of ``query``."""
