@@ -22,7 +22,7 @@ def estimated_bytes(frame: DataFrame) -> int | None:
     """Return about how many bytes the rows of ``frame`` take, None if Spark does not know. Starts no job."""
     plan = getattr(frame, "_jdf", None)
     if plan is not None:
-        # What EXPLAIN COST prints, without planning the query another time.
+        # EXPLAIN COST prints the same number, but plans the query another time.
         size = int(plan.queryExecution().optimizedPlan().stats().sizeInBytes())
     else:  # Spark Connect
         explained = frame.sparkSession.sql("EXPLAIN COST SELECT * FROM {rows}", rows=frame).collect()

@@ -280,7 +280,8 @@ class SparkRunner:
     def size_of(self, rows: DataFrame) -> int | None:
         """Return about how many bytes ``rows`` take, as the optimizer estimates it; None if it does not know."""
         _expect_batch(rows)
-        return estimated_bytes(rows)
+        with raised_here():
+            return estimated_bytes(rows)
 
     def fetched(self, context: TableContext, rows: DataFrame, *, at_most_rows: int | None) -> pa.Table | None:
         """Return ``rows``, in order, as a pyarrow.Table; None if they are more than that."""
