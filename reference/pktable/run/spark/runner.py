@@ -45,7 +45,7 @@ from pktable.run.local import (
 from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.frame_size import estimated_bytes
-from pktable.run.spark.native_scan import PLACE_FIELDS, is_native, native_scan
+from pktable.run.spark.native_scan import PLACE_FIELDS, native_scan, native_test
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
@@ -142,9 +142,7 @@ class SparkRunner:
     def read_located(self, context: TableContext, query: Query) -> DataFrame:
         """Return a lazy DataFrame of rows with where they lie, by Spark's scan where it can. Clauses: APP-2, RD-12."""
         needed = _needed(query)
-        pieces = [piece for part in query.parts for piece in by_file(part)]
-        native = [piece for piece in pieces if is_native(context, piece, needed)]
-        others = [piece for piece in pieces if not is_native(context, piece, needed)]
+        native, others = _pieces(context, query)
         frames = []
         if native or not others:
             with raised_here():
@@ -171,9 +169,7 @@ class SparkRunner:
     def read(self, context: TableContext, query: Query) -> DataFrame:
         """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
         columns, predicate, needed = query.columns, query.predicate, _needed(query)
-        pieces = [piece for part in query.parts for piece in by_file(part)]
-        native = [piece for piece in pieces if is_native(context, piece, needed)]
-        others = [piece for piece in pieces if not is_native(context, piece, needed)]
+        native, others = _pieces(context, query)
         frames = []
         if native:
             with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
@@ -221,7 +217,7 @@ class SparkRunner:
             source = source_frame(self.session, source) if isinstance(source, pa.Table) else source
             _expect_batch(source)
         target = self.read(context, query) if statement.by_key else self.read_located(context, query)
-        if not all(is_native(context, one, _needed(query)) for part in query.parts for one in by_file(part)):
+        if _pieces(context, query)[1]:
             # Spark takes the rows that Python makes to be no more than the names of files it makes them from, and would
             # send them all to every task.
             target = target.hint("merge")
@@ -297,7 +293,7 @@ class SparkRunner:
 
     def scans(self, context: TableContext, query: Query) -> bool:
         """Return whether Spark's own scan reads any part of ``query``."""
-        return any(is_native(context, part, query.columns) for part in query.parts)
+        return any(map(native_test(context, query.columns), query.parts))
 
     def frame_of(self, context: TableContext, rows: pa.Table) -> DataFrame:
         """Return rows that were read in the driver as a DataFrame."""
@@ -322,6 +318,17 @@ def _needed(query: Query) -> list[str]:
     """Return the columns that a query reads, those of its condition last."""
     tested = query.predicate.columns() if query.predicate else ()
     return [*query.columns, *(name for name in tested if name not in query.columns)]
+
+
+def _pieces(context: TableContext, query: Query) -> tuple[list[BucketRead], list[BucketRead]]:
+    """Return the pieces of a query that Spark's own scan reads, and those that the kernel reads."""
+    is_native = native_test(context, _needed(query))
+    native: list[BucketRead] = []
+    others: list[BucketRead] = []
+    for part in query.parts:
+        for piece in by_file(part):
+            (native if is_native(piece) else others).append(piece)
+    return native, others
 
 
 def _compactor(context: TableContext) -> Callable[[Batches], Batches]:
