@@ -3,10 +3,12 @@
 * *snapshots*: a table of one bucket after so many upserts of ten rows. Retained are all of them until the expiry.
 * *files*: a table that nobody compacts, after so many writes of one row; its files are all of level 0.
 * *buckets*: a table of so many buckets, each written to by every commit.
+* *predicates*: a plan of a read, by its condition, of a table of so many files; no condition leaves many.
 * *cores*: 64 buckets of 40,000 rows compacted by Spark on one core and on two.
 
 Each thing is measured at sizes three to ten times apart. Between the first and the last the report tells the
-exponent: 0 costs the same at any size, 1 grows as the size does.
+exponent: 0 costs the same at any size, 1 grows as the size does. ``--only PART`` measures one part, and keeps what
+the results say of the others.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketState
 from pktable.run.spark.session import local_session
 
+from benchmarks import planning
 from benchmarks.machine import describe, hardware
 
 RESULTS = Path(__file__).parent / "results"
@@ -40,6 +43,7 @@ SIZES = {
     "snapshots": (10, 30, 100, 300, 1000),
     "files": (10, 100, 1000, 10_000),
     "buckets": (1, 4, 16, 64, 256),
+    "predicates": (10, 100, 1000, 10_000),
 }
 REPEATS = 5
 CORES = (1, 2)
@@ -49,33 +53,43 @@ OPTIONS = {"deletion-vectors.enabled": "true"}
 Measured = dict[str, float]
 """Milliseconds by what was measured."""
 
+Part = dict[str, Any]
+"""``command``, ``machine`` as `describe` tells it, and ``milliseconds``: what was measured, by size."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--max", type=int, default=10_000, help="the largest size (%(default)s)")
+    parser.add_argument("--only", action="append", choices=[*SIZES, "cores"], help="a part; all by default")
     parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results")
     options = parser.parse_args()
-    about = describe()
-    found: dict[str, dict[int, Measured]] = {}
-    with tempfile.TemporaryDirectory(prefix="pktable-growth-") as folder:
-        for what, sizes in SIZES.items():
-            for size in (size for size in sizes if size <= options.max):
-                began = time.perf_counter()
-                found.setdefault(what, {})[size] = GROWN[what](Path(folder) / f"{what}-{size}", size)
-                print(f"{what} {size}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
-        found["cores"] = cores(Path(folder))
-    command = shlex.join(["python", "-m", "benchmarks.growth", *sys.argv[1:]])
-    result = {"command": command, "machine": about, "milliseconds": found}
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "growth.json").write_text(json.dumps(result, indent=1) + "\n")
+    stored = options.out / "growth.json"
+    parts: dict[str, Part] = json.loads(stored.read_text()) if options.only and stored.exists() else {}
+    command = shlex.join(["python", "-m", "benchmarks.growth", *sys.argv[1:]])
+    with tempfile.TemporaryDirectory(prefix="pktable-growth-") as folder:
+        for what in options.only or (*SIZES, "cores"):
+            about, found = describe(), {}
+            for size in (size for size in SIZES.get(what, ()) if size <= options.max):
+                began = time.perf_counter()
+                found[str(size)] = GROWN[what](Path(folder) / f"{what}-{size}", size)
+                print(f"{what} {size}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+            if what == "cores":
+                found = cores(Path(folder))
+            parts[what] = {"command": command, "machine": about, "milliseconds": found}
+    parts = {what: parts[what] for what in (*SIZES, "cores") if what in parts}
+    stored.write_text(json.dumps(parts, indent=1) + "\n")
     from benchmarks.plots import draw_growth  # which needs what only benchmarks do
 
-    draw_growth(
-        {what: by_size for what, by_size in found.items() if what in SIZES}, options.out / "growth.svg"
-    )
-    text = "\n".join(report(about, command, found)) + "\n"
+    grown = {what: _by_size(part) for what, part in parts.items() if what in SIZES}
+    draw_growth(grown, options.out / "growth.svg")
+    text = "\n".join(report(parts)) + "\n"
     (options.out / "growth.md").write_text(text)
     print(text)
+
+
+def _by_size(part: Part) -> dict[int, Measured]:
+    return {int(size): found for size, found in part["milliseconds"].items()}
 
 
 def rows(keys: Any) -> pa.Table:
@@ -131,7 +145,13 @@ def buckets(path: Path, size: int) -> Measured:
     return {**reads(path), "commit, per bucket": commit / size}
 
 
-def cores(folder: Path) -> dict[int, Measured]:
+def predicates(path: Path, size: int) -> Measured:
+    """Plan reads of files that are in a manifest only, of 16 columns in 4 buckets."""
+    planning.make_table(path, size)
+    return {what: cost for what, cost in planning.measured(path).items() if what.startswith("plan: ")}
+
+
+def cores(folder: Path) -> dict[str, Measured]:
     """Compact with Spark on one core and on two."""
     base = folder / "base"
     table = created(base, bucket=str(CORE_BUCKETS))
@@ -148,11 +168,11 @@ def cores(folder: Path) -> dict[int, Measured]:
         for turn in range(3):  # the first warms Spark up
             copy = folder / f"cores-{count}-{turn}"
             shutil.copytree(base, copy)
-            opened = Table.open(copy, spark=session)
+            opened = Table.open(copy, spark=session, runner="spark")
             began = time.perf_counter()
             opened.compact(full=True)
             times.append(time.perf_counter() - began)
-        found[count] = {"full compaction": min(times[1:]) * 1000}
+        found[str(count)] = {"full compaction": min(times[1:]) * 1000}
         session.stop()
     return found
 
@@ -180,23 +200,28 @@ GROWN: dict[str, Callable[[Path, int], Measured]] = {
     "snapshots": snapshots,
     "files": files,
     "buckets": buckets,
+    "predicates": predicates,
 }
 
 
-def report(about: dict[str, Any], command: str, found: dict[str, dict[int, Measured]]) -> Iterator[str]:
+def report(parts: Mapping[str, Part]) -> Iterator[str]:
     yield "# Growth"
     yield ""
     yield (
-        f"{hardware(about)}, Python "
-        f"{about['python']}, pyarrow {about['pyarrow']}; load before: {about['load_before'][0]}. `{command}`. "
-        "Milliseconds; the exponent is that of the size between the first and the last column: 0 is the same at "
-        "any size, 1 a straight line through zero."
+        "Milliseconds, of predicates CPU time; the exponent is that of the size between the first and the last column: "
+        "0 is the same at any size, 1 a straight line through zero."
     )
     yield "\n![milliseconds against size](growth.svg)"
-    for what, by_size in found.items():
+    for what, part in parts.items():
+        about, by_size = part["machine"], _by_size(part)
         sizes = list(by_size)
         yield ""
         yield f"## {what.capitalize()}"
+        yield ""
+        yield (
+            f"{hardware(about)}, Python {about['python']}, pyarrow {about['pyarrow']}; "
+            f"load before: {about['load_before'][0]}. `{part['command']}`."
+        )
         yield ""
         yield f"| {what} | {' | '.join(f'{size:,}' for size in sizes)} | exponent |"
         yield f"| --- |{' ---: |' * (len(sizes) + 1)}"

@@ -14,9 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from pktable import CorruptFileError, Table
 from pktable.format.metadata.manifest import DataFileMeta
-from pktable.run.local import LocalRunner
-from pktable.run.spark.runner import SparkRunner
-from pktable.run.tiny_first import TinyFirst
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -143,14 +140,12 @@ def test_damage_is_not_passed_over(tmp_path: Path) -> None:
 def test_columns_may_be_called_as_spark_calls_its_own(tmp_path: Path, name: str) -> None:
     spark = spark_session()
     columns = f"k INT, {name} ROW<file_name STRING, row_index BIGINT>"
-    table = Table.create(tmp_path, columns, primary_key=["k"], options=DV, spark=spark)
+    Table.create(tmp_path, columns, primary_key=["k"], options=DV)
     frame = spark.range(10).selectExpr(
         "CAST(id AS INT) AS k", f"named_struct('file_name', 'x', 'row_index', id) AS {name}"
     )
-    for driver_rows in (1000, 0):
-        table.runner = table.stager.runner = TinyFirst(
-            LocalRunner(), SparkRunner(spark), tiny_rows=driver_rows
-        )
+    for runner in ("local", "spark"):
+        table = Table.open(tmp_path, spark=spark, runner=runner)
         table.upsert(frame)
         table.upsert(frame.where("k = 3"))
         assert sorted(row.k for row in table.read().collect()) == list(range(10))

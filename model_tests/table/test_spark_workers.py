@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import stat
@@ -10,8 +11,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
+from pktable.run.spark.wire import BLOBS, collected
+from pktable.run.spark.workers import map_batches
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -20,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 INTERPRETER = "spark.sql.execution.pyspark.python"
 PYTHON = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
-ROWS = 10_001  # that the driver does not write itself
+ROWS = 100
 
 # Modules that an interpreter finds before all others, and what is said of it then.
 UNFIT = {
@@ -31,6 +35,10 @@ UNFIT = {
     "another pktable": (
         {"pktable/__init__.py": "", "pktable/run/spark/runner.py": ""},
         r"found \S+/bin/python\S* \(.*pktable",
+    ),
+    "no pyroaring": (
+        {"pyroaring/__init__.py": """raise ModuleNotFoundError("No module named 'pyroaring'")"""},
+        r"found \S+/bin/python\S* \(No module named 'pyroaring'\)",
     ),
     "no pyarrow": (
         {"pyarrow/__init__.py": """raise ModuleNotFoundError("No module named 'pyarrow'")"""},
@@ -67,7 +75,7 @@ def executable(path: Path, lines: list[str]) -> Path:
 def table(tmp_path: Path) -> Iterator[Table]:
     """An empty table, in a session whose interpreter is put back afterwards."""
     spark = spark_session()
-    yield Table.create(tmp_path / "t", "id BIGINT", primary_key=["id"], spark=spark)
+    yield Table.create(tmp_path / "t", "id BIGINT", primary_key=["id"], spark=spark, runner="spark")
     spark.conf.unset(INTERPRETER)
 
 
@@ -103,13 +111,31 @@ def test_an_interpreter_that_does_not_start_is_named_in_one_line(table: Table, t
     assert "found an interpreter that does not start" in refused(table)
 
 
+@covers("RD-12")
+def test_a_module_that_only_some_work_needs_and_workers_lack_is_named_in_one_line() -> None:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        importlib.import_module("absent_module")
+        yield from batches
+
+    frame = map_batches(spark_session().range(1), work, BLOBS)
+    with pytest.raises(InvalidRequestError, match=r"found \S+ \(No module named 'absent_module'\); install"):
+        collected(frame)
+
+
+def test_a_driver_without_the_memory_that_a_plan_needs_is_named_in_one_line(table: Table) -> None:
+    frame = spark_session().sql("SELECT 1L AS id, repeat('x', 2147483600) AS s").where("length(s) > 1")
+    with pytest.raises(InvalidRequestError, match=r"raise spark\.driver\.memory") as refused:
+        table.upsert(frame.select("id"))
+    assert "\n" not in str(refused.value)
+
+
 SCRIPT = """
 import sys
 from pyspark.sql import SparkSession
 from pktable import Table
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-table = Table.create(sys.argv[1], "id BIGINT", primary_key=["id"], spark=spark)
+table = Table.create(sys.argv[1], "id BIGINT", primary_key=["id"], spark=spark, runner="spark")
 table.upsert(spark.range(int(sys.argv[2])))
 assert table.count(fresh=True) == int(sys.argv[2])
 assert spark.sparkContext.pythonExec == "python3", "the user's own functions are run by another interpreter"

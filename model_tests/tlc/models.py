@@ -162,8 +162,13 @@ def _log_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of writers of a Hudi table."""
     counts = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "planner")}
     counts["crash"] = constants["CrashLimit"]
-    words = [f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items() if count]
-    return ", ".join([*words, f"{constants['TimeLimit']} times"]).replace("crashs", "crashes")
+    plural = {"crash": "crashes"}
+    words = [
+        f"{count} {name if count == 1 else plural.get(name, name + 's')}"
+        for name, count in counts.items()
+        if count
+    ]
+    return ", ".join([*words, f"{constants['TimeLimit']} times"])
 
 
 def _chain_scope(constants: Mapping[str, Any]) -> str:

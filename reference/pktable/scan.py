@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -30,12 +30,10 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import Predicate, parse
 from pktable.run.local import LocalRunner
-from pktable.run.runner import Query, Runner
+from pktable.run.runner import Query, Runner, expect_runner
 from pktable.run.tiny_first import TinyFirst
 
 Result = TypeVar("Result")
-
-RUNNERS: Final = ("local", "spark")
 
 
 class ReadOptions(TypedDict, total=False):
@@ -162,12 +160,7 @@ class Scan(ArrowRows):
     forced: str | None = None
 
     def __post_init__(self) -> None:
-        if self.forced not in (None, *RUNNERS):
-            raise InvalidRequestError(f"runner: expected {' or '.join(RUNNERS)}, found {self.forced!r}")
-        if self.forced == "spark" and isinstance(self.runner, LocalRunner):
-            raise InvalidRequestError(
-                "runner: the table was opened without Spark; give spark=session to Table.open"
-            )
+        expect_runner(self.forced, has_spark=not isinstance(self.runner, LocalRunner))
         limit = self.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
@@ -340,9 +333,9 @@ def _runners(runner: Runner, context: TableContext, query: Query) -> Iterator[st
         yield f"runner: {type(runner).__name__}, the only one"
         return
     eager, lazy = (runner.choice(context, query, lazy=lazy) for lazy in (False, True))
-    yield f"runner: {'local' if eager.here else 'spark'} ({eager.why})"
+    yield f"runner: {eager}"
     if lazy != eager:
-        yield f"runner of a DataFrame: {'local' if lazy.here else 'spark'} ({lazy.why})"
+        yield f"runner of a DataFrame: {lazy}"
 
 
 def chosen_columns(columns: Sequence[str] | None, schema: TableSchema) -> list[str]:

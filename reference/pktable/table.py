@@ -40,7 +40,7 @@ from pktable.ingest.sources import accept_rows
 from pktable.inspect import Inspection
 from pktable.kinds import kind_of
 from pktable.run.local import LocalRunner
-from pktable.run.runner import Runner
+from pktable.run.runner import Runner, expect_runner
 from pktable.scan import ReadOptions, Scan
 from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
 from pktable.store.file_io import FileIO
@@ -89,7 +89,7 @@ class Table:
         store: FileIO | None = None,
         storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
-        runner: Runner | None = None,
+        runner: Runner | str | None = None,
     ) -> Table:
         """Create an empty table and open it.
 
@@ -125,7 +125,7 @@ class Table:
         store: FileIO | None = None,
         storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
-        runner: Runner | None = None,
+        runner: Runner | str | None = None,
         external_roots: Sequence[str | os.PathLike[str]] = (),
     ) -> Table:
         """Open an existing table, ours or Paimon's.
@@ -136,15 +136,17 @@ class Table:
           ``endpoint``, ``region``, ``allow_http``; where one is absent, the environment's holds. They are part of the
           pickle of a table.
         * ``spark``: a session that does the work, Spark Connect included. Without it this process does.
-        * ``runner``: any other `Runner` that does the work.
+        * ``runner``: with a session, ``"local"`` or ``"spark"`` lets this process or Spark do all work. By default this
+          process does what is small, as the sizes of files and of DataFrames show before it is done. Or any other
+          `Runner` that does the work.
         * ``external_roots``: directories and URIs outside of the table that it may use, by external paths of its files
           or by symbolic links. By default a table that leads out of its directory is refused.
 
         Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
         an option that the store does not have.
-        Clauses: META-1, SAFE-1 to SAFE-5.
+        Clauses: META-1, SAFE-1 to SAFE-5, TBL-21.
         """
-        return cls(*find_table(path, store, storage_options, external_roots), runner or runner_of(spark))
+        return cls(*find_table(path, store, storage_options, external_roots), runner_of(spark, runner))
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -611,11 +613,17 @@ def check(
     )
 
 
-def runner_of(spark: SparkSession | None) -> Runner:
-    """Return who does the work: this process, or with a session this process for tiny work and Spark for the rest."""
+def runner_of(spark: SparkSession | None, wanted: Runner | str | None = None) -> Runner:
+    """Return who does the work: this process, or with a session this process for small work and Spark for the rest.
+
+    ``wanted``: another runner, or "local" or "spark" for all work. Raises InvalidRequestError.
+    """
+    if wanted is not None and not isinstance(wanted, str):
+        return wanted
+    expect_runner(wanted, has_spark=spark is not None)
     if spark is None:
         return LocalRunner()
     from pktable.run.spark.runner import SparkRunner
     from pktable.run.tiny_first import TinyFirst
 
-    return TinyFirst(LocalRunner(), SparkRunner(spark))
+    return TinyFirst(LocalRunner(), SparkRunner(spark), wanted)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
 
 from pktable.bucket.read import BucketRead
 from pktable.bucket.write import BucketAppend
@@ -112,7 +113,7 @@ class Query:
         needed = {*self.columns, *(self.predicate.columns() if self.predicate else ())}
         widths = {field.name: width_of(field.type) for field in schema.fields}
         # Key columns are stored twice, with a sequence number and a row kind.
-        stored = sum(widths.values()) + sum(widths[name] for name in schema.key_names) + SYSTEM_WIDTH
+        stored = row_width(schema) + sum(widths[name] for name in schema.key_names) + SYSTEM_WIDTH
         return self.input_bytes * sum(widths[name] for name in needed) // stored
 
     @property
@@ -130,6 +131,7 @@ class ChangeQuery:
 
 
 SYSTEM_WIDTH: Final = 9
+RUNNERS: Final = ("local", "spark")
 
 
 def width_of(kind: DataType) -> int:
@@ -139,6 +141,21 @@ def width_of(kind: DataType) -> int:
     if kind.root in STRINGS | BINARIES:
         return 24
     return {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "FLOAT": 4}.get(kind.root, 8)
+
+
+def row_width(schema: TableSchema) -> int:
+    """Return about how many bytes a row takes."""
+    return sum(width_of(field.type) for field in schema.fields)
+
+
+def expect_runner(wanted: str | None, *, has_spark: bool) -> None:
+    """Raise InvalidRequestError unless ``wanted`` is None or the name of a runner that is there."""
+    if wanted not in (None, *RUNNERS):
+        raise InvalidRequestError(f"runner: expected {' or '.join(RUNNERS)}, found {wanted!r}")
+    if wanted == "spark" and not has_spark:
+        raise InvalidRequestError(
+            "runner: the table was opened without Spark; give spark=session to Table.open"
+        )
 
 
 class Runner(Protocol):

@@ -1,22 +1,28 @@
 """A runner of two: small work is done in this process, all other work by a cluster.
 
-Sending work to a cluster costs a fraction of a second, however little work it is. Metadata tells how much a read is:
-the rows of the files that are left, and the bytes of the columns that it needs.
+Sending work to a cluster costs a fraction of a second, however little work it is. How much it is shows before it is
+done: metadata tells the rows of the files that are left and the bytes of the columns needed, and Spark's optimizer the
+size of a DataFrame.
 
-* Writes, compactions, checks and merges of up to `TINY_BYTES`, or `TINY_ROWS` rows of a DataFrame, are done here.
-* Arrow tables and counts are made here from up to `SMALL_BYTES` and `SMALL_ROWS`. The caller wanted the rows in this
-  process anyway, and it holds no more than these files hold of these columns.
-* A DataFrame is lazy, and its further filters should reach the files. So only a read with a condition or a limit, or
+* A compaction is done here up to `COMPACTED_BYTES` of files, as many as one task of the cluster takes. It merges window
+  by window, so its memory does not depend on that.
+* An Arrow table is written here up to `HELD_BYTES`. A DataFrame is brought here and written if the optimizer says that
+  it takes up to `BROUGHT_BYTES`. If it says more, or nothing, the cluster writes it. So its rows are computed once,
+  unless there are more of them than `HELD_BYTES` have room for although that was said.
+* Arrow tables, counts and the changes of statements are made here from up to `SMALL_BYTES` and `SMALL_ROWS`.
+* A lazy DataFrame may get further filters, which should reach the files. So only a read with a condition or a limit, or
   one of a tiny table, is done here, if it needs up to `TINY_BYTES`; and if it finds more than `TINY_ROWS` rows or
-  `TINY_BYTES`, the cluster gets it after all.
+  `TINY_BYTES`, the cluster gets it after all. Checks are done here up to `TINY_BYTES`.
 
-`Query.runner` says which of the two it must be, whatever the size.
+`Query.runner` and `TinyFirst.forced` say which of the two it must be, whatever the size. Each choice is logged, by the
+logger ``pktable``, with its reason.
 
-Clauses: RD-9, RD-12, CMT-12.
+Clauses: RD-9, RD-12, CMT-12, TBL-21, TBL-22.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -29,7 +35,16 @@ from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
-from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange, Runner
+from pktable.run.runner import (
+    ChangeQuery,
+    CompactionTask,
+    FoundRows,
+    Query,
+    RewriteTask,
+    RowChange,
+    Runner,
+    row_width,
+)
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
 
@@ -37,22 +52,32 @@ TINY_BYTES: Final = 4 << 20
 TINY_ROWS: Final = 10_000
 SMALL_BYTES = 32 << 20
 SMALL_ROWS: Final = 4_000_000
+COMPACTED_BYTES: Final = 64 << 20
+BROUGHT_BYTES: Final = 16 << 20
+HELD_BYTES: Final = 256 << 20
+
+LOG: Final = logging.getLogger("pktable")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who answers a read: this process if it stays ``here``, otherwise the cluster; and ``why``."""
+    """Who does some work: this process if it stays ``here``, otherwise the cluster; and ``why``."""
 
     here: bool
     why: str
+
+    def __str__(self) -> str:
+        return f"{'local' if self.here else 'spark'} ({self.why})"
 
 
 class Cluster(Runner, Protocol):
     """A runner that sends work elsewhere, and can bring rows here and back."""
 
-    def fetched(
-        self, context: TableContext, rows: Any, *, at_most_rows: int, at_most_bytes: int
-    ) -> pa.Table | None:
+    def size_of(self, rows: Any) -> int | None:
+        """Return about how many bytes ``rows`` take that are not in this process, None if that is unknown."""
+        ...
+
+    def fetched(self, context: TableContext, rows: Any, *, at_most_rows: int | None) -> pa.Table | None:
         """Return ``rows``, in order, as a pyarrow.Table; None if they are more than that."""
         ...
 
@@ -67,12 +92,14 @@ class Cluster(Runner, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TinyFirst:
-    """The `Runner` that asks ``here`` for tiny work and ``cluster`` for the rest."""
+    """The `Runner` that asks ``here`` for small work and ``cluster`` for the rest.
+
+    ``forced``: "local" or "spark" if one of them must do all work but that of reads which say who does it.
+    """
 
     here: Runner
     cluster: Cluster
-    tiny_bytes: int = TINY_BYTES
-    tiny_rows: int = TINY_ROWS
+    forced: str | None = None
 
     def write(
         self,
@@ -83,19 +110,19 @@ class TinyFirst:
         new: NewFiles,
         now_millis: int,
     ) -> list[BucketAppend]:
-        few = self.cluster.fetched(context, rows, at_most_rows=self.tiny_rows, at_most_bytes=self.tiny_bytes)
-        if few is not None:
-            return self.here.write(context, few, change, next_sequence, new, now_millis)
+        held = self._held(context, rows, "write")
+        if held is not None:
+            return self.here.write(context, held, change, next_sequence, new, now_millis)
         return self.cluster.write(context, rows, change, next_sequence, new, now_millis)
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
-        return self._runner_for(sum(task.input_bytes for task in tasks)).compact(context, tasks)
+        return self._compactor(sum(task.input_bytes for task in tasks)).compact(context, tasks)
 
     def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
-        return self._runner_for(sum(task.input_bytes for task in tasks)).rewrite(context, tasks)
+        return self._compactor(sum(task.input_bytes for task in tasks)).rewrite(context, tasks)
 
     def find(self, context: TableContext, query: Query) -> list[FoundRows]:
-        return self._runner_for(query.input_bytes).find(context, query)
+        return self._runner("search", self._statement_choice(context, query)).find(context, query)
 
     def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> Any:
         return self.cluster.read_located(context, query, row_ids=row_ids)
@@ -103,8 +130,8 @@ class TinyFirst:
     def read(self, context: TableContext, query: Query) -> Any:
         if self.choice(context, query, lazy=True).here:
             rows = self.here.to_arrow(context, query)
-            few = rows.num_rows <= self.tiny_rows and rows.nbytes <= self.tiny_bytes
-            if few or query.runner == "local" or not self.cluster.scans(context, query):
+            few = rows.num_rows <= TINY_ROWS and rows.nbytes <= TINY_BYTES
+            if few or self._forced(query) == "local" or not self.cluster.scans(context, query):
                 return self.cluster.frame_of(context, rows)
         return self.cluster.read(context, query)
 
@@ -120,17 +147,10 @@ class TinyFirst:
         return runner.count(context, query)
 
     def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
-        if query.input_bytes <= self.tiny_bytes:
-            # Only then: counting the rows of a DataFrame runs a part of it.
-            few = (
-                source
-                if source is None
-                else self.cluster.fetched(
-                    context, source, at_most_rows=self.tiny_rows, at_most_bytes=self.tiny_bytes
-                )
-            )
-            if source is None or few is not None:
-                return self.here.changes(context, query, statement, few)
+        if self._runner("statement", self._statement_choice(context, query)) is self.here:
+            held = None if source is None else self._held(context, source, "source of a statement")
+            if source is None or held is not None:
+                return self.here.changes(context, query, statement, held)
         return self.cluster.changes(context, query, statement, source)
 
     def divided(self, context: TableContext, query: Query, statement: Statement, changes: Any) -> RowChange:
@@ -145,27 +165,71 @@ class TinyFirst:
     def check(
         self, context: TableContext, tasks: Sequence[BucketTask], progress: Progress
     ) -> Iterator[BucketReport]:
-        return self._runner_for(sum(task.input_bytes for task in tasks)).check(context, tasks, progress)
-
-    def _runner_for(self, input_bytes: int) -> Runner:
-        return self.here if input_bytes <= self.tiny_bytes else self.cluster
+        size = sum(task.input_bytes for task in tasks)
+        choice = self._asked() or _within(size <= TINY_BYTES, f"{size:,} bytes of files to check", TINY_BYTES)
+        return self._runner("check", choice).check(context, tasks, progress)
 
     def choice(self, context: TableContext, query: Query, *, lazy: bool = False) -> Choice:
         """Return who answers ``query``. ``lazy``: a DataFrame is wanted, not an Arrow table or a count."""
-        if query.runner is not None:
-            return Choice(query.runner == "local", "asked for")
+        if asked := self._asked(query):
+            return asked
         if not self.cluster.scans(context, query):
             size = query.input_bytes
-            return _within(size <= self.tiny_bytes, f"{size:,} bytes of files to merge", self.tiny_bytes)
-        rows, size = query.row_count, query.needed_bytes(context.schema)
-        what = f"{rows:,} rows and {size:,} bytes of the columns"
+            return _within(size <= TINY_BYTES, f"{size:,} bytes of files to merge", TINY_BYTES)
         if not lazy:
-            return _within(size <= SMALL_BYTES and rows <= SMALL_ROWS, what, SMALL_BYTES)
+            return _eager_choice(context, query, SMALL_BYTES)
+        rows, size = query.row_count, query.needed_bytes(context.schema)
         most_rows = rows if query.limit is None else min(rows, query.limit)
-        few = query.predicate is not None or most_rows <= self.tiny_rows
-        return _within(
-            few and size <= min(self.tiny_bytes, SMALL_BYTES), f"DataFrame of {what}", self.tiny_bytes
-        )
+        few = query.predicate is not None or most_rows <= TINY_ROWS
+        what = f"DataFrame of {rows:,} rows and {size:,} bytes of the columns"
+        return _within(few and size <= min(TINY_BYTES, SMALL_BYTES), what, TINY_BYTES)
+
+    def choice_for_compaction(self, input_bytes: int) -> Choice:
+        """Return who compacts files of so many bytes."""
+        what = f"{input_bytes:,} bytes of files to compact"
+        return self._asked() or _within(input_bytes <= COMPACTED_BYTES, what, COMPACTED_BYTES)
+
+    def _compactor(self, input_bytes: int) -> Runner:
+        return self._runner("compaction", self.choice_for_compaction(input_bytes))
+
+    def _statement_choice(self, context: TableContext, query: Query) -> Choice:
+        return self._asked(query) or _eager_choice(context, query, max(TINY_BYTES, SMALL_BYTES))
+
+    def _held(self, context: TableContext, rows: Any, what: str) -> pa.Table | None:
+        """Return ``rows`` if this process has room for them, in order; None if the cluster is to take them."""
+        if isinstance(rows, pa.Table):
+            size = rows.nbytes
+            choice = self._asked() or _within(size <= HELD_BYTES, f"{size:,} bytes of Arrow", HELD_BYTES)
+            return rows if self._runner(what, choice) is self.here else None
+        asked = self._asked()
+        choice = asked or _frame_choice(self.cluster.size_of(rows))
+        if self._runner(what, choice) is not self.here:
+            return None
+        at_most = None if asked else HELD_BYTES // row_width(context.schema)
+        return self.cluster.fetched(context, rows, at_most_rows=at_most)
+
+    def _forced(self, query: Query | None = None) -> str | None:
+        return (query.runner if query else None) or self.forced
+
+    def _asked(self, query: Query | None = None) -> Choice | None:
+        forced = self._forced(query)
+        return None if forced is None else Choice(forced == "local", "asked for")
+
+    def _runner(self, what: str, choice: Choice) -> Runner:
+        LOG.debug("%s: %s", what, choice)
+        return self.here if choice.here else self.cluster
+
+
+def _eager_choice(context: TableContext, query: Query, most_bytes: int) -> Choice:
+    rows, size = query.row_count, query.needed_bytes(context.schema)
+    what = f"{rows:,} rows and {size:,} bytes of the columns"
+    return _within(size <= most_bytes and rows <= SMALL_ROWS, what, most_bytes)
+
+
+def _frame_choice(size: int | None) -> Choice:
+    if size is None:
+        return Choice(False, "a DataFrame whose size Spark does not know")
+    return _within(size <= BROUGHT_BYTES, f"a DataFrame of about {size:,} bytes", BROUGHT_BYTES)
 
 
 def _within(fits: bool, what: str, limit: int) -> Choice:

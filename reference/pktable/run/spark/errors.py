@@ -18,6 +18,10 @@ OURS = re.compile(r"^pktable_spec\.errors\.(\w+): (.*)$", re.M)
 UNREADABLE = re.compile(r"\[FAILED_READ_FILE[\w.]*\].*?(\w+:/\S+)", re.S)
 ABSENT = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.*?)\. SQLSTATE")
 TWICE = re.compile(r"pktable: (several source rows change the row with [^\n]*?)(?: SQLSTATE.*)?$", re.M)
+NO_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]*)|(Not enough memory to build and broadcast)")
+TOO_MANY_RESULTS = re.compile(
+    r"Total size of serialized results .*? is bigger than (spark\.driver\.maxResultSize[^.\n]*)"
+)
 CAUSE = re.compile(r"Caused by: [\w.$]+: (.*)")
 
 
@@ -30,7 +34,7 @@ def raised_here() -> Iterator[None]:
         message = str(failure)
         ours = translated(message)
         if ours is None:
-            unusable = unusable_interpreter(message)
+            unusable = unusable_interpreter(message) or too_little_memory(message)
             if unusable is not None:
                 raise unusable from None  # a page of Java adds nothing to it
             raise
@@ -57,5 +61,19 @@ def translated(message: str) -> PkTableError | None:
         found_text = causes[0] if causes else "one it cannot read"
         return CorruptFileError(
             "Parquet data", at=unreadable[1].rstrip("."), expected="a readable file", found=found_text
+        )
+    return None
+
+
+def too_little_memory(message: str) -> InvalidRequestError | None:
+    """Return the error to raise for a Spark failure for want of memory, None for another one."""
+    if found := TOO_MANY_RESULTS.search(message):
+        return InvalidRequestError(
+            f"Spark driver: the results are larger than {found[1].strip()}; raise that setting before Spark starts"
+        )
+    if found := NO_MEMORY.search(message):
+        return InvalidRequestError(
+            f"Spark: out of memory ({(found[1] or found[2]).strip()}); before Spark starts, raise spark.driver.memory, "
+            "and spark.executor.memory on a cluster; or read less at a time, by where=… and columns=…"
         )
     return None

@@ -21,9 +21,9 @@ Clauses: RD-1, RD-6, RD-7, RD-11.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import Final
 
 import numpy as np
@@ -98,24 +98,32 @@ WORD = "cast(shiftright({}, 6) AS INT)"
 BIT = "cast({} & 63 AS INT)"
 
 
-def is_native(context: TableContext, part: BucketRead, columns: Sequence[str]) -> bool:
-    """Whether Spark's scan reads ``columns`` of ``part`` as they are.
+def native_test(context: TableContext, columns: Sequence[str]) -> Callable[[BucketRead], bool]:
+    """Return a function that tells whether Spark's scan reads ``columns`` of a part as they are.
 
     So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
     names and types, none of them finer than microseconds, and no column that is called as Spark calls its own.
     Files on object stores are read by the kernel: Spark would need a Hadoop client of the store, and its credentials.
     Clauses: RD-12, META-15, META-39.
     """
-    return (
-        not part.merges
-        and not context.options.data_evolution
-        and all(
-            file.file_name.endswith(".parquet")
-            and _unchanged(context, file.schema_id, columns)
-            and not is_object_uri(context.data_path(part.state.place, file))
-            for file in part.state.files
+
+    @cache  # many files were written under few schemas
+    def unchanged(schema_id: int) -> bool:
+        return _unchanged(context, schema_id, columns)
+
+    def is_native(part: BucketRead) -> bool:
+        return (
+            not part.merges
+            and not context.options.data_evolution
+            and all(
+                file.file_name.endswith(".parquet")
+                and unchanged(file.schema_id)
+                and not is_object_uri(context.data_path(part.state.place, file))
+                for file in part.state.files
+            )
         )
-    )
+
+    return is_native
 
 
 def _unchanged(context: TableContext, schema_id: int, columns: Sequence[str]) -> bool:

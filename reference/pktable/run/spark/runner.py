@@ -43,7 +43,8 @@ from pktable.run.local import (
 )
 from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, is_native, native_scan
+from pktable.run.spark.frame_size import estimated_bytes
+from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
 from pktable.run.spark.row_changes import divided_rows
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
@@ -143,9 +144,7 @@ class SparkRunner:
     def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> DataFrame:
         """Return a lazy DataFrame of rows with where they lie, by Spark's scan where it can. Clauses: APP-2, RD-12."""
         needed = _needed(query)
-        pieces = [piece for part in query.parts for piece in by_file(part)]
-        native = [piece for piece in pieces if is_native(context, piece, needed)]
-        others = [piece for piece in pieces if not is_native(context, piece, needed)]
+        native, others = _pieces(context, query)
         frames = []
         if native or not others:
             with raised_here():
@@ -175,9 +174,7 @@ class SparkRunner:
     def read(self, context: TableContext, query: Query) -> DataFrame:
         """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
         columns, predicate, needed = query.columns, query.predicate, _needed(query)
-        pieces = [piece for part in query.parts for piece in by_file(part)]
-        native = [piece for piece in pieces if is_native(context, piece, needed)]
-        others = [piece for piece in pieces if not is_native(context, piece, needed)]
+        native, others = _pieces(context, query)
         frames = []
         if native:
             with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
@@ -228,7 +225,7 @@ class SparkRunner:
             target = self.read(context, query)
         else:
             target = self.read_located(context, query, row_ids=statement.tracked)
-        if not all(is_native(context, one, _needed(query)) for part in query.parts for one in by_file(part)):
+        if _pieces(context, query)[1]:
             # Spark takes the rows that Python makes to be no more than the names of files it makes them from, and would
             # send them all to every task.
             target = target.hint("merge")
@@ -271,23 +268,27 @@ class SparkRunner:
                     progress("data files", done, total)
                     yield report
 
-    def fetched(
-        self, context: TableContext, rows: Any, *, at_most_rows: int, at_most_bytes: int
-    ) -> pa.Table | None:
-        """Return ``rows``, a DataFrame or a pyarrow.Table, as a pyarrow.Table; None if they are more than that."""
-        if isinstance(rows, pa.Table):
-            return rows if rows.nbytes <= at_most_bytes else None
+    def size_of(self, rows: DataFrame) -> int | None:
+        """Return about how many bytes ``rows`` take, as the optimizer estimates it; None if it does not know."""
+        _expect_batch(rows)
+        with raised_here():
+            return estimated_bytes(rows)
+
+    def fetched(self, context: TableContext, rows: DataFrame, *, at_most_rows: int | None) -> pa.Table | None:
+        """Return ``rows``, in order, as a pyarrow.Table; None if they are more than that."""
         _expect_batch(rows)
         names, rows = rows.columns, with_times_of(rows, context.schema.fields)
         numbered = rows.toDF(*map(str, range(len(names)))).withColumn(ORDER, F.monotonically_increasing_id())
-        head = _arrow(numbered.limit(at_most_rows + 1))
-        if head.num_rows > at_most_rows or head.nbytes > at_most_bytes:
+        # A limit loses the order.
+        limited = numbered if at_most_rows is None else numbered.limit(min(at_most_rows + 1, MOST_ROWS))
+        found = _arrow(limited)
+        if at_most_rows is not None and found.num_rows > at_most_rows:
             return None
-        return head.sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
+        return found.sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
 
     def scans(self, context: TableContext, query: Query) -> bool:
         """Return whether Spark's own scan reads any part of ``query``."""
-        return any(is_native(context, part, query.columns) for part in query.parts)
+        return any(map(native_test(context, query.columns), query.parts))
 
     def frame_of(self, context: TableContext, rows: pa.Table) -> DataFrame:
         """Return rows that were read in the driver as a DataFrame."""
@@ -312,6 +313,17 @@ def _needed(query: Query) -> list[str]:
     """Return the columns that a query reads, those of its condition last."""
     tested = query.predicate.columns() if query.predicate else ()
     return [*query.columns, *(name for name in tested if name not in query.columns)]
+
+
+def _pieces(context: TableContext, query: Query) -> tuple[list[BucketRead], list[BucketRead]]:
+    """Return the pieces of a query that Spark's own scan reads, and those that the kernel reads."""
+    is_native = native_test(context, _needed(query))
+    native: list[BucketRead] = []
+    others: list[BucketRead] = []
+    for part in query.parts:
+        for piece in by_file(part):
+            (native if is_native(piece) else others).append(piece)
+    return native, others
 
 
 def _compactor(context: TableContext) -> Callable[[Batches], Batches]:

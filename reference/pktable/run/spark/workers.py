@@ -2,8 +2,8 @@
 
 1. In a local session workers run the interpreter of this process, unless the user has named another. Spark's own
    default is the first python3 on PATH: another interpreter, wherever a venv is used without being activated.
-2. Work is unpickled by a function that needs the standard library only. Where pktable is missing, or is another
-   version, this function raises one line that names the interpreter.
+2. Work is unpickled and called by a function that needs the standard library only. Where pktable is missing, or is
+   another version, or a module that the work imports is missing, it raises one line that names the interpreter.
 3. `unusable_interpreter` makes the same line of what Spark says about an interpreter that does not get that far.
 
 Clauses: RD-12.
@@ -110,13 +110,29 @@ def _opener() -> Callable[[bytes], Work]:
         import pickle
         import sys
 
+        def unfit(error: Exception) -> RuntimeError:
+            return RuntimeError(
+                f"Spark worker: expected {expected}, found {sys.executable} ({error}); {remedy}"
+            )
+
+        def each(results: Iterator[Any]) -> Iterator[Any]:
+            try:
+                yield from results
+            except ImportError as error:
+                raise unfit(error) from None
+
+        def called(*given: Any) -> Any:
+            try:
+                result = work(*given)
+            except ImportError as error:
+                raise unfit(error) from None
+            return each(result) if hasattr(result, "__next__") else result
+
         try:
             work: Work = pickle.loads(pickled)
         except (ImportError, AttributeError) as error:
-            raise RuntimeError(
-                f"Spark worker: expected {expected}, found {sys.executable} ({error}); {remedy}"
-            ) from None
-        return work
+            raise unfit(error) from None
+        return called
 
     return opened
 
