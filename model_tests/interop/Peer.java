@@ -115,12 +115,12 @@ public final class Peer {
             case "read latest":
                 return rows(table, null);
             case "changes":
-                return readChanges(table);
+                return readChanges(table, command.path("first").asLong());
             case "tag":
                 table.createTag(command.get("name").asText(), command.get("snapshot").asLong());
                 return null;
             case "expire":
-                expire(table, command.get("retain").asInt());
+                expire(table, command.get("retain").asInt(), command.path("changelogs").asInt());
                 return null;
             case "read tag":
                 String tag = command.get("name").asText();
@@ -174,14 +174,18 @@ public final class Peer {
         new SchemaManager(LocalFileIO.create(), path).commitChanges(all);
     }
 
-    private static void expire(FileStoreTable table, int retain) {
-        table.newExpireSnapshots()
-                .config(ExpireConfig.builder()
-                        .snapshotRetainMin(retain)
-                        .snapshotRetainMax(retain)
-                        .snapshotTimeRetain(Duration.ZERO)
-                        .build())
-                .expire();
+    /** Expires snapshots, and keeps the changelogs of as many as `changelogs` says, if that is more. */
+    private static void expire(FileStoreTable table, int retain, int changelogs) {
+        ExpireConfig config = ExpireConfig.builder()
+                .snapshotRetainMin(retain)
+                .snapshotRetainMax(retain)
+                .snapshotTimeRetain(Duration.ZERO)
+                .changelogRetainMin(Math.max(retain, changelogs))
+                .changelogRetainMax(Math.max(retain, changelogs))
+                .changelogTimeRetain(Duration.ZERO)
+                .build();
+        table.newExpireSnapshots().config(config).expire();
+        table.newExpireChangelog().config(config).expire();
     }
 
     private static DataType type(JsonNode text) {
@@ -270,10 +274,11 @@ public final class Peer {
     /**
      * Answers as `readSnapshots`, with the changes of every snapshot, each a row with its kind in front. They are read as
      * a stream reads them: a batch read leaves level 0 out where there are deletion vectors, and all changes with it.
+     * `from`: the first snapshot, which may have expired; 0 for the earliest one.
      */
-    private static JsonNode readChanges(FileStoreTable table) throws Exception {
+    private static JsonNode readChanges(FileStoreTable table, long from) throws Exception {
         ObjectNode snapshots = JSON.createObjectNode();
-        Long first = table.snapshotManager().earliestSnapshotId();
+        Long first = from > 0 ? Long.valueOf(from) : table.snapshotManager().earliestSnapshotId();
         if (first == null) {
             return snapshots;
         }

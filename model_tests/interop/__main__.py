@@ -24,6 +24,7 @@ from model_tests.interop.cases import CASES
 from model_tests.interop.directions import DIRECTIONS, Bench, Result
 from model_tests.interop.environments import (
     JVM,
+    JVMS,
     NEWER_JVM,
     OLDER_PYPAIMON,
     OPTIONAL,
@@ -31,6 +32,7 @@ from model_tests.interop.environments import (
     RUST,
     set_up,
 )
+from model_tests.interop.kept_changelogs import differences
 from model_tests.interop.limits import KINDS_OF_CONTAINERS, LIMITS
 from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError, running
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         with running(starts) as peers, tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
             bench = Bench(Path(folder), peers)
             results = [*_directions(bench, profile), _witnesses(bench)]
-            wrong = [*_probes(bench), *_vectors(bench), *_calibration(bench)]
+            wrong = [*_probes(bench), *_vectors(bench), *_changelogs(bench), *_calibration(bench)]
     except PeerError as error:
         print(f"cannot be started: {error}")
         return 1
@@ -114,6 +116,20 @@ def _vectors(bench: Bench) -> list[str]:
     wrong = vectors.check(bench.peers, cases)
     count = f"{len(cases)} of {len(CASES)} vectors of model_tests/vectors"
     print(f"{'WRONG' if wrong else 'equal':8}  {count}, made again", flush=True)
+    return wrong
+
+
+def _changelogs(bench: Bench) -> list[str]:
+    """Expire snapshots whose changelogs are kept, in turn with Paimon; return what is wrong."""
+    wrong = []
+    for name in JVMS:
+        if name in bench.peers:
+            with tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
+                found = list(differences(bench.peers[name], Path(folder)))
+            print(
+                f"{'WRONG' if found else 'equal':8}  pktable and {name} keep changelogs in turn", flush=True
+            )
+            wrong += found
     return wrong
 
 

@@ -16,6 +16,8 @@ ChangelogVars == <<vars, recorded, consumer>>
 
 KeyChange == [key : Int, before : SUBSET Int, after : SUBSET Int]
 ChangelogTypeOK == /\ recorded \in [Jobs -> SUBSET KeyChange]
+                   /\ \A job \in Jobs : \A change \in recorded[job] :
+                        Cardinality(change.before) <= 1 /\ Cardinality(change.after) <= 1
                    /\ DOMAIN consumer \subseteq Int /\ Range(consumer) \subseteq Int
 
 ------------------------------ (* recording *) ------------------------------

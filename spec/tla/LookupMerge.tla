@@ -36,6 +36,16 @@ RewrittenToMerge(b, e, pick) == Level(e) = 0 /\ pick.level < MaxLevel
 \* (paimon#8204).
 FindsDeletedRows(b, f) == Range(Records(b, f))
 
+\* A lookup takes the records of all levels, without deletion vectors.
+OfEveryLevel(b, entries, key) ==
+  {r \in UNION {SeenByLookup(b, File(e)) : e \in {e \in entries : Level(e) > 0}} : r.key = key}
+
+\* A row that is gone is no change.
+KeepsRowsThatAreGone(rows, changes) ==
+  LET new == {change \in changes : change.after # {}}
+  IN [key \in DOMAIN rows \cup KeysOf(new) |->
+        IF key \in KeysOf(new) THEN CHOOSE row \in (CHOOSE change \in new : change.key = key).after : TRUE ELSE rows[key]]
+
 \* A compaction is committed whatever else was since it was planned.
 CommitsBlindly(b, plan) == ""
 =============================================================================

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pktable_spec.options import TableOptions
 
@@ -95,9 +96,10 @@ class KeptChangelogs:
         return copy if copy is not None and id < self._earliest() else None
 
     def put(self, snapshots: Iterable[Snapshot]) -> None:
-        """Copy snapshots that are to expire. Clauses: CHG-17, CHG-23."""
+        """Copy snapshots that are to expire, without the DV index files, which go. Clauses: CHG-17, CHG-23."""
         for snapshot in snapshots:
-            self._context.store.write(self._context.paths.changelog(snapshot.id), encode_snapshot(snapshot))
+            copy = encode_snapshot(replace(snapshot, index_manifest=None))
+            self._context.store.write(self._context.paths.changelog(snapshot.id), copy)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Remove copies, the oldest first."""

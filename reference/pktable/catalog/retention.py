@@ -233,6 +233,9 @@ class Expiry:
         if name is None:
             return
         yield self._context.paths.manifest(name)
+        if name == snapshot.delta_manifest_list:
+            # Paimon 0.9 looks there which manifests later snapshots need, before it removes those of changelogs.
+            yield self._context.paths.manifest(snapshot.base_manifest_list)
         for manifest in self._there(snapshot, None, ended, partial(self._manifests.read_list, name)):
             yield self._context.paths.manifest(manifest.file_name)
             for entry in self._there(snapshot, None, ended, partial(self._manifests.read, manifest)):
