@@ -18,7 +18,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from pktable.format.hudi import bloom, key_summary
-from pktable.hudi import actions, compaction, lookup, slices, writer
+from pktable.hudi import actions, attempt, compaction, incoming, lookup, slices
 from pktable_spec.covers import covers
 
 from model_tests.hudi.test_lookup import FileGroupMachine
@@ -75,8 +75,8 @@ def no_files(original: Original, *arguments: Any) -> dict[str, list[str]]:
     return {}
 
 
-def first_rows(original: Original, rows: Any, *arguments: Any, **options: Any) -> Any:
-    found = original(rows, *arguments, **options)
+def first_rows(original: Original, form: Any, given: Any) -> Any:
+    found = original(form, given)
     return found.take(np.arange(max(1, len(found.keys) - 1))) if len(found.keys) else found
 
 
@@ -102,10 +102,10 @@ LOOKUPS: Final[dict[str, Patch]] = {
     "one key in a log is not found": instead((lookup.SliceLookup, "locate"), of=visible_keys_only),
 }
 WRITES: Final[dict[str, Patch]] = {
-    "keys are not looked up": instead((writer, "tagged"), of=nowhere),
+    "keys are not looked up": instead((attempt, "tagged"), of=nowhere),
     "one key in a log is not found": instead((lookup.SliceLookup, "locate"), of=visible_keys_only),
     "a rollback deletes no files": instead((actions.Actions, "delete_files"), of=no_files),
-    "a row of a write is lost": instead((writer, "incoming"), of=first_rows),
+    "a row of a write is lost": instead((incoming.RowForm, "winners"), of=first_rows),
     "a plan leaves out a log file": instead((compaction, "encode_compaction_plan"), of=without_the_last_log),
     "a compaction loses a row": instead((compaction, "base_content"), of=of_the_first_rows),
     "a compaction is decided and not complete": instead(
@@ -113,7 +113,7 @@ WRITES: Final[dict[str, Patch]] = {
     ),
     "a write that died is left open": instead((actions.Actions, "end"), of=never),
     "new keys go to a group twice": instead(
-        (writer, "placed"), of=lambda original, *rest: [one for one in original(*rest) for _ in range(2)]
+        (attempt, "placed"), of=lambda original, *rest: [one for one in original(*rest) for _ in range(2)]
     ),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import HudiTable
+from pktable.hudi.incoming import RowForm
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.model.log_index import Row
@@ -49,6 +50,53 @@ def test_writes_on_spark_have_the_rows_of_the_same_writes_here(tmp_path: Path) -
             found = table.locate(list(here)).to_pylist()
             assert len({one["key"] for one in found}) == len(found) == len(here)
             assert len({one["group"] for one in found}) > 2
+    assert tables[1].check().findings == []
+
+
+@covers("LOG-54", "LOG-55", "LOG-59", "LOG-64")
+def test_rows_of_a_dataframe_stay_on_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def collected(self: RowForm, rows: object) -> object:
+        raise AssertionError("the rows are here")
+
+    spark = spark_session()
+    columns = "id BIGINT, region STRING, ts BIGINT, v INT"
+    tables = [
+        tiny_groups(
+            HudiTable.create(
+                tmp_path / name, columns, key="id", partition_by="region", ordering="ts", spark=on
+            )
+        )
+        for name, on in (("here", None), ("spark", spark))
+    ]
+    changes = [
+        [(i, "eu" if i % 3 else "us", i % 4, i) for i in range(40)],
+        [(i % 45, "eu" if i % 3 else "us", (i * 7) % 5, -i) for i in range(20, 110)],  # some keys twice
+        [(i, "asia", 0, i) for i in range(5)],
+    ]
+    for rows in changes:
+        names = ["id", "region", "ts", "v"]
+        tables[0].upsert([dict(zip(names, row, strict=True)) for row in rows])
+        with monkeypatch.context() as patch:
+            patch.setattr(RowForm, "incoming", collected)
+            frame = spark.createDataFrame(rows, "id long, region string, ts long, v int").coalesce(1)
+            tables[1].upsert(frame)
+    gone = [(3, "us"), (1, "eu"), (99, "eu")]
+    tables[0].delete([{"id": key, "region": region} for key, region in gone])
+    tables[1].delete(spark.createDataFrame(gone, "id long, region string"))
+    assert tables[1].delete(spark.createDataFrame(gone[2:], "id long, region string")) is None
+    assert tables[1].upsert(spark.createDataFrame([], "id long, region string, ts long, v int")) is None
+    read = [
+        sorted(HudiTable.open(one.path).to_arrow(columns=["id", "region", "ts", "v"]).to_pylist(), key=str)
+        for one in tables
+    ]
+    assert read[0] == read[1]
+    groups = {(one["partition"], one["group"]) for one in tables[1].files().to_pylist()}
+    assert len(groups) > 3
+    keys = [str(i) for i in range(45)]
+    for partition in ("region=eu", "region=us", "region=asia"):
+        found = [one["key"] for one in tables[1].locate(keys).to_pylist() if one["partition"] == partition]
+        assert len(found) == len(set(found))
+    tables[1].compact()
     assert tables[1].check().findings == []
 
 

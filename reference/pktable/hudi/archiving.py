@@ -119,7 +119,7 @@ class Archiver:
         return decode_history(pa.BufferReader(self.store.read(path)), at=path)
 
     def _say(self, number: int) -> None:
-        """Say in a file for Hudi which manifest is the latest one. Whoever says it last looks again."""
+        """Say in a file for Hudi which manifest is the latest one. A process that says it looks again."""
         path = f"{self.directory}/{VERSION_FILE}"
         while number and not (self.store.exists(path) and self.store.read(path) == str(number).encode()):
             self.store.write(path, str(number).encode())

@@ -34,7 +34,7 @@ SAVEPOINT: Final = "savepoint"
 
 @dataclass(frozen=True)
 class Retention:
-    """What a clean keeps. ``policy``: by Hudi's name; ``count``: of commits, or of base files of each group."""
+    """A rule of what stays. ``policy``: by Hudi's name; ``count``: of commits, or of base files of each group."""
 
     policy: str
     count: int

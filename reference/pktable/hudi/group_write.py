@@ -4,7 +4,7 @@ A commit appends at most one log file to a file slice, of one block, whose index
 group begins with a base file, because some readers know no group without one. Its rows are sorted by key, and its
 footer has a bloom filter and the key range under Hudi's names.
 
-Clauses: LOG-5, LOG-9, LOG-38, LOG-45, LOG-56, LOG-57, LOG-62, LOG-65.
+Clauses: LOG-5, LOG-9, LOG-38, LOG-45, LOG-56, LOG-57, LOG-62, LOG-65, LOG-73.
 """
 
 from __future__ import annotations
@@ -85,9 +85,8 @@ class GroupWrite:
         path = below(self.partition, name)
         rows = with_own_columns(self.rows, self.keys, self.partition, self.instant, self.number, name)
         content = base_content(rows, self.schema)
-        self._write(path, content)
-        count = rows.num_rows
-        return WrittenFile(self.partition, self.group, path, len(content), count, inserts=count)
+        size, count = self._write(path, content), rows.num_rows
+        return WrittenFile(self.partition, self.group, path, size, count, inserts=count)
 
     def log(self) -> WrittenFile:
         """Write a log file. Clauses: LOG-57."""
@@ -96,13 +95,13 @@ class GroupWrite:
         path = below(self.partition, name)
         block = self._deletes() if self.rows is None else self._data(self.rows)
         content = b"".join(map(encode_block, block))
-        self._write(path, content)
+        size = self._write(path, content)
         count, deletes = len(self.keys), self.rows is None
         return WrittenFile(
             self.partition,
             self.group,
             path,
-            len(content),
+            size,
             0 if deletes else count,
             inserts=count - self.known,
             updates=0 if deletes else self.known,
@@ -112,9 +111,13 @@ class GroupWrite:
             is_log=True,
         )
 
-    def _write(self, path: str, content: bytes) -> None:
+    def _write(self, path: str, content: bytes) -> int:
+        """Write a file unless an attempt of the same work, which died, has; return its size. Clauses: LOG-73."""
         announce(self.store, self.root, self.instant, path)
-        self.store.write(f"{self.root}/{path}", content)
+        if self.store.put_if_absent(f"{self.root}/{path}", content):
+            return len(content)
+        with self.store.open(f"{self.root}/{path}") as file:
+            return int(file.size())
 
     def _data(self, rows: pa.Table) -> list[LogBlock]:
         keys = self.keys.to_pylist()

@@ -43,24 +43,50 @@ class Incoming:
         return Incoming(self.rows.take(chosen), self.keys.take(chosen), self.partitions.take(chosen))
 
 
-def incoming(
-    rows: Any, fields: Sequence[Field], settings: HudiSettings, *, hive_style: bool, deletes: bool = False
-) -> Incoming:
-    """Return the rows of a write, each key of a partition once. ``fields``: the user's columns.
+@dataclass(frozen=True)
+class RowForm:
+    """The form that the rows of a write must have. ``fields``: the user's columns. ``deletes``: keys only."""
 
-    A Spark DataFrame is collected. Raises InvalidRequestError. Clauses: LOG-58, LOG-59.
-    """
-    schema = _schema(fields, settings)
-    change = DELETE if deletes else UPSERT
-    found = accept_rows(rows, schema, change)
-    if is_spark_frame(found):
-        found = found.toArrow()
-    table = (conform_keys if deletes else conform)(found, schema)
-    keys = record_keys(table, settings.key_fields)
-    partitions = partition_paths(table, settings.partition_fields, hive_style=hive_style)
-    whole = Incoming(table, keys, partitions)
-    ordering = None if deletes or settings.ordering_field is None else table.column(settings.ordering_field)
-    return whole.take(_winners(keys, partitions, ordering)) if len(keys) else whole
+    fields: tuple[Field, ...]
+    settings: HudiSettings
+    hive_style: bool
+    deletes: bool
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns as those of a table. Raises InvalidRequestError."""
+        return _schema(self.fields, self.settings)
+
+    def accepted(self, rows: Any) -> Any:
+        """Return rows of any form as a pyarrow.Table, a Spark DataFrame as it is. Raises InvalidRequestError."""
+        return accept_rows(rows, self.schema, DELETE if self.deletes else UPSERT)
+
+    def incoming(self, rows: Any) -> Incoming:
+        """Return the rows of a write, each key of a partition once. ``rows``: accepted; a DataFrame is collected.
+
+        Raises InvalidRequestError. Clauses: LOG-58, LOG-59.
+        """
+        return self.winners(self.conformed(rows.toArrow() if is_spark_frame(rows) else rows))
+
+    def conformed(self, rows: pa.Table) -> Incoming:
+        """Return rows with the table's columns, and the key and the partition of each. Raises InvalidRequestError."""
+        table = (conform_keys if self.deletes else conform)(rows, self.schema)
+        keys = record_keys(table, self.settings.key_fields)
+        partitions = partition_paths(table, self.settings.partition_fields, hive_style=self.hive_style)
+        return Incoming(table, keys, partitions)
+
+    def winners(self, given: Incoming) -> Incoming:
+        """Return each key of a partition once, with the row that wins. Clauses: LOG-59."""
+        numbers = self.winning(given)
+        return given.take(numbers) if len(numbers) < len(given.keys) else given
+
+    def winning(self, given: Incoming) -> npt.NDArray[np.int64]:
+        """Return the number of the row of each key that wins, ascending. Clauses: LOG-59."""
+        name = self.settings.ordering_field
+        ordering = None if self.deletes or name is None else given.rows.column(name)
+        if not len(given.keys):
+            return np.empty(0, np.int64)
+        return _winners(given.keys, given.partitions, ordering)
 
 
 def _schema(fields: Sequence[Field], settings: HudiSettings) -> TableSchema:

@@ -97,19 +97,38 @@ def placed(
     Clauses: LOG-54, LOG-55.
     """
     new = np.setdiff1d(numbers, np.concatenate([*known, np.empty(0, np.int64)]), assume_unique=False)
-    sizes = [group_bytes(one) for one in slices]
-    small = sorted((i for i, size in enumerate(sizes) if size < options.small_bytes), key=lambda i: sizes[i])
     added: dict[int, Numbers] = {}
-    for i in small:
-        room = max(1, (options.most_bytes - sizes[i]) // row_bytes)
-        added[i], new = new[:room], new[room:]
+    rest: list[Numbers] = []
+    for i, count in rooms(len(new), slices, options, row_bytes):
+        part, new = new[:count], new[count:]
+        if i is None:
+            rest.append(part)
+        else:
+            added[i] = part
     shares = [
         Share(partition, slice_, np.sort(np.concatenate([own, added.get(i, own[:0])])), len(own))
         for i, (slice_, own) in enumerate(zip(slices, known, strict=True))
     ]
-    room = max(1, options.most_bytes // row_bytes)
-    shares += [Share(partition, None, new[i : i + room], 0) for i in range(0, len(new), room)]
+    shares += [Share(partition, None, part, 0) for part in rest]
     return [one for one in shares if len(one.rows)]
+
+
+def rooms(
+    count: int, slices: Sequence[FileSlice], options: WriteOptions, row_bytes: int
+) -> Iterator[tuple[int | None, int]]:
+    """Yield where ``count`` rows of new keys go: (number of the slice, None for a new group; number of rows).
+
+    Clauses: LOG-55.
+    """
+    sizes = [group_bytes(one) for one in slices]
+    small = sorted((i for i, size in enumerate(sizes) if size < options.small_bytes), key=lambda i: sizes[i])
+    places: list[tuple[int | None, int]] = [
+        (i, max(1, (options.most_bytes - sizes[i]) // row_bytes)) for i in small
+    ]
+    while count:
+        i, room = places.pop(0) if places else (None, max(1, options.most_bytes // row_bytes))
+        yield i, min(room, count)
+        count -= min(room, count)
 
 
 def group_bytes(slice_: FileSlice) -> int:

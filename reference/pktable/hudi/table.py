@@ -127,8 +127,8 @@ class HudiTable:
     def upsert(self, rows: Any) -> str | None:
         """Write rows, which replace those of the same keys; return the instant of the commit, None without rows.
 
-        ``rows``: whatever `Table.upsert` takes. With Spark the executors look the keys up and write the files; the rows
-        themselves pass through this process. A row with a smaller ordering value than the one that is there is stored,
+        ``rows``: whatever `Table.upsert` takes. With Spark the executors look the keys up and write the files, and the
+        rows of a DataFrame stay there. A row with a smaller ordering value than the one that is there is stored,
         and not seen. Raises InvalidRequestError if the rows do not fit or the table is not one that is written: nothing
         is written then. Raises CommitConflictError, CommitUnknownError. Clauses: LOG-50, LOG-54, LOG-58, LOG-64.
         """
@@ -176,9 +176,10 @@ class HudiTable:
         * ``retain_commits``: the table stays readable as of the last so many commits, 10 by default.
         * ``retain_versions``: instead, so many base files of each file group stay, with their log files.
 
-        What is pending stays, too, such as the slices of a planned compaction. Earlier instants are refused by reads
-        from then on. A read that began before may fail, and never returns fewer rows. A clean that died is finished
-        first. Raises InvalidRequestError, CorruptFileError, CommitUnknownError. Clauses: LOG-66 to LOG-69.
+        Slices that a pending action needs stay, too, such as those of a planned compaction. Earlier instants are
+        refused by reads from then on. A read that began before may fail, and never returns fewer rows. A clean that
+        died is finished first. Raises InvalidRequestError, CorruptFileError, CommitUnknownError.
+        Clauses: LOG-66 to LOG-69.
         """
         if retain_commits is not None and retain_versions is not None:
             raise InvalidRequestError("clean: expected retain_commits or retain_versions, found both")

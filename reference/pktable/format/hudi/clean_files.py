@@ -41,7 +41,7 @@ _PLAN: Final = fastavro.parse_schema(
         ],
     )
 )
-_PARTITION: Final = record(
+_CLEANED: Final = record(
     "HoodieCleanPartitionMetadata",
     [
         {"name": "partitionPath", **_TEXT},
@@ -63,7 +63,7 @@ _METADATA: Final = fastavro.parse_schema(
             {"name": "totalFilesDeleted", "type": "int"},
             {"name": "earliestCommitToRetain", **_TEXT},
             {"name": "lastCompletedCommitTimestamp", **_TEXT, "default": ""},
-            {"name": "partitionMetadata", "type": map_of(_PARTITION)},
+            {"name": "partitionMetadata", "type": map_of(_CLEANED)},
             VERSION_FIELD,
             optional("bootstrapPartitionMetadata", map_of("HoodieCleanPartitionMetadata")),
         ],
