@@ -17,6 +17,7 @@ from pktable_spec.model.append import (
     broken_invariants,
     problem_of_step,
 )
+from pktable_spec.model.row_ids import IdentifiedRows
 
 from model_tests.tlc import models
 from model_tests.tlc.checker import check
@@ -155,3 +156,24 @@ def test_steps_are_accepted() -> None:
     assert problem_of_step(BEFORE, replace(BEFORE, files={**BEFORE.files, "h": (B,)}), "APPEND") is None
     assert problem_of_step(BEFORE, replace(BEFORE, deleted={"f": frozenset({0, 1})}), "OVERWRITE") is None
     assert BEFORE.meaning() == {A: 2}
+
+
+@covers("APP-24", "APP-25", "APP-32")
+def test_only_the_order_of_new_ids_is_left_open() -> None:
+    rows = IdentifiedRows()
+    rows.commit(1, inserted=[("a",), ("b",)])
+    assert rows.choose(1, {0: (("b",), 1), 1: (("a",), 1)}) is None
+    rows.commit(2, gone=[1], updated={0: ("B",)}, inserted=[("c",), ("c",)])
+    assert rows.rows(2) == {("B",): 1, ("c",): 2}
+    right = {0: (("B",), 2), 2: (("c",), 2), 3: (("c",), 2)}
+    wrong = {
+        "an old number": right | {0: (("B",), 1)},
+        "another id": {4 if row_id == 0 else row_id: row for row_id, row in right.items()},
+        "a deleted row": right | {1: (("a",), 1)},
+        "a gap in the new ids": {5 if row_id == 3 else row_id: row for row_id, row in right.items()},
+        "another new row": right | {3: (("d",), 2)},
+    }
+    for what, found in wrong.items():
+        assert rows.choose(2, found), what
+    assert rows.choose(2, right) is None
+    assert rows.next_id[2] == 4

@@ -26,19 +26,24 @@ import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.reader.FileRecordIterator;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.SpecialFields;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.CommitMessageImpl;
 import org.apache.paimon.table.sink.StreamTableWrite;
 import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.EndOfScanException;
 import org.apache.paimon.table.source.Split;
+import org.apache.paimon.table.system.RowTrackingTable;
 import org.apache.paimon.types.RowType;
 
 /**
  * What a newer Paimon does to append tables besides: delete and update rows by deletion vectors, and compact tables
- * without buckets, by the same steps as its Spark and Flink commands take. All other commands are those of Peer.
+ * without buckets, by the same steps as its Spark and Flink commands take, and tell the ids of rows. All other commands
+ * are those of Peer.
  */
 public final class AppendPeer {
     public static void main(String[] arguments) throws Exception {
@@ -55,7 +60,22 @@ public final class AppendPeer {
             compact(Peer.table(command));
             return null;
         }
+        if (name.equals("row ids")) {
+            return rowIds(Peer.table(command));
+        }
         return Peer.carryOut(command);
+    }
+
+    /** The id and the sequence number of every row, as the system table of row tracking gives them. */
+    private static JsonNode rowIds(FileStoreTable table) throws Exception {
+        RowTrackingTable tracking = new RowTrackingTable(table);
+        int id = tracking.rowType().getFieldIndex(SpecialFields.ROW_ID.name());
+        int number = tracking.rowType().getFieldIndex(SpecialFields.SEQUENCE_NUMBER.name());
+        ArrayNode rows = new ObjectMapper().createArrayNode();
+        try (RecordReader<InternalRow> reader = tracking.newRead().createReader(tracking.newScan().plan())) {
+            reader.forEachRemaining(row -> rows.addArray().add(row.getLong(id)).add(row.getLong(number)));
+        }
+        return rows;
     }
 
     /** Deletes the rows that satisfy a condition; with the number of a column, adds them again with null there. */

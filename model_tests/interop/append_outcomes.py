@@ -11,8 +11,9 @@ from pathlib import Path
 
 from pktable_spec.interface import Row
 from pktable_spec.model.append import Meaning
-from pktable_spec.vocabulary import COMPACT
+from pktable_spec.vocabulary import COMPACT, ROW_ID, SEQUENCE_NUMBER
 
+from model_tests.interop.environments import NEWER_JVM
 from model_tests.interop.histories import History, PlainChange, Step, numbered
 from model_tests.interop.outcomes import OURS, Played, keeps, sql_of
 from model_tests.interop.peers import Peer
@@ -44,6 +45,16 @@ class AppendPlayed(Played):
             for one in new:
                 assert one.commit_kind == COMPACT, f"{step.by} had nothing to {step.do} and made {one}"
                 self._rows.commit(one.id)
+        if self.table.schema.options.get("row-tracking.enabled") == "true" and NEWER_JVM in self._peers:
+            told = self._peers[NEWER_JVM].ask("row ids", table=str(self.path))
+            assert sorted(map(tuple, told)) == self._row_ids(), f"row ids: {NEWER_JVM} reads {told}"
+
+    def _row_ids(self) -> list[tuple[int, int]]:
+        """Return the ids and sequence numbers of the rows that are there. Clauses: APP-24, APP-25, APP-32."""
+        table = self.table
+        names = table.inspect.files().column("file_name").to_pylist()
+        records = [row for name in names for row in table.inspect.records(name).to_pylist()]
+        return sorted((row[ROW_ID], row[SEQUENCE_NUMBER]) for row in records if not row["deleted"])
 
     def expected(self) -> dict[int, list[Row]]:
         """Return the rows that a read of each snapshot must give. Clauses: APP-1."""

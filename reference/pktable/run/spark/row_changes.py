@@ -9,7 +9,7 @@ Clauses: APP-12, APP-31, APP-32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,7 +52,7 @@ class _Part:
     """The answer of a task: positions by data file, and its new rows, None if they are many."""
 
     vectors: dict[str, DeletionVector]
-    added: pa.Table | None
+    added: list[pa.Table] | None
 
 
 def divided_rows(context: TableContext, query: Query, statement: Statement, changes: DataFrame) -> RowChange:
@@ -63,9 +63,8 @@ def divided_rows(context: TableContext, query: Query, statement: Statement, chan
     bound = max(LEAST_BYTES, FEW_BYTES // (1 + query.input_bytes // TASK_BYTES))
 
     def divide(batches: Batches) -> Batches:
-        tables = [pa.Table.from_batches([batch]).rename_columns(names) for batch in batches]
-        if tables:
-            yield result_batch(_part(context, statement, pa.concat_tables(tables), bound))
+        tables = (pa.Table.from_batches([batch]).rename_columns(names) for batch in batches)
+        yield result_batch(_part(context, statement, tables, bound))
 
     # Workers fail where a name has a dot.
     numbered = rows.toDF(*(f"c{i}" for i in range(len(names))))
@@ -76,17 +75,24 @@ def divided_rows(context: TableContext, query: Query, statement: Statement, chan
             vectors[name] = merged(vectors.get(name), vector, context.vector_bits)
     buckets = bucket_of_file(query)
     found = gathered(FoundRows(buckets[name], {name: vector}) for name, vector in vectors.items())
-    few = [part.added for part in parts if part.added is not None]
-    if parts and len(few) == len(parts) and sum(table.nbytes for table in few) <= FEW_BYTES:
-        return row_change(context, query, statement, found, pa.concat_tables(few))
+    few = [table for part in parts for table in part.added or ()]
+    if all(part.added is not None for part in parts) and sum(one.nbytes for one in few) <= FEW_BYTES:
+        return row_change(context, query, statement, found, pa.concat_tables(few)) if few else RowChange()
     return _lazy_change(context, query, statement, found, rows)
 
 
-def _part(context: TableContext, statement: Statement, changes: pa.Table, bound: int) -> _Part:
-    vectors = vectors_of_places(context, changes.filter(pc.is_valid(changes.column(FILE))))
+def _part(context: TableContext, statement: Statement, changes: Iterable[pa.Table], bound: int) -> _Part:
     needed = [*context.schema.value_names, *(statement.place if statement.tracked else ())]
-    added = changes.filter(is_add(changes.column(KIND))).select(needed)
-    return _Part(vectors, added if added.nbytes <= bound else None)
+    places: list[pa.Table] = []
+    added: list[pa.Table] | None = []
+    size = 0
+    for table in changes:
+        places.append(table.filter(pc.is_valid(table.column(FILE))).select([FILE, POSITION]))
+        if added is not None:
+            added.append(table.filter(is_add(table.column(KIND))).select(needed))
+            size += added[-1].nbytes
+            added = added if size <= bound else None
+    return _Part(vectors_of_places(context, pa.concat_tables(places)) if places else {}, added)
 
 
 def _lazy_change(
