@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,11 @@ import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table, UnsupportedOptionError
 from pktable.format.metadata.schema import encode_schema
+from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
+from pktable_spec.errors import StorageError
 
-from model_tests.changelog.tables import applied, changes, new_table, put, rows
+from model_tests.changelog.tables import applied, changes, new_table, put, rows, stored
 
 
 def logged(table: Table, snapshot: int) -> list[tuple[str, int, int]]:
@@ -316,6 +320,33 @@ def test_a_late_record_loses_to_a_deletion_that_lies_deeper(tmp_path: Path) -> N
     assert changes(table, late - 1) == [("-U", 2, 5), ("+U", 2, 5)]
     assert rows(table, where="id < 3") == {(0, 5), (2, 5)}
     assert records(table, 1)[0][1:] == (3, 6)
-    assert (
-        not table.check().findings
-    )  # also not for the copy, whose sequence number is that of the deeper record
+    # Also not for the copy: its sequence number is that of the deeper record.
+    assert not table.check().findings
+
+
+class NoChangelog(LocalFileIO):
+    """A directory in which no changelog file can be made."""
+
+    def write(self, path: str, data: bytes) -> None:
+        if "/changelog-" in path:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        super().write(path, data)
+
+
+@covers("CHG-4", "CMT-12")
+def test_a_write_whose_changes_cannot_be_stored_fails_and_leaves_nothing(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "input")
+    put(table, ("+I", 1, 1))
+    before = rows(table, fresh=True), stored(table)
+    with pytest.raises(StorageError, match="No space left"):
+        put(Table.open(tmp_path / "t", store=NoChangelog()), ("+I", 2, 2))
+    assert (rows(table, fresh=True), stored(table)) == before
+
+
+@covers("MRG-8")
+def test_a_write_makes_as_many_runs_as_the_retractions_of_one_key_demand(tmp_path: Path) -> None:
+    options = {"merge_engine": "aggregation", "fields__v__aggregate_function": "sum"}
+    table = new_table(tmp_path / "t", "none", **options)
+    put(table, *((kind, key, 1) for key in range(5) for kind in ("+I", "-U", "+U")), write_only=True)
+    assert table.files().num_rows == 3
+    assert rows(table, fresh=True) == {(key, 1) for key in range(5)}

@@ -12,17 +12,21 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Final
 
 from model_tests.simulation.explore import BadRun, by_seed, shortest, sweep
 from model_tests.simulation.preemptions import with_preemptions
 from model_tests.simulation.scheduler import Run
-from model_tests.simulation.tables import KINDS, SMALL, Job
+from model_tests.simulation.tables import KINDS, SMALL, TABLES, Job
 
 DEEP: Final = 3
 """From so many preemptions on, only pairs that race for the same snapshots are run."""
 RACING: Final = ("write only", "expire most", "rollback 1")
+OF_APPENDS: Final = ("write", "delete", "compact", "expire most", "rollback 1")
+"""What actors do to append tables; the rest is as with keys."""
+APPENDS: Final = [replace(SMALL, kind=kind) for kind in TABLES if kind != "keys"]
 TWO_AFTER_ANOTHER: Final = (
     *(("full", "expire"), ("write", "expire most"), ("tag", "rollback 2"), ("rollback 2", "untag")),
     *(("rollback 2", "clean"), ("write", "rollback to tag")),
@@ -56,6 +60,9 @@ def pairs(preemptions: int) -> Iterator[Run | BadRun]:
     """Yield the runs of every pair of operations, and of some three."""
     if not preemptions:
         return
+    for setting in APPENDS:
+        for one, other in combinations_with_replacement(OF_APPENDS, 2):
+            yield from with_preemptions({"a": Job((one,)), "b": Job((other,))}, preemptions, setting)
     kinds = KINDS if preemptions < DEEP else RACING
     for one, other in combinations_with_replacement(kinds, 2):
         yield from with_preemptions({"a": Job((one,)), "b": Job((other,))}, preemptions, SMALL)
@@ -70,6 +77,9 @@ def sweeps() -> Iterator[Run | BadRun]:
     """Yield the runs of every operation in which the store fails once."""
     for kind in KINDS:
         yield from sweep(kind)
+    for setting in APPENDS:
+        for kind in OF_APPENDS:
+            yield from sweep(kind, setting)
 
 
 def search(name: str, runs: Iterator[Run | BadRun]) -> bool:

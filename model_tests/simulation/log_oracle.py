@@ -6,7 +6,7 @@ simplest way, and knows nothing of the code: it decodes files, and follows the n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pktable.format.metadata.fence import Fence, decode_fence
@@ -18,6 +18,7 @@ from pktable.format.metadata.manifest import (
 )
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
 from pktable.format.paths import FENCE, REMOVED, SNAPSHOT, TAG, numbered
+from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
 from model_tests.simulation.store import Effect, Work
 
@@ -27,6 +28,8 @@ Writes = tuple[int, ...]
 
 FOREIGN = "expire as others do"
 """The kind of work that removes snapshots and puts no fence."""
+WRITER = "writer"
+"""Who commits writes, and statements that delete; each has a number. Others compact, and roll back to tags."""
 
 
 def identity_of(snapshot: Snapshot) -> Identity:
@@ -38,11 +41,13 @@ def identity_of(snapshot: Snapshot) -> Identity:
 class LogOracle:
     """The table after some effects. ``retained``: by id, ``known``: all there ever were; each with its writes in order.
 
-    ``restored``: the writes of the tag that rollbacks to a tag go back to. ``past``: what was retained after each
-    effect, oldest first. ``problems``: breaches of the clauses by the order of the effects alone.
+    ``restored``: the writes of the tag that rollbacks to a tag go back to. ``rows_after``: what writes make.
+    ``past``: what was retained after each effect, oldest first. ``problems``: breaches of the clauses by the order of
+    the effects alone.
     """
 
     restored: Writes
+    rows_after: Callable[[Writes], Rows]
     expired: int = 0
     rollbacks: list[tuple[int, int]] = field(default_factory=list)
     retained: dict[int, Snapshot] = field(default_factory=dict)
@@ -54,9 +59,11 @@ class LogOracle:
     _ended_by: dict[int, tuple[Work, bool]] = field(default_factory=dict)  # by id; whether by a rollback
 
     @staticmethod
-    def after(log: Iterable[Effect], restored: Writes) -> LogOracle:
+    def after(
+        log: Iterable[Effect], restored: Writes = (), rows_after: Callable[[Writes], Rows] = lambda writes: {}
+    ) -> LogOracle:
         """Return the table after the effects of a log."""
-        oracle = LogOracle(restored)
+        oracle = LogOracle(restored, rows_after)
         for path, data, by in log:
             name = path.rpartition("/")[2]
             if (one := numbered(name, SNAPSHOT)) is not None:
@@ -83,12 +90,14 @@ class LogOracle:
             self.problems.append(f"snapshot {snapshot.id} was put after snapshot {latest}")
         before = self.known[identity_of(self.retained[latest])] if latest else ()
         number = snapshot.commit_identifier
+        is_new = _is_write(snapshot)
         # It may be written again once it has expired.
-        if any(one.commit_kind == snapshot.commit_kind == "APPEND" and one.commit_identifier == number
-               for one in self.retained.values()):  # fmt: skip
+        if is_new and any(
+            _is_write(one) and one.commit_identifier == number for one in self.retained.values()
+        ):
             self.problems.append(f"write {number} was committed twice")
-        added = (number,) if snapshot.commit_kind == "APPEND" else ()
-        writes = self.restored if snapshot.commit_kind == "OVERWRITE" else before + added
+        is_rollback = snapshot.commit_kind == OVERWRITE and not is_new
+        writes = self.restored if is_rollback else before + ((number,) if is_new else ())
         self.known[identity_of(snapshot)] = writes
         self.retained[snapshot.id] = snapshot
 
@@ -135,12 +144,11 @@ class LogOracle:
         old = (
             [one for one in retained if at_most is None or one.time_millis <= at_most] for retained in seen
         )
-        return [rows_after(self.known[identity_of(found[-1])] if found else ()) for found in old]
+        return [self.rows_after(self.known[identity_of(found[-1])] if found else ()) for found in old]
 
 
-def rows_after(writes: Writes) -> Rows:
-    """Return the rows after some writes: each sets its own key, and key 0, to its number."""
-    return {**({0: writes[-1]} if writes else {}), **{number: number for number in writes}}
+def _is_write(snapshot: Snapshot) -> bool:
+    return snapshot.commit_user == WRITER and snapshot.commit_kind != COMPACT
 
 
 def left_over(files: Mapping[str, bytes], retained: Iterable[Snapshot], expired: int) -> set[str]:

@@ -58,7 +58,7 @@ def traced_seed(seed: int) -> tuple[Run | BadRun, StoreTrace | None]:
 
 def trace_of(story: Sequence[Record], setting: Setting) -> StoreTrace:
     """Return what actors did on the table of a setting."""
-    first = LogOracle.after(template(setting).log, restored=())
+    first = LogOracle.after(template(setting).log)
     files = set(first.retained)
     steps = []
     for step in _Teller(story, setting).steps():
@@ -151,9 +151,9 @@ class _Teller:
         self._by_identity: dict[Identity, _Attempt] = {}
         self._done = {at: one for at, one in enumerate(story) if isinstance(one, Happened)}
         log = template(setting).log
-        self._expired = LogOracle.after(log, restored=()).expired
+        self._expired = LogOracle.after(log).expired
         effects = {at: one.effect for at, one in self._done.items() if one.effect}
-        self._oracle = LogOracle.after([*log, *effects.values()], restored=())
+        self._oracle = LogOracle.after([*log, *effects.values()])
         past = self._oracle.past[len(log) :]
         self._latest = [max(retained, key=lambda one: one.id, default=None) for retained in past]
         """The latest snapshot after so many effects."""

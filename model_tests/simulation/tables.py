@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from typing import Any, Final
@@ -15,14 +15,23 @@ from pktable.catalog.fences import KEPT
 from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
 
-from model_tests.simulation.log_oracle import FOREIGN, Rows
+from model_tests.simulation.log_oracle import FOREIGN, WRITER, Rows, Writes
 from model_tests.simulation.scheduler import SimulationError, deterministic
 from model_tests.simulation.store import ActorStore, World
 
 ROOT: Final = "t"
 PATHS: Final = TablePaths(ROOT)
 COLUMNS: Final = "k BIGINT, v BIGINT"
-LAST_WRITE: Final = 1_000_000
+SLOTS: Final = 32
+DELETES: Final = 1_000
+"""Statements that delete have their numbers from here on."""
+LAST_WRITE: Final = 999
+TABLES: Final = {
+    "keys": {"num-sorted-run.compaction-trigger": "2"},
+    "append": {"compaction.min.file-num": "2"},
+    "append in a bucket": {"compaction.min.file-num": "2", "bucket": "1", "bucket-key": "k"},
+}
+"""The options of tables, by kind."""
 KINDS: Final = {
     "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "tag": 1, "tag middle": 1,
     "tag for a while": 1, "untag": 1, "read": 2, "read by time": 1, "rollback 1": 1, "rollback 2": 1, "rollback 3": 1,
@@ -35,6 +44,8 @@ KINDS_WITH_OTHERS: Final = {
     "repair": 1,
 }
 """The same with a writer that puts no fences. Nobody may roll back then, nor while a repair is under way."""
+DELETING: Final = {"write only": "delete"}
+"""What an actor does to an append table instead."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +60,48 @@ class Job:
 class Setting:
     """``vectors``: whether the table has deletion vectors. ``kept``: how many fences stay.
 
-    ``writes``: how many there were before. The tag has all but the last two. Its snapshot has expired.
+    ``writes``: how many there were before. The tag has all but the last two. Its snapshot has expired. ``kind``: of
+    the table, one of TABLES.
     """
 
     vectors: bool = True
     kept: int = KEPT
     writes: int = 5
+    kind: str = "keys"
 
     @property
     def tagged(self) -> int:
         return self.writes - 2
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of the table."""
+        return {
+            "deletion-vectors.enabled": str(self.vectors).lower(),
+            "manifest.merge-min-count": "3",
+            **TABLES[self.kind],
+        }
+
+    def rows_of(self, number: int) -> Rows:
+        """Return the rows of a write, by key. In a table with keys they take the place of others.
+
+        In an append table each write has its own rows. Those there were before have one more for each number after
+        them: the rows that the statement of that number deletes.
+        """
+        if self.kind == "keys":
+            return {0: number, number: number}
+        values = range(number, SLOTS) if number <= self.writes else (number,)
+        return {number * SLOTS + value: value for value in values}
+
+    def rows_after(self, writes: Writes) -> Rows:
+        """Return the rows after some writes and deletes."""
+        rows: Rows = {}
+        for number in writes:
+            if number < DELETES:
+                rows |= self.rows_of(number)
+            else:
+                rows = {key: value for key, value in rows.items() if value != number - DELETES}
+        return rows
 
 
 USUAL: Final = Setting()
@@ -75,27 +118,30 @@ def expect(holds: bool, otherwise: str) -> None:
 def template(setting: Setting) -> World:
     """Return a table with a few snapshots, a tag of an expired one, and expired snapshots before them."""
     world = World({})
-    options = {
-        "deletion-vectors.enabled": str(setting.vectors).lower(),
-        "num-sorted-run.compaction-trigger": "2",
-    }
-    options |= {"manifest.merge-min-count": "3"}
+    key = "k" if setting.kind == "keys" else None
     with deterministic(world, "template"):
-        table = Table.create(ROOT, COLUMNS, primary_key="k", options=options, store=ActorStore(world))
+        store = ActorStore(world)
+        table = Table.create(ROOT, COLUMNS, primary_key=key, options=setting.options, store=store)
         for number in range(1, setting.writes + 1):
-            write(table, number)
+            write(table, number, setting)
             if number == setting.tagged:
                 table.create_tag("first")
         table.expire_snapshots(retain_last=4)  # one to expire above the target of a rollback
     return world
 
 
-def write(table: Table, number: int, *, write_only: bool | None = None) -> None:
+def write(table: Table, number: int, setting: Setting, *, write_only: bool | None = None) -> None:
     """Do a write."""
-    rows = pa.table({"k": pa.array([0, number], pa.int64()), "v": pa.array([number, number], pa.int64())})
+    found = setting.rows_of(number)
+    rows = pa.table({"k": pa.array(found, pa.int64()), "v": pa.array(found.values(), pa.int64())})
     staged = table.stage_write(rows, ChangeKind(), write_only=write_only)
     assert staged is not None
-    staged.commit(CommitId("writer", number))
+    staged.commit(CommitId(WRITER, number))
+
+
+def delete(table: Table, number: int) -> None:
+    """Delete the rows that are there for a statement of this number, of an append table."""
+    table.delete(where=f"v = {number - DELETES}", commit_id=CommitId(WRITER, number))
 
 
 def content(table: Table, **arguments: Any) -> Rows:
@@ -120,4 +166,11 @@ def drawn(seed: int) -> tuple[dict[str, Job], Setting]:
         if number != 1:  # repairs may not meet
             kinds = ["write" if kind == "repair" else kind for kind in kinds]
         jobs[f"{'abcd'[number]}"] = Job(tuple(kinds), reopens=random.random() < 0.3)
-    return jobs, Setting(vectors=random.random() < 0.8, kept=random.choice((KEPT, KEPT, 2)))
+    setting = Setting(vectors=random.random() < 0.8, kept=random.choice((KEPT, KEPT, 2)))
+    kind = random.choice(("keys", "keys", *TABLES))
+    if kind != "keys":
+        jobs = {
+            name: replace(job, kinds=[DELETING.get(one, one) for one in job.kinds])
+            for name, job in jobs.items()
+        }
+    return jobs, replace(setting, kind=kind)

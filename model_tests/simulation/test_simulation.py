@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.format.metadata.snapshot import Snapshot
 from pktable_spec.covers import covers
 
+from model_tests.mutants.append_tables import APPEND_MUTANTS
 from model_tests.simulation.explore import (
     BadRun,
     by_seed,
     parsed,
+    played,
     replay,
     shortest,
     spelled,
@@ -22,10 +25,12 @@ from model_tests.simulation.explore import (
 )
 from model_tests.simulation.preemptions import with_preemptions
 from model_tests.simulation.scenario import Scenario
-from model_tests.simulation.scheduler import Decision
+from model_tests.simulation.scheduler import Decision, Run
 from model_tests.simulation.store import Operation
-from model_tests.simulation.tables import SMALL, Job
+from model_tests.simulation.tables import SMALL, USUAL, Job, Setting
 
+PUT = "put_if_absent snapshot-"
+APPEND = Setting(writes=3, kind="append")
 OVERTAKEN = {"a": Job(("write only",)), "b": Job(("write", "write", "expire most"))}
 
 
@@ -79,9 +84,13 @@ def test_one_preemption_shows_a_committer_that_does_not_look_and_the_shortest_ru
 
 
 @covers("CMT-25", "CMT-28", "CMT-38", "CMT-39")
-@pytest.mark.parametrize("kind", ["write", "expire most"])
-def test_an_operation_that_fails_in_any_way_at_any_place_leaves_the_state_before_or_after(kind: str) -> None:
-    found = list(sweep(kind))
+@pytest.mark.parametrize(
+    ("kind", "setting"), [("write", USUAL), ("expire most", USUAL), ("delete", APPEND), ("compact", APPEND)]
+)
+def test_an_operation_that_fails_in_any_way_at_any_place_leaves_the_state_before_or_after(
+    kind: str, setting: Setting
+) -> None:
+    found = list(sweep(kind, setting))
     assert len(found) > 50
     assert not [one.error for one in found if isinstance(one, BadRun)]
 
@@ -119,6 +128,41 @@ def test_preemptions_that_are_left_out_lead_to_nothing_new(
                 break
     assert fewer == ends
     assert 2 * runs < plain
+
+
+def of_append_tables(first: str, second: str, setting: Setting) -> list[Run | BadRun]:
+    """Return the runs of two actors on an append table with at most one preemption."""
+    return list(with_preemptions({"a": Job((first,)), "b": Job((second,))}, 1, setting))
+
+
+@covers("APP-12", "APP-13", "APP-15", "APP-16", "APP-17", "APP-18", "CMT-3")
+@pytest.mark.parametrize(
+    "setting", [APPEND, replace(APPEND, kind="append in a bucket")], ids=lambda one: one.kind
+)
+@pytest.mark.parametrize("other", ["delete", "compact"])
+def test_a_delete_and_another_change_of_the_same_files_lose_nothing(setting: Setting, other: str) -> None:
+    found = of_append_tables("delete", other, setting)
+    assert len(found) > 5
+    assert not [one.error for one in found if isinstance(one, BadRun)]
+
+
+@pytest.mark.parametrize(
+    ("fault", "other"),
+    [("A1", "delete"), ("A2", "delete"), ("A3", "compact"), ("A4", "compact"), ("A5", "compact")],
+)
+def test_one_preemption_shows_a_fault_of_append_tables(fault: str, other: str) -> None:
+    with APPEND_MUTANTS[fault].mutant.inject():
+        assert any(isinstance(one, BadRun) for one in of_append_tables("delete", other, APPEND))
+
+
+@covers("CMT-41")
+def test_a_delete_is_not_taken_for_another_that_left_the_same_data_files() -> None:
+    jobs = {
+        "a": Job(("delete",)),
+        "b": Job(("expire as others do", "delete", "delete", "expire as others do")),
+    }
+    found = played(jobs, [f"a to {PUT}", "b", "a"], APPEND)
+    assert not isinstance(found, BadRun), found.error
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

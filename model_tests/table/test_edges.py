@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.format.metadata.schema import TableSchema, encode_schema
@@ -211,3 +212,10 @@ def test_odd_paths_and_names_work_on_spark(tmp_path: Path, in_driver: bool) -> N
     table.delete(spark.sql("SELECT 7 AS `p.p`, 2 AS `k.x`"))
     assert {row[0]: row[1] for row in table.read().collect()} == {1: "a", 2: "c" * 50}
     assert table.to_arrow(where="`k.x` = 1", columns=["v v"]).to_pylist() == [{"v v": "a"}]
+
+
+def test_what_a_small_write_brings_is_one_row_group(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, v INT", primary_key=["id"])
+    table.upsert(pa.table({"id": range(100), "v": pa.array(range(100), pa.int32())}))
+    (file,) = (tmp_path / "t" / "bucket-0").glob("data-*")
+    assert pq.ParquetFile(file).num_row_groups == 1

@@ -160,7 +160,7 @@ class Committer:
             if isinstance(error, MissingManifestError) and not self._is_retained(state):
                 raise _LostRaceError from None
             raise
-        put = Put(snapshot, state.snapshot, partial(self._is_base_of, after))
+        put = Put(snapshot, state.snapshot, partial(self._is_base_of, state, after))
         try:
             outcome, failure = self._publisher.put(put)
         except INTERRUPTS as error:  # interrupted again, while it found out
@@ -187,13 +187,23 @@ class Committer:
             raise failure
         raise _LostRaceError
 
-    def _is_base_of(self, state: TableState, following: Snapshot) -> bool:
-        """Whether ``following`` was made from ``state``. Raises SnapshotNotFoundError. Clauses: CMT-5."""
+    def _is_base_of(self, before: TableState, after: TableState, following: Snapshot) -> bool:
+        """Whether it shows that ``following`` was made from ``after``, which was made from ``before``.
+
+        Raises SnapshotNotFoundError. Clauses: CMT-5, CMT-41.
+        """
         try:
             base = self.manifests.read_list(following.base_manifest_list, following.base_manifest_list_size)
-            return self.manifests.fold(base).keys() == self.manifests.fold(state.manifests).keys()
+            if self.manifests.fold(base).keys() != self.manifests.fold(after.manifests).keys():
+                return False
+            indexes = self.manifests.read_index(following.index_manifest) if following.index_manifest else ()
         except MissingManifestError as error:
             raise self.snapshots.expired_error(following) or error from None
+        if after.files != before.files:
+            return True
+        # Only vectors changed: what was made from another state has the same data files, and no other file of ours.
+        found = {one.file_name for one in base} | {one.file_name for one in indexes}
+        return not found.isdisjoint(_metadata_names(after) - _metadata_names(before))
 
     def _has_not_ended(self, state: TableState, fence: Fence) -> bool:
         return state.snapshot is not None and not self.snapshots.fences.hides(fence, state.snapshot)
@@ -251,3 +261,9 @@ class Committer:
         if count is not None:
             snapshot = replace(snapshot, delta_commits=count)
         return snapshot, replace(after, snapshot=snapshot)
+
+
+def _metadata_names(state: TableState) -> set[str]:
+    """Return the names of the manifests and DV index files of a state."""
+    indexes = {one.file_name for files in state.indexes.values() for one in files}
+    return {one.file_name for one in state.manifests} | indexes
