@@ -32,6 +32,7 @@ HISTORIES = (
 TESTS = (
     "model_tests/table/test_native_scan.py",
     "model_tests/table/test_executors.py",
+    "model_tests/table/test_runner_of_writes.py::test_a_frame_is_computed_once",
     "model_tests/table/test_partition_pruning.py::test_a_filter_on_a_partition_column_opens_no_file_of_another_partition",
     "model_tests/table/test_spark_workers.py::test_an_unfit_interpreter_of_workers_is_named_in_one_line",
     "model_tests/table/test_spark_workers.py::test_an_interpreter_that_does_not_start_is_named_in_one_line",

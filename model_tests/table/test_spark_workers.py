@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
+from pktable.run.spark.errors import too_little_memory
 from pktable.run.spark.wire import BLOBS, collected
 from pktable.run.spark.workers import map_batches
 from pktable_spec.covers import covers
@@ -127,6 +128,16 @@ def test_a_driver_without_the_memory_that_a_plan_needs_is_named_in_one_line(tabl
     with pytest.raises(InvalidRequestError, match=r"raise spark\.driver\.memory") as refused:
         table.upsert(frame.select("id"))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("limit", ["(1024.0 MiB)", "1024.0 MiB."])
+def test_results_without_room_in_the_driver_are_named_in_one_line(limit: str) -> None:
+    said = "Total size of serialized results of 9 tasks (1.1 GiB) is bigger than spark.driver.maxResultSize "
+    error = too_little_memory(f"Job aborted due to stage failure: {said}{limit}\nat java")
+    assert str(error) == (
+        "Spark: results for the driver are larger than spark.driver.maxResultSize (1024.0 MiB); "
+        "raise that before Spark starts, or read less at a time"
+    )
 
 
 SCRIPT = """

@@ -19,9 +19,7 @@ UNREADABLE = re.compile(r"\[FAILED_READ_FILE[\w.]*\].*?(\w+:/\S+)", re.S)
 ABSENT = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.*?)\. SQLSTATE")
 TWICE = re.compile(r"pktable: (several source rows change the row with [^\n]*?)(?: SQLSTATE.*)?$", re.M)
 NO_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]*)|(Not enough memory to build and broadcast)")
-TOO_MANY_RESULTS = re.compile(
-    r"Total size of serialized results .*? is bigger than (spark\.driver\.maxResultSize[^.\n]*)"
-)
+TOO_MANY_RESULTS = re.compile(r"is bigger than spark\.driver\.maxResultSize \(?([\d.]+ \w+)")
 CAUSE = re.compile(r"Caused by: [\w.$]+: (.*)")
 
 
@@ -69,7 +67,8 @@ def too_little_memory(message: str) -> InvalidRequestError | None:
     """Return the error to raise for a Spark failure for want of memory, None for another one."""
     if found := TOO_MANY_RESULTS.search(message):
         return InvalidRequestError(
-            f"Spark driver: the results are larger than {found[1].strip()}; raise that setting before Spark starts"
+            f"Spark: results for the driver are larger than spark.driver.maxResultSize ({found[1]}); raise that before "
+            "Spark starts, or read less at a time"
         )
     if found := NO_MEMORY.search(message):
         return InvalidRequestError(
