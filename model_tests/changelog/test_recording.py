@@ -316,3 +316,4 @@ def test_a_late_record_loses_to_a_deletion_that_lies_deeper(tmp_path: Path) -> N
     assert changes(table, late - 1) == [("-U", 2, 5), ("+U", 2, 5)]
     assert rows(table, where="id < 3") == {(0, 5), (2, 5)}
     assert records(table, 1)[0][1:] == (3, 6)
+    assert not table.check().findings
