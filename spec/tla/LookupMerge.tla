@@ -13,7 +13,7 @@ Total(changes) == IF changes = <<>> THEN 0 ELSE Head(changes).row + Total(Tail(c
 \* A merge engine that counts each change once.  The models that have it retract nothing.
 SumOfRows(changes) == [changes[Len(changes)] EXCEPT !.row = Total(changes)]
 
-\* What a merge takes of each run: above level 0, of each key the least deep record.  Clauses: CHG-19.
+\* The records of each run that a merge takes: above level 0, the least deep one of each key.  Clauses: CHG-19.
 WithoutDeeper(b, runs) ==
   LET In(n) == UNION {Visible(b, f) : f \in Named(runs[n])}
       Shadowed(n) == UNION {KeysOf(In(m)) : m \in {m \in 1..(n - 1) : LevelOf(runs[m]) > 0}}

@@ -227,7 +227,7 @@ class Expiry:
     def _changelog_files(self, snapshot: Snapshot, *, ended: bool = False) -> Iterator[str]:
         """Yield the paths of the files that reading the changes of ``snapshot`` needs.
 
-        ``ended``: whether it is a copy, which may be removed meanwhile. Clauses: CHG-1, CHG-14, CHG-17.
+        ``ended``: whether it is a copy, which may be removed at any time. Clauses: CHG-1, CHG-14, CHG-17.
         """
         name, _ = changes_list(self._context.options, snapshot)
         if name is None:
