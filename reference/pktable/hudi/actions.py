@@ -224,7 +224,7 @@ class Actions:
     def _settle(self, instant: str, action: str, ours: Decision) -> None:
         """Decide how a claim ends, and do what is decided. Raises CommitConflictError if it is rolled back."""
         won = self._decided(self._decision(instant, action), int(instant), ours)
-        if self._is_settled(instant, action):  # decided before, and that decision was deleted
+        if self.is_settled(instant, action):  # decided before, and that decision was deleted
             self.store.delete(self._decision(instant, action))
         elif won.name is None:
             raise CommitConflictError(f"the write of instant {instant} was rolled back", int(instant))
@@ -234,7 +234,7 @@ class Actions:
                 self.store.delete(self._path(instant, DELTA_COMMIT, REQUESTED))
             self.store.delete(self._decision(instant, action))
 
-    def _is_settled(self, instant: str, action: str) -> bool:
+    def is_settled(self, instant: str, action: str) -> bool:
         """Return whether a claim is complete, also in the history, or has become the plan of a compaction.
 
         Clauses: LOG-72.
@@ -304,9 +304,9 @@ class Actions:
         instant, action = decode_rollback_plan(data, at=path)
         if action != DELTA_COMMIT:
             raise InvalidRequestError(f"{path}: the rollback of a {action} is pending; finish it with Hudi")
-        if self._is_settled(at, ROLLBACK):
+        if self.is_settled(at, ROLLBACK):
             return
-        if self._is_settled(instant, action):
+        if self.is_settled(instant, action):
             raise InvalidRequestError(
                 f"{path}: the rollback of a complete write is pending; finish it with Hudi"
             )

@@ -103,6 +103,14 @@ class Compactor:
 
     def execute(self, instant: str) -> None:
         """Execute a planned compaction. Raises CorruptFileError, CommitUnknownError. Clauses: LOG-61."""
+        try:
+            self._execute(instant)
+        except (CorruptFileError, FileNotFoundError):
+            # Another process may have executed it, and a clean may have deleted its files since.
+            if not self.actions.is_settled(instant, COMPACTION):
+                raise
+
+    def _execute(self, instant: str) -> None:
         path = f"{self.actions.directory}/{instant}.{COMPACTION}.{REQUESTED}"
         plan = decode_compaction_plan(self.store.read(path), at=path)
         self.actions.inflight(instant, COMPACTION)

@@ -137,19 +137,29 @@ def _by_value(texts: pa.Array, numbers: Numbers) -> dict[str, Numbers]:
 
 
 class FrameRows:
-    """A DataFrame that is written. It stays prepared on the executors until it is closed."""
+    """A DataFrame that is written, as a context in which it stays prepared on the executors.
+
+    ``partitions``: those that it has rows of. ``count``: of the rows. ``bytes_per_row``: in memory, about.
+    """
 
     def __init__(self, frame: Any, form: RowForm) -> None:
-        from pktable.run.spark.rows_by_key import numbered, totals, with_added
-
         self.form = FrameForm(form, tuple(frame.columns))
-        self._kept = [with_added(numbered(frame, ORDER), self.form.prepared, ADDED).persist()]
-        found = totals(self._kept[0], [PARTITION], BYTES)
-        self.partitions = sorted(str(partition) for partition, *_ in found)
-        self.count = sum(int(count) for _, count, _ in found)
-        self.bytes_per_row = sum(int(size) for *_, size in found) // max(1, self.count)
+        self.partitions: list[str] = []
+        self.count = self.bytes_per_row = 0
+        self._frame, self._kept = frame, list[Any]()
 
     def __enter__(self) -> FrameRows:
+        from pktable.run.spark.rows_by_key import numbered, totals, with_added
+
+        self._kept.append(with_added(numbered(self._frame, ORDER), self.form.prepared, ADDED).persist())
+        try:
+            found = totals(self._kept[0], [PARTITION], BYTES)
+        except BaseException:
+            self.__exit__()
+            raise
+        self.partitions = sorted(partition for partition, *_ in found)
+        self.count = sum(count for _, count, _ in found)
+        self.bytes_per_row = sum(size for *_, size in found) // max(1, self.count)
         return self
 
     def __exit__(self, *error: object) -> None:
