@@ -28,7 +28,7 @@ import pyarrow as pa
 from pktable import Table
 from pktable.run.spark.session import local_session
 
-from benchmarks.machine import describe, hardware, processor_seconds
+from benchmarks.machine import cpu, describe, hardware
 
 RESULT = Path(__file__).parent / "results" / "statements.md"
 FILES = 10
@@ -210,9 +210,7 @@ def _sizes(path: Path) -> dict[str, int]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    before = sum(processor_seconds().values())
-    work()
-    return max(sum(processor_seconds().values()) - before, 0.01)
+    return max(cpu(work), 0.01)
 
 
 def report(

@@ -148,6 +148,9 @@ public final class AppendPeer {
         String user = UUID.randomUUID().toString();
         List<CommitMessage> messages = new ArrayList<>();
         BaseAppendFileStoreWrite write = (BaseAppendFileStoreWrite) table.store().newWrite(user);
+        if (table.coreOptions().rowTrackingEnabled()) {
+            write.withWriteType(SpecialFields.rowTypeWithRowTracking(table.rowType()));
+        }
         for (AppendCompactTask task : tasks) {
             messages.add(task.doCompact(table, write));
         }
