@@ -84,7 +84,7 @@ def page(
             f"Python {platform.python_version()}. Each mutant is one small change of one line.",
             f"It runs against the stored histories and {HISTORIES} drawn ones of up to {STEPS} steps on the local",
             "runner (those of the oracle on the model, too), as many of append tables, and as many runs of the",
-            "simulation beside those of scripts. One that survives runs against the fast tests of its",
+            "simulation in addition to those of scripts. One that survives runs against the fast tests of its",
             f"area. A mutant is killed by the first failure, or by its limit of time ({hung} of these).",
             "",
             *_table([HEADS, *lines(verdicts)]),

@@ -1,4 +1,4 @@
-"""What actors did on a store, told in steps of the TLA+ module StoreOperations.
+"""What actors did on a store, in steps of the TLA+ module StoreOperations.
 
 1. A put of a snapshot is a job. It begins, is prepared on the snapshot that was its base, and is sent. It arrives or
    not, with an answer or without, is read back, and ends with a verdict. A job that lost begins again.
@@ -6,8 +6,8 @@
 
 A step is told when it happened, but for three that are not one operation on the store. A verdict was reached when its
 job looked at the fences last. A commit was prepared at some time when its base was the latest snapshot: the last such
-time is told. An expiry or a rollback was planned after it had looked at the fences, as soon as the snapshots were there
-that its fence implies. TLC decides whether all this fits together.
+time is told. An expiry or a rollback was planned after it had looked at the fences first, as soon as the snapshots were
+there that its fence implies. TLC decides whether all this fits together.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class _Teller:
     """Tells a story in steps, each with the place in the story where it happened."""
 
     def __init__(self, story: Sequence[Record], setting: Setting) -> None:
-        self._story, self._attempts = story, _attempts(story)
+        self._attempts = _attempts(story)
         self._steps: list[tuple[float, Step]] = []
         self._by_identity: dict[Identity, _Attempt] = {}
         self._done = {at: one for at, one in enumerate(story) if isinstance(one, Happened)}
@@ -270,13 +270,17 @@ class _Teller:
         self._expired = fence.expired
 
     def _planned(self, at: int, by: Work, number: int) -> float:
-        """Return when the fence that was put at a place was planned, by someone who knew the snapshot of a number."""
-        of_it = [n for n, one in self._done.items() if n < at and one.work is by]
-        looks = [n for n in of_it if _is_look(self._done[n])]
-        path = PATHS.snapshot(number)
-        created = [n for n, one in self._done.items() if n < at and one.effect and _creates(one.effect, path)]
-        return max([*looks, *created], default=-1) + AFTER
+        """Return when the fence that was put at a place was planned, by someone who knew the snapshot of a number.
 
-
-def _creates(effect: Effect, path: str) -> bool:
-    return effect.path == path and effect.data is not None
+        It looked at the fences since the fence before was put, and listed the snapshots after its first look.
+        """
+        effects = {
+            n: one.effect for n, one in self._done.items() if n < at and one.effect and one.effect.data
+        }
+        before = max(
+            (n for n, one in effects.items() if one.path.startswith(f"{PATHS.fences}/{FENCE}")), default=-1
+        )
+        done = ((n, one) for n, one in self._done.items() if n > before and one.work is by)
+        look = next((n for n, one in done if _is_look(one)), -1)
+        created = max((n for n, one in effects.items() if one.path == PATHS.snapshot(number)), default=-1)
+        return max(look, created) + AFTER

@@ -31,6 +31,10 @@ STORIES: Final = {
         "a: write only; b: write only, write only, rollback 1",
         "a past write bucket-; b; a",
     ),
+    "committed while it was rolled back": (
+        "a: rollback 2; b: write only",
+        "a past list_names tag; b; a",
+    ),
     "expired before the answer": (OVERTAKEN, f"a lose {PUT}; b; a"),
 }
 REFUSED: Final = {

@@ -190,8 +190,8 @@ SendAgain(j) ==
   /\ late' = late \cup UnderWay(j)
   /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, expiries, rollings, readings, mistaken>>
 
-\* A put arrives that its job gave up or sent again.  It makes a snapshot only for a job that has not told
-\* its caller anything yet.
+\* A put arrives that its job gave up or sent again.  It makes a snapshot only for a job that has not given
+\* its caller an answer yet.
 ArriveLate ==
   \E put \in late :
     LET j == put.job

@@ -8,7 +8,7 @@
    model_tests/tlc/store_traces.py writes the traces as a module StoreTraceData that
    replaces the example here.
 
-   Two things are told otherwise than they are done.  An expiry that names several
+   Two things are written otherwise than they happen.  An expiry that names several
    snapshots is several expiries at once, each by an expirer of its own.  A put that
    arrives after its job sent it again or gave it up is seen only if it creates a
    file: else nothing can be seen.
