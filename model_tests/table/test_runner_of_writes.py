@@ -105,7 +105,7 @@ def test_a_frame_is_computed_once(tmp_path: Path, brought: bool, monkeypatch: py
     if not brought:
         monkeypatch.setattr(tiny_first, "BROUGHT_BYTES", 1 << 10)
     (tmp_path / "computed").mkdir()
-    table = Table.create(tmp_path / "t", COLUMNS, primary_key=["k"], options=OPTIONS, spark=spark_session())
+    table = opened(tmp_path / "t")
     table.upsert(counted(tmp_path / "computed", ROWS))
     assert table.count() == ROWS
     computed = [int(file.name.partition("-")[0]) for file in (tmp_path / "computed").iterdir()]
@@ -118,7 +118,7 @@ def test_far_more_rows_than_estimated_are_left_to_spark(
 ) -> None:
     pq.write_table(pa.table({"k": range(ROWS), "s": ["same"] * ROWS}), tmp_path / "rows.parquet")
     monkeypatch.setattr(tiny_first, "HELD_BYTES", 32 * 1000)  # a row is reckoned as 32 bytes
-    table = Table.create(tmp_path / "t", COLUMNS, primary_key=["k"], options=OPTIONS, spark=spark_session())
+    table = opened(tmp_path / "t")
     with caplog.at_level(logging.DEBUG, "pktable"):
         table.upsert(spark_session().read.parquet(str(tmp_path / "rows.parquet")))
     assert "write: local (a DataFrame of about" in caplog.text
@@ -151,7 +151,8 @@ def test_what_is_large_is_left_to_spark_and_the_log_says_why(
         assert told()[0].startswith("write: spark (")
         table.upsert(spark_session().createDataFrame([(7, "d")], "k LONG, s STRING"))
         assert told()[0] == "write: spark (a DataFrame whose size Spark does not know)"
-    assert table.count() == 150
+        assert table.to_arrow().num_rows == 150
+        assert told()[0].startswith("read: ")
 
 
 def test_a_table_with_a_runner_that_is_not_there_is_refused(tmp_path: Path) -> None:

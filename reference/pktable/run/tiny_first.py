@@ -128,7 +128,7 @@ class TinyFirst:
         return self.cluster.read_located(context, query, row_ids=row_ids)
 
     def read(self, context: TableContext, query: Query) -> Any:
-        if self.choice(context, query, lazy=True).here:
+        if self._runner("read", self.choice(context, query, lazy=True)) is self.here:
             rows = self.here.to_arrow(context, query)
             few = rows.num_rows <= TINY_ROWS and rows.nbytes <= TINY_BYTES
             if few or self._forced(query) == "local" or not self.cluster.scans(context, query):
@@ -139,12 +139,10 @@ class TinyFirst:
         return self.cluster.read_changes(context, query)
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
-        runner = self.here if self.choice(context, query).here else self.cluster
-        return runner.to_arrow(context, query)
+        return self._runner("read", self.choice(context, query)).to_arrow(context, query)
 
     def count(self, context: TableContext, query: Query) -> int:
-        runner = self.here if self.choice(context, query).here else self.cluster
-        return runner.count(context, query)
+        return self._runner("read", self.choice(context, query)).count(context, query)
 
     def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
         if self._runner("statement", self._statement_choice(context, query)) is self.here:
@@ -184,13 +182,10 @@ class TinyFirst:
         what = f"DataFrame of {rows:,} rows and {size:,} bytes of the columns"
         return _within(few and size <= min(TINY_BYTES, SMALL_BYTES), what, TINY_BYTES)
 
-    def choice_for_compaction(self, input_bytes: int) -> Choice:
-        """Return who compacts files of so many bytes."""
-        what = f"{input_bytes:,} bytes of files to compact"
-        return self._asked() or _within(input_bytes <= COMPACTED_BYTES, what, COMPACTED_BYTES)
-
     def _compactor(self, input_bytes: int) -> Runner:
-        return self._runner("compaction", self.choice_for_compaction(input_bytes))
+        what = f"{input_bytes:,} bytes of files"
+        choice = self._asked() or _within(input_bytes <= COMPACTED_BYTES, what, COMPACTED_BYTES)
+        return self._runner("compaction", choice)
 
     def _statement_choice(self, context: TableContext, query: Query) -> Choice:
         return self._asked(query) or _eager_choice(context, query, max(TINY_BYTES, SMALL_BYTES))
