@@ -275,9 +275,7 @@ class _KeyCheck:
         self._record("DV-12", rows, live, left[twice], right[twice])
         self._record("LSM-2", rows, live, left[in_one_run], right[in_one_run])
         if not self._context.options.unmergeable:
-            looks_up = self._context.options.changelog_producer == "lookup"
-            copied = above & looks_up & (sequences[0] == sequences[1])
-            wrong = ~twice & ~in_one_run & ~right_order & ~copied
+            wrong = ~twice & ~in_one_run & ~right_order
             self._record("LSM-6", rows, live, left[wrong], right[wrong])
 
     def _record(self, clause: str, rows: pa.Table, live: Intervals, left: Longs, right: Longs) -> None:
