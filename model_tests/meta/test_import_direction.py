@@ -40,6 +40,8 @@ LAYERS: tuple[str, ...] = (
     "pktable.scan",
     "pktable.change_scan",
     "pktable.dml",
+    "pktable.table_reads",
+    "pktable.table_upkeep",
     "pktable.table",
     "pktable.hudi",
     "pktable.replay",

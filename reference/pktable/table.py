@@ -10,54 +10,38 @@ reads are Arrow tables. Both use the same kernel and see the same rows.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 
-from pktable.catalog.as_of import LATEST, AsOf, millis_of
+from pktable.catalog.as_of import LATEST
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.schemas import create_schema, find_store, find_table
-from pktable.change_scan import ChangeScan
 from pktable.check.findings import Progress
-from pktable.check.orphans import Orphan, find_orphans, remove_orphans
-from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
 from pktable.dml import MergeBuilder, Statements
 from pktable.file_changes import StagedRewrite
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
-from pktable.inspect import Inspection
 from pktable.kinds import kind_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner, expect_runner
-from pktable.scan import ReadOptions, Scan
 from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
 from pktable.store.file_io import FileIO
+from pktable.table_reads import TableReads
+from pktable.table_upkeep import TableUpkeep, now_millis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from typing_extensions import Unpack
 
 
-ONE_DAY = 24 * 60 * 60 * 1000  # milliseconds
-
-
-def now_millis() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class Table:
+class Table(TableReads, TableUpkeep):
     """One table of Paimon's format, with a primary key or without: an append table.
 
     Use `Table.create` or `Table.open`.
@@ -171,11 +155,6 @@ class Table:
     def options(self) -> dict[str, str]:
         """The options the table was created with."""
         return dict(self.schema.options)
-
-    @property
-    def inspect(self) -> Inspection:
-        """Files, buckets, deletion vectors and records of every snapshot."""
-        return Inspection(self.catalog)
 
     # Writing
 
@@ -385,212 +364,6 @@ class Table:
     @property
     def _statements(self) -> Statements:
         return Statements(self.catalog, self.stager, self.runner)
-
-    # Tags and expiry
-
-    def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
-        """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
-
-        Raises InvalidRequestError if the name is taken or not allowed, or there is no snapshot yet;
-        SnapshotNotFoundError. Clauses: CMT-17, CMT-32.
-        """
-        found = self.catalog.snapshots.latest_id() if snapshot is None else snapshot
-        if found is None:
-            raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
-        self.catalog.expiry.make_tag(name, found)
-
-    def delete_tag(self, name: str) -> None:
-        """Delete a tag, and the files that only it kept. Raises SnapshotNotFoundError.
-
-        Clauses: CMT-17, CMT-31.
-        """
-        self.catalog.expiry.drop_tag(name)
-
-    def tags(self) -> dict[str, Snapshot]:
-        """Return the snapshot that each tag keeps, by name."""
-        snapshots, found = self.catalog.snapshots, {}
-        for name in snapshots.tags():
-            with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
-                found[name] = snapshots.by_tag(name)
-        return found
-
-    def expire_snapshots(
-        self,
-        *,
-        retain_last: int,
-        older_than: int | str | datetime | None = None,
-        dry_run: bool = False,
-    ) -> list[int]:
-        """Expire the oldest snapshots and delete the files that are no longer referenced; return the expired ids.
-
-        The ``retain_last`` newest snapshots stay. With ``older_than`` (a time, as ``timestamp`` of `scan`) the first
-        snapshot that is not older stays, and all after it. A snapshot that a tag keeps can still be read by the tag.
-        With an option ``changelog.*-retained`` the changes of an expired snapshot can still be read, until they expire.
-        ``dry_run``: return the ids that would expire, and change nothing.
-        Raises InvalidRequestError. Clauses: CHG-17, CHG-22, CMT-16, CMT-26 to CMT-31.
-        """
-        limit = None if older_than is None else millis_of(older_than)
-        return self.catalog.expiry.expire(
-            retain_last=retain_last, older_than=limit, now_millis=now_millis(), dry_run=dry_run
-        )
-
-    def remove_orphans(
-        self, *, older_than: int | str | datetime | None = None, dry_run: bool = False
-    ) -> list[Orphan]:
-        """Delete the files that no snapshot, tag or branch needs; return them.
-
-        ``older_than`` (a time, as ``timestamp`` of `scan`; by default one day ago): only files last modified before
-        it. Files of a running write look like orphans until it commits, so no write may run for longer than that.
-        ``dry_run``: return them, and delete nothing. Raises CorruptFileError if some metadata cannot be read, because
-        then it is not known what that metadata needs. Clauses: CMT-48, CMT-49.
-        """
-        limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than)
-        context = self.catalog.context
-        found = find_orphans(context, limit)
-        return found if dry_run else remove_orphans(context, found)
-
-    def repair(self) -> list[str]:
-        """Repair what can be repaired without a loss: strays and hints; return what was done, a sentence each.
-
-        Raises CorruptFileError. Clauses: CMT-50.
-        """
-        return repair(self.catalog.context)
-
-    def rollback(self, *, snapshot: int | None = None, tag: str | None = None) -> list[int]:
-        """Go back to a retained snapshot, or to what a tag keeps; return the ids of the snapshots that went.
-
-        The later snapshots go, and commits that were staged before are planned again or refused. Their files become
-        orphans, see `remove_orphans`. If the snapshot of the tag has expired, its state is committed as a new snapshot
-        and all others expire. Stop writers that put no fences, such as Paimon's, before.
-        Raises InvalidRequestError unless exactly one of both is given and no tag keeps a later snapshot;
-        SnapshotNotFoundError. Clauses: CMT-42 to CMT-47.
-        """
-        self._require_writable()
-        if (snapshot is None) == (tag is None):
-            raise InvalidRequestError("rollback: expected either a snapshot or a tag")
-        if snapshot is not None:
-            return self.catalog.rollback.to_snapshot(snapshot)
-        assert tag is not None
-        return self.catalog.rollback.to_tag(tag, CommitId.new())
-
-    # Reading
-
-    def scan(
-        self,
-        *,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: int | str | datetime | None = None,
-        fresh: bool = False,
-        where: str | None = None,
-        columns: str | Sequence[str] | None = None,
-        limit: int | None = None,
-        runner: str | None = None,
-    ) -> Scan:
-        """Return a lazy read, with `Scan.to_arrow`, ``to_batches``, ``to_pandas``, ``to_spark``, ``count``, ``splits``.
-
-        * ``snapshot``, ``tag``, ``timestamp``: at most one of them; by default the latest snapshot. A read of an older
-          snapshot has the columns that the table had then. ``timestamp``: milliseconds since the epoch, a datetime, or
-          ISO text (UTC unless it says otherwise).
-        * ``fresh``: with deletion vectors, a default read sees what compaction has made visible; a fresh read merges
-          the files of level 0 in. They differ where a table is ``write-only`` and compacted elsewhere.
-        * ``where``: a condition in SQL as Spark reads it.
-        * ``columns``: names, in the order wanted. ``limit``: at most so many rows, any of them.
-        * ``runner``: with a session, who reads: ``"local"``, this process, or ``"spark"``. By default this process does
-          what metadata shows to be small, and `Scan.explain` says so.
-
-        Raises InvalidRequestError here or when rows are asked for; SnapshotNotFoundError and CorruptFileError then.
-        Clauses: RD-1 to RD-22.
-        """
-        as_of = AsOf.given(snapshot, tag, timestamp)
-        names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
-        return Scan(self.catalog, self.runner, as_of, fresh, where, names, limit, runner)
-
-    def read(self, **options: Unpack[ReadOptions]) -> Any:
-        """Return rows: a lazy DataFrame with Spark, a pyarrow.Table without. ``options``: those of `scan`.
-
-        With Spark it starts no job. The driver looks for the files, which takes a tenth of a millisecond for each; what
-        is small is read now, by this process (``runner``).
-        """
-        return self.scan(**options).read()
-
-    def to_arrow(self, **options: Unpack[ReadOptions]) -> pa.Table:
-        """Return rows as a pyarrow.Table. ``options``: those of `scan`."""
-        return self.scan(**options).to_arrow()
-
-    def to_pandas(self, **options: Unpack[ReadOptions]) -> Any:
-        """Return rows as a pandas DataFrame. ``options``: those of `scan`."""
-        return self.scan(**options).to_pandas()
-
-    def to_polars(self, **options: Unpack[ReadOptions]) -> Any:
-        """Return rows as a polars DataFrame. ``options``: those of `scan`."""
-        return self.scan(**options).to_polars()
-
-    def to_batches(self, **options: Unpack[ReadOptions]) -> pa.RecordBatchReader:
-        """Return rows batch by batch, read as they are asked for. ``options``: those of `scan`."""
-        return self.scan(**options).to_batches()
-
-    def count(self, **options: Unpack[ReadOptions]) -> int:
-        """Return the number of rows of a read, from metadata alone where nothing is merged. ``options``: of `scan`.
-
-        Clauses: RD-1, RD-15.
-        """
-        return self.scan(**options).count()
-
-    def changes(
-        self,
-        start: int | str,
-        end: int | str | None = None,
-        *,
-        where: str | None = None,
-        columns: str | Sequence[str] | None = None,
-    ) -> ChangeScan:
-        """Return a lazy read of the changes after ``start`` up to ``end``, in the forms that a scan has.
-
-        * ``start``, ``end``: ids of snapshots, or names of tags. 0 is before the first snapshot, None the latest one.
-        * ``where``, ``columns``: as in `scan`; a condition is about the row of each change alone.
-
-        The column ``_row_kind`` holds +I, -U, +U or -D. The changes are those that the table's changelog files hold.
-        With ``changelog-producer=none`` they are the rows as they were written, before any merge. A Spark DataFrame
-        has them in no order; elsewhere those of one key are in order.
-        Raises InvalidRequestError, here or when changes are asked for, also if the range has an OVERWRITE, and
-        SnapshotNotFoundError then, if a snapshot of the range has expired. Clauses: CHG-11, CHG-12, CHG-13.
-        """
-        names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
-        return ChangeScan(self.catalog, self.runner, start, end, where, names)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the rows of a default read as an Arrow C stream."""
-        return self.scan().__arrow_c_stream__(requested_schema)
-
-    def snapshots(self) -> list[Snapshot]:
-        """Return the retained snapshots, oldest first."""
-        return self.catalog.snapshots.retained()
-
-    def files(self, snapshot: int | None = None) -> pa.Table:
-        """Return one row per live data file, as `Inspection.files`."""
-        return self.inspect.files(snapshot)
-
-    def check(
-        self,
-        *,
-        snapshot: int | None = None,
-        reads_rows: bool = True,
-        progress: Progress = lambda what, done, total: None,
-    ) -> Report:
-        """Check every invariant that stored bytes can show, and report every violation; nothing is changed.
-
-        ``snapshot``: only this one; by default all that can be read, and files that are not referenced.
-        ``reads_rows``: False opens no data file. Raises SnapshotNotFoundError. Clauses: RD-11.
-        """
-        return check_table(
-            self.catalog.context.store,
-            self.path,
-            self.runner,
-            snapshot=snapshot,
-            reads_rows=reads_rows,
-            progress=progress,
-        )
 
 
 def check(

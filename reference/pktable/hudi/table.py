@@ -33,7 +33,7 @@ from pktable.hudi.timeline import Timeline, load_timeline
 from pktable.hudi.writable import default_name, new_properties
 from pktable.hudi.writer import Writer
 from pktable.store.file_io import FileIO
-from pktable.table import now_millis
+from pktable.table_upkeep import now_millis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

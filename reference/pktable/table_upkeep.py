@@ -1,0 +1,144 @@
+"""The part of a table that looks after it: tags, expiry, orphans, repair, rollback, checks."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from datetime import datetime
+
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+
+from pktable.catalog.as_of import millis_of
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.changes import CommitId
+from pktable.check.findings import Progress
+from pktable.check.orphans import Orphan, find_orphans, remove_orphans
+from pktable.check.repair import repair
+from pktable.check.walk import Report, check_table
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.run.runner import Runner
+
+ONE_DAY = 24 * 60 * 60 * 1000  # milliseconds
+
+
+def now_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class TableUpkeep(ABC):
+    """The methods of a table that change what is kept of it, never its rows, and those that check it."""
+
+    path: str
+    catalog: Catalog
+    runner: Runner
+
+    @abstractmethod
+    def _require_writable(self) -> None:
+        """Raise InvalidRequestError if the table cannot be written."""
+
+    def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
+        """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
+
+        Raises InvalidRequestError if the name is taken or not allowed, or there is no snapshot yet;
+        SnapshotNotFoundError. Clauses: CMT-17, CMT-32.
+        """
+        found = self.catalog.snapshots.latest_id() if snapshot is None else snapshot
+        if found is None:
+            raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
+        self.catalog.expiry.make_tag(name, found)
+
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag, and the files that only it kept. Raises SnapshotNotFoundError.
+
+        Clauses: CMT-17, CMT-31.
+        """
+        self.catalog.expiry.drop_tag(name)
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Return the snapshot that each tag keeps, by name."""
+        snapshots, found = self.catalog.snapshots, {}
+        for name in snapshots.tags():
+            with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
+                found[name] = snapshots.by_tag(name)
+        return found
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_last: int,
+        older_than: int | str | datetime | None = None,
+        dry_run: bool = False,
+    ) -> list[int]:
+        """Expire the oldest snapshots and delete the files that are no longer referenced; return the expired ids.
+
+        The ``retain_last`` newest snapshots stay. With ``older_than`` (a time, as ``timestamp`` of `scan`) the first
+        snapshot that is not older stays, and all after it. A snapshot that a tag keeps can still be read by the tag.
+        With an option ``changelog.*-retained`` the changes of an expired snapshot can still be read, until they expire.
+        ``dry_run``: return the ids that would expire, and change nothing.
+        Raises InvalidRequestError. Clauses: CHG-17, CHG-22, CMT-16, CMT-26 to CMT-31.
+        """
+        limit = None if older_than is None else millis_of(older_than)
+        return self.catalog.expiry.expire(
+            retain_last=retain_last, older_than=limit, now_millis=now_millis(), dry_run=dry_run
+        )
+
+    def remove_orphans(
+        self, *, older_than: int | str | datetime | None = None, dry_run: bool = False
+    ) -> list[Orphan]:
+        """Delete the files that no snapshot, tag or branch needs; return them.
+
+        ``older_than`` (a time, as ``timestamp`` of `scan`; by default one day ago): only files last modified before
+        it. Files of a running write look like orphans until it commits, so no write may run for longer than that.
+        ``dry_run``: return them, and delete nothing. Raises CorruptFileError if some metadata cannot be read, because
+        then it is not known what that metadata needs. Clauses: CMT-48, CMT-49.
+        """
+        limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than)
+        context = self.catalog.context
+        found = find_orphans(context, limit)
+        return found if dry_run else remove_orphans(context, found)
+
+    def repair(self) -> list[str]:
+        """Repair what can be repaired without a loss: strays and hints; return what was done, a sentence each.
+
+        Raises CorruptFileError. Clauses: CMT-50.
+        """
+        return repair(self.catalog.context)
+
+    def rollback(self, *, snapshot: int | None = None, tag: str | None = None) -> list[int]:
+        """Go back to a retained snapshot, or to what a tag keeps; return the ids of the snapshots that went.
+
+        The later snapshots go, and commits that were staged before are planned again or refused. Their files become
+        orphans, see `remove_orphans`. If the snapshot of the tag has expired, its state is committed as a new snapshot
+        and all others expire. Stop writers that put no fences, such as Paimon's, before.
+        Raises InvalidRequestError unless exactly one of both is given and no tag keeps a later snapshot;
+        SnapshotNotFoundError. Clauses: CMT-42 to CMT-47.
+        """
+        self._require_writable()
+        if (snapshot is None) == (tag is None):
+            raise InvalidRequestError("rollback: expected either a snapshot or a tag")
+        if snapshot is not None:
+            return self.catalog.rollback.to_snapshot(snapshot)
+        assert tag is not None
+        return self.catalog.rollback.to_tag(tag, CommitId.new())
+
+    def check(
+        self,
+        *,
+        snapshot: int | None = None,
+        reads_rows: bool = True,
+        progress: Progress = lambda what, done, total: None,
+    ) -> Report:
+        """Check every invariant that stored bytes can show, and report every violation; nothing is changed.
+
+        ``snapshot``: only this one; by default all that can be read, and files that are not referenced.
+        ``reads_rows``: False opens no data file. Raises SnapshotNotFoundError. Clauses: RD-11.
+        """
+        return check_table(
+            self.catalog.context.store,
+            self.path,
+            self.runner,
+            snapshot=snapshot,
+            reads_rows=reads_rows,
+            progress=progress,
+        )
