@@ -287,7 +287,7 @@ class PaimonTable:
         return self._keep(staged) if staged.changes else None
 
     def commit(self, ticket: int) -> str | None:
-        from pktable.staging import StagedCompaction
+        from pktable.staged import StagedCompaction
 
         staged = self._staged.pop(ticket)
         if isinstance(staged, StagedCompaction):

@@ -35,6 +35,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.check",
     "pktable.run",
     "pktable.file_changes",
+    "pktable.staged",
     "pktable.staging",
     "pktable.inspect",
     "pktable.scan",

@@ -49,9 +49,12 @@ REFERENCE: Final = (
     "retry.py",
     "run",
     "scan.py",
+    "staged.py",
     "staging.py",
     "store",
     "table.py",
+    "table_reads.py",
+    "table_upkeep.py",
 )
 TESTS: Final = (
     *(

@@ -9,7 +9,7 @@ from threading import local
 from typing import Any
 from unittest import mock
 
-from pktable import staging
+from pktable import staged, staging
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit, rules
 from pktable.catalog.changes import Append, CommitId, Conflicts
@@ -27,7 +27,7 @@ _committing = local()
 def _vectors_with_the_append(append: Any) -> Any:
     """Let the commit of a write know the compaction that follows, and plan that on the result of the write."""
 
-    def appended(self: staging.StagedWrite, commit_id: CommitId) -> TableState:
+    def appended(self: staged.StagedWrite, commit_id: CommitId) -> TableState:
         _committing.write = self
         try:
             state: TableState = append(self, commit_id)
@@ -136,7 +136,7 @@ def _only_what_is_left(checked: Any) -> Any:
 def _refused_unless_latest(commit_as_planned: Any) -> Any:
     """Compare nothing but the snapshot: a compaction is refused if any other was committed since it was planned."""
 
-    def committed(self: staging.StagedCompaction, commit_id: CommitId) -> Conflicts:
+    def committed(self: staged.StagedCompaction, commit_id: CommitId) -> Conflicts:
         latest = self.stager.committer.latest().id
         if latest == self.base.id:
             found: Conflicts = commit_as_planned(self, commit_id)
@@ -154,7 +154,7 @@ MUTANTS = (
         "M03",
         "deleted positions become visible with the write, a snapshot before the rows that replace them",
         patched(
-            (staging.StagedWrite, "commit_append", _vectors_with_the_append),
+            (staged.StagedWrite, "commit_append", _vectors_with_the_append),
             (Append, "delta", _index_of_what_follows),
         ),
         "appended: a write changes no vector",
@@ -223,7 +223,7 @@ MUTANTS = (
         "the numbers of rows replaced within a write count as free, though its compaction is planned",
         patched(
             (rules, "APPEND_RULES", _only_what_is_left),
-            (staging.StagedWrite, "drop_stale", instead(lambda self, state: [])),
+            (staged.StagedWrite, "drop_stale", instead(lambda self, state: [])),
         ),
         f"{LEVEL_ZERO_LEFT}|{READ}|newer_runs_hold_newer_records: ",
         ("CMT-18", "CMT-10"),
@@ -231,14 +231,14 @@ MUTANTS = (
     Mutant(
         "C21",
         "the compaction planned with a write is committed though its bucket has changed",
-        patched((staging.StagedWrite, "drop_stale", instead(lambda self, state: []))),
+        patched((staged.StagedWrite, "drop_stale", instead(lambda self, state: []))),
         "newer_runs_hold_newer_records: ",
         ("CMT-54", "LSM-4"),
     ),
     Mutant(
         "O1",
         "a compaction is refused whenever another snapshot came between",
-        patched((staging.StagedCompaction, "commit_as_planned", _refused_unless_latest)),
+        patched((staged.StagedCompaction, "commit_as_planned", _refused_unless_latest)),
         "refusal_agrees: refused by CMT-7, though it breaks ",
         ("CMT-7", "CMT-14"),
     ),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from pktable import staging
+from pktable import staged
 from pktable.catalog import commit, commit_ids, fences, publish, retention, rollback, snapshots
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.publish import Publisher
@@ -361,7 +361,7 @@ PROTOCOL = (
     ),
     _mutant(
         33, "an interrupted commit removes its files",
-        patched((staging.StagedWrite, "commit_append", faults.removes_after_an_interrupt)),
+        patched((staged.StagedWrite, "commit_append", faults.removes_after_an_interrupt)),
         "CMT-39", "a: write only", "a interrupt after put_if_absent snapshot-", MISSING,
     ),
     _mutant(

@@ -133,7 +133,7 @@ AREAS: Final = (
     Area("merge", ("reference/pktable/merge",), _KERNEL),
     Area("catalog", ("reference/pktable/catalog",), _CATALOG, without=_LOG),
     Area("catalog, the log", _LOG, _PROTOCOL),
-    Area("staging", ("reference/pktable/staging.py",), _PROTOCOL),
+    Area("staging", ("reference/pktable/staging.py", "reference/pktable/staged.py"), _PROTOCOL),
     Area("oracle", ("spec/pktable_spec/model",), _ORACLE, backends=("model", "local"), records=False),
 )
 

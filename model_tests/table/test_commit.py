@@ -15,7 +15,7 @@ from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError
 from pktable.catalog.changes import CommitId
 from pktable.format.metadata.snapshot import encode_snapshot
 from pktable.ingest.changes import ChangeKind
-from pktable.staging import StagedCompaction
+from pktable.staged import StagedCompaction
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind

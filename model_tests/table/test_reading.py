@@ -24,7 +24,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange
 from pktable.predicate import parse
 from pktable.run import local
-from pktable.staging import StagedCompaction
+from pktable.staged import StagedCompaction
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 

@@ -20,7 +20,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.universal import Pick
 from pktable.run.runner import CompactionTask
-from pktable.staging import StagedCompaction, StagedWrite
+from pktable.staged import StagedCompaction, StagedWrite
 from pktable_spec.model import invariants, picks
 from pktable_spec.model.mechanism import State
 from pktable_spec.model.options import ModelOptions

@@ -32,7 +32,8 @@ from pktable.ingest.sources import accept_rows
 from pktable.kinds import kind_of
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner, expect_runner
-from pktable.staging import PlannedCompaction, StagedCompaction, StagedWrite, Stager
+from pktable.staged import StagedCompaction, StagedWrite
+from pktable.staging import PlannedCompaction, Stager
 from pktable.store.file_io import FileIO
 from pktable.table_reads import TableReads
 from pktable.table_upkeep import TableUpkeep, now_millis
