@@ -30,9 +30,9 @@ from model_tests.backends.spark_session import spark_session
 from model_tests.backends.tables import PaimonTable, local_backend
 from model_tests.check.test_findings import levels, make_table, tag_of_an_expired_snapshot
 from model_tests.damage.table_damage import Surgeon
-from model_tests.histories.expectations import Stats
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import Profile
+from model_tests.histories.read_expectations import Stats
 from model_tests.histories.session import Session
 from model_tests.real_data import each_paimon_table
 

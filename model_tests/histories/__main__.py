@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from model_tests.backends.tables import BACKENDS
-from model_tests.histories.expectations import Stats
 from model_tests.histories.failures import kept, replayed
 from model_tests.histories.profiles import PROFILES
+from model_tests.histories.read_expectations import Stats
 from model_tests.histories.run import run_histories
 
 

@@ -19,9 +19,9 @@ from pktable_spec.interface import OpenTable
 from pktable_spec.model.merge import DEDUPLICATE
 
 from model_tests.histories import strategies
-from model_tests.histories.expectations import Stats
 from model_tests.histories.history import BULK, MORE_BULK, History, Operation
 from model_tests.histories.profiles import Profile
+from model_tests.histories.read_expectations import Stats
 from model_tests.histories.session import DELETION_VECTORS, Session
 from model_tests.histories.statements import REPLACEMENTS, STATEMENTS
 from model_tests.histories.strategies import (

@@ -19,11 +19,11 @@ from pktable_spec.interface import OpenTable
 
 from model_tests.backends.tables import BACKENDS
 from model_tests.histories.checks import CheckFailed, message_of
-from model_tests.histories.expectations import Stats
 from model_tests.histories.failures import Failure
 from model_tests.histories.history import History, Operation
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import PROFILES, Profile
+from model_tests.histories.read_expectations import Stats
 
 Progress = Callable[[Stats], None]
 

@@ -35,10 +35,10 @@ from pktable_spec.model.mechanism import Mechanism
 from pktable_spec.model.merge import OPTION
 
 from model_tests.histories.checks import check, fail
-from model_tests.histories.expectations import Stats
 from model_tests.histories.history import Changes, History, Operation, row_kind, spelled_out
 from model_tests.histories.layout import ExpectedCompaction, Layout
 from model_tests.histories.profiles import Profile
+from model_tests.histories.read_expectations import Stats
 from model_tests.histories.refusals import Refusals, refusals
 from model_tests.histories.statement_expectations import StatementExpectations
 from model_tests.histories.statements import REPLACEMENTS, STATEMENTS

@@ -11,9 +11,9 @@ from pktable_spec.interface import OpenTable
 
 from model_tests import corpus
 from model_tests.backends.tables import local_backend, model_backend, spark_backend
-from model_tests.histories.expectations import Stats
 from model_tests.histories.history import History
 from model_tests.histories.profiles import PROFILES, Profile
+from model_tests.histories.read_expectations import Stats
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay
 

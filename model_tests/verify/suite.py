@@ -31,9 +31,9 @@ from rich.table import Table as TextTable
 from model_tests import corpus
 from model_tests.backends.tables import local_backend, spark_backend
 from model_tests.damage import fuzz
-from model_tests.histories.expectations import Stats
 from model_tests.histories.failures import Failure, kept
 from model_tests.histories.profiles import PROFILES, Profile
+from model_tests.histories.read_expectations import Stats
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay as replay_history
 from model_tests.mutants import MUTANTS
