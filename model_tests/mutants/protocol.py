@@ -299,10 +299,9 @@ PROTOCOL = (
                 "        needed: set[str] = set()\n",
             ),
             (
-                "                needed.update(self.needed_by_tag(tag))\n"
-                "        return needed\n",
-                "                needed.update(self.needed_by_tag(tag))\n"
-                "        return needed | self._snapshots.retry_on_latest(self._needed_by_retained)\n",
+                "        return needed\n\n    def _needed_by_retained",
+                "        return needed | self._snapshots.retry_on_latest(self._needed_by_retained)\n\n"
+                "    def _needed_by_retained",
             ),
         ), "CMT-31",
         "a: write only, expire; b: tag middle; c: full, expire most",

@@ -264,7 +264,7 @@ def test_nan_hides_in_no_range() -> None:
         ("s = 'open", "a quote is not closed"),
         ("(k = 1", "line 1"),
         ("nosuch = 1", "columns are id, k, n"),
-        ("x.k = 1", "table"),
+        ("x.k = 1", "x is not known here"),
         ("k", "condition"),
         ("s", "condition"),
         ("k = (SELECT 1)", "SELECT"),

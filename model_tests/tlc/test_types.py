@@ -101,6 +101,13 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "CommitLimit": "0 - 1",
     },
     "log writers": {"Writers": 1, "Planners": 1, "TimeLimit": "0 - 1", "CrashLimit": "0 - 1"},
+    "log chain": {
+        "CliqueFiles": "0 - 1",
+        "LogLimit": "0 - 1",
+        "PlansAfter": 1,
+        "CompletesAfter": 1,
+        "LossLimit": "0 - 1",
+    },
     "store, reads": {
         "Expirers": 1,
         "Rollers": 1,

@@ -135,7 +135,7 @@ class TableOptions:
 
         Clauses: CHG-19, CHG-20.
         """
-        computed = self.merge_engine in ("partial-update", "aggregation") or self.remembers_deletions
+        computed = self.merge_engine not in ("deduplicate", "first-row") or self.remembers_deletions
         return computed and self.changelog_producer == "lookup" and not self.deletion_vectors_enabled
 
     @property
