@@ -52,7 +52,10 @@ COPIED = 2
 
 
 class PaimonTable:
-    """A `pktable.Table`, ``table``, under test with every capability. ``spark``: a session, or None: no Spark."""
+    """A `pktable.Table`, ``table``, under test with every capability. ``spark``: a session, or None: no Spark.
+
+    ``runner``: of the first handle, as in `Table.open`. The others do small work in this process, as users' do.
+    """
 
     _threads = ThreadPoolExecutor(3)
 
@@ -63,6 +66,7 @@ class PaimonTable:
         path: Path | str,
         spark: Any = None,
         storage_options: Mapping[str, str] | None = None,
+        runner: str | None = None,
     ) -> None:
         from pktable import Table
 
@@ -77,6 +81,7 @@ class PaimonTable:
             options=dict(options),
             storage_options=storage_options,
             spark=spark,
+            runner=runner,
         )
         self._handles = {0: created}
         self._staged: dict[int, Any] = {}
@@ -430,6 +435,10 @@ def model_backend() -> Iterator[OpenTable]:
     yield ModelTable
 
 
+ALL_ON_SPARK = 3
+"""Of so many tables of a session, Spark does all work of one, also what is so small that this process would do it."""
+
+
 @contextlib.contextmanager
 def local_backend(spark: Any = None) -> Iterator[OpenTable]:
     """Tables of this process in a temporary directory, which is removed afterwards."""
@@ -437,7 +446,9 @@ def local_backend(spark: Any = None) -> Iterator[OpenTable]:
     with tempfile.TemporaryDirectory(prefix="pktable-") as folder:
 
         def open_table(shape: Shape, options: Mapping[str, str]) -> PaimonTable:
-            return PaimonTable(shape, options, Path(folder) / f"table-{next(numbers)}", spark)
+            number = next(numbers)
+            runner = "spark" if spark is not None and number % ALL_ON_SPARK == 0 else None
+            return PaimonTable(shape, options, Path(folder) / f"table-{number}", spark, runner=runner)
 
         yield open_table
 
