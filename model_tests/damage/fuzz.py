@@ -25,10 +25,13 @@ from pathlib import Path
 from typing import Any, Final
 
 HAS_ATHERIS: Final = importlib.util.find_spec("atheris") is not None
+FUZZES: Final = HAS_ATHERIS and __name__ == "__main__"
+"""Whether the modules of pktable are to say which of their branches run. That makes them slow."""
+
 if HAS_ATHERIS:
     import atheris
 
-with atheris.instrument_imports(include=["pktable"]) if HAS_ATHERIS else contextlib.nullcontext():
+with atheris.instrument_imports(include=["pktable"]) if FUZZES else contextlib.nullcontext():
     import fastavro
     import numpy as np
     import pyarrow as pa
