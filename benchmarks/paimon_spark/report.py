@@ -33,13 +33,14 @@ def report(result: Mapping[str, Any]) -> str:
 
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     about, sizes, rounds = result["about"], result["sizes"], result["rounds"]
+    count = "one round" if len(rounds) == 1 else f"medians of {len(rounds)} rounds"
     yield "# Beside Paimon's Spark connector"
     yield ""
     yield (
         f"{about['paimon']} on Spark 3.5 beside pktable on Spark {about['pyspark']} and without Spark: the same "
         f"rows, options and queries, `local[2]` and {result['memory']} of heap for each JVM. TPC-H with "
         f"{sizes['orders']:,} orders, lineitem in four buckets. "
-        f"Processor seconds of the process tree, medians of {len(rounds)} rounds; "
+        f"Processor seconds of the process tree, {count}; "
         "in each round the three take turns stage by stage, and what they find is compared after every stage. "
         "Ratios above 1: pktable takes less. Reads come after the DELETE, with vectors, from the tables that pktable "
         "wrote (our) and that the connector wrote (its). Memory: the most that all processes had resident, of writes. "
