@@ -168,8 +168,7 @@ class LocalRunner:
     ) -> RowChange:
         """Return the rows that go and the rows that come. Clauses: APP-12, APP-32."""
         vectors = vectors_of_places(context, changes.filter(pc.is_valid(changes.column(FILE))))
-        buckets = bucket_of_file(query)
-        found = gathered(FoundRows(buckets[name], {name: vector}) for name, vector in vectors.items())
+        found = found_in(query, vectors)
         return row_change(context, query, statement, found, changes.filter(is_add(changes.column(KIND))))
 
     def release(self, changes: pa.Table) -> None:
@@ -231,9 +230,10 @@ def vectors_of_places(context: TableContext, places: pa.Table) -> dict[str, Dele
     return found
 
 
-def bucket_of_file(query: Query) -> dict[str, BucketId]:
-    """Return the bucket of each data file that ``query`` reads."""
-    return {file.file_name: part.state.place.id for part in query.parts for file in part.state.files}
+def found_in(query: Query, vectors: Mapping[str, DeletionVector]) -> list[FoundRows]:
+    """Return by bucket the rows that ``vectors`` name, by data file of ``query``."""
+    buckets = {file.file_name: part.state.place.id for part in query.parts for file in part.state.files}
+    return gathered(FoundRows(buckets[name], {name: vector}) for name, vector in vectors.items())
 
 
 def row_change(

@@ -27,9 +27,8 @@ from pktable.format.type_text import quoted
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.run.local import (
     FIRST_ID,
-    bucket_of_file,
     first_row_ids,
-    gathered,
+    found_in,
     is_add,
     row_change,
     vectors_of_places,
@@ -73,8 +72,7 @@ def divided_rows(context: TableContext, query: Query, statement: Statement, chan
     for part in parts:
         for name, vector in part.vectors.items():
             vectors[name] = merged(vectors.get(name), vector, context.vector_bits)
-    buckets = bucket_of_file(query)
-    found = gathered(FoundRows(buckets[name], {name: vector}) for name, vector in vectors.items())
+    found = found_in(query, vectors)
     few = [table for part in parts for table in part.added or ()]
     if all(part.added is not None for part in parts) and sum(one.nbytes for one in few) <= FEW_BYTES:
         return row_change(context, query, statement, found, pa.concat_tables(few)) if few else RowChange()
