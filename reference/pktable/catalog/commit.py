@@ -258,8 +258,9 @@ class Committer:
         )
         after = applied(state, snapshot, (*base, *new), delta)
         count = delta_commits_after(self._context, self.snapshots, state.snapshot, after, delta.kind)
-        if count is not None:
-            snapshot = replace(snapshot, delta_commits=count)
+        if count is None:
+            return snapshot, after
+        snapshot = replace(snapshot, delta_commits=count)
         return snapshot, replace(after, snapshot=snapshot)
 
 
