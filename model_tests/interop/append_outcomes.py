@@ -46,8 +46,8 @@ class AppendPlayed(Played):
                 assert one.commit_kind == COMPACT, f"{step.by} had nothing to {step.do} and made {one}"
                 self._rows.commit(one.id)
         if self.table.schema.options.get("row-tracking.enabled") == "true" and NEWER_JVM in self._peers:
-            told = self._peers[NEWER_JVM].ask("row ids", table=str(self.path))
-            assert sorted(map(tuple, told)) == self._row_ids(), f"row ids: {NEWER_JVM} reads {told}"
+            read = self._peers[NEWER_JVM].ask("row ids", table=str(self.path))
+            assert sorted(map(tuple, read)) == self._row_ids(), f"row ids: {NEWER_JVM} reads {read}"
 
     def _row_ids(self) -> list[tuple[int, int]]:
         """Return the ids and sequence numbers of the rows that are there. Clauses: APP-24, APP-25, APP-32."""

@@ -38,7 +38,7 @@ def recording(world: World, story: list[Record]) -> Iterator[None]:
     """Add what the actors on a world do to ``story`` while the context lasts."""
     put = Publisher.put
 
-    def told(publisher: Publisher, one: Put) -> Any:
+    def recorded(publisher: Publisher, one: Put) -> Any:
         actor = getattr(getcurrent(), "name", "")
         story.append(PutBegun(actor, one))
         verdict = None
@@ -50,7 +50,7 @@ def recording(world: World, story: list[Record]) -> Iterator[None]:
 
     world.happened = story.append
     try:
-        with mock.patch.object(Publisher, "put", told):
+        with mock.patch.object(Publisher, "put", recorded):
             yield
     finally:
         world.happened = None

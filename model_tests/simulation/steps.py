@@ -4,10 +4,10 @@
    not, with an answer or without, is read back, and ends with a verdict. A job that lost begins again.
 2. A fence that was created is planned, and put. A snapshot file that was removed is removed.
 
-A step is told when it happened, but for three that are not one operation on the store. A verdict was reached when its
-job looked at the fences last. A commit was prepared at some time when its base was the latest snapshot: the last such
-time is told. An expiry or a rollback was planned after it had looked at the fences first, as soon as the snapshots were
-there that its fence implies. TLC decides whether all this fits together.
+The steps are in the order of the operations on the store. Three kinds of step are no single operation. A verdict
+stands where its job looked at the fences last. The preparation of a commit stands at the last time when its base was
+the latest snapshot. The plan of an expiry or a rollback stands after its first look at the fences, at the first time
+when the snapshots are there that its fence implies. TLC decides whether all this fits together.
 """
 
 from __future__ import annotations

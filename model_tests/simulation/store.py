@@ -128,7 +128,7 @@ class World:
     """The files by path, what is still to arrive, and all effects in the directories of snapshots, tags and fences.
 
     ``makers``: the work that made a file; ``ever``: all files that there ever were. What is late is a put, or a delete
-    without data. ``digest``: of the files and the log. ``happened``: told of each operation, see `recording`.
+    without data. ``digest``: of the files and the log. ``happened``: called with each operation, see `recording`.
     """
 
     files: dict[str, bytes]

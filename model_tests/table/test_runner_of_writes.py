@@ -131,28 +131,28 @@ def test_what_is_large_is_left_to_spark_and_the_log_says_why(
 ) -> None:
     table = opened(tmp_path)
 
-    def told() -> list[str]:
+    def messages() -> list[str]:
         found = [record.getMessage() for record in caplog.records]
         caplog.clear()
         return found
 
     with caplog.at_level(logging.DEBUG, "pktable"):
         table.upsert(frame(rows(0, 100, "a")))
-        written, compacted = told()
+        written, compacted = messages()
         assert written.startswith("write: local (a DataFrame of about ")
         assert compacted.startswith("compaction: local (")
         for limit in ("BROUGHT_BYTES", "COMPACTED_BYTES", "HELD_BYTES"):
             monkeypatch.setattr(tiny_first, limit, 100)
         table.upsert(frame(rows(50, 100, "b")))
-        written, compacted = told()
+        written, compacted = messages()
         assert written.startswith("write: spark (a DataFrame of about ")
         assert "beyond the limits of 100 bytes" in compacted
         table.upsert(rows(50, 100, "c"))
-        assert told()[0].startswith("write: spark (")
+        assert messages()[0].startswith("write: spark (")
         table.upsert(spark_session().createDataFrame([(7, "d")], "k LONG, s STRING"))
-        assert told()[0] == "write: spark (a DataFrame whose size Spark does not know)"
+        assert messages()[0] == "write: spark (a DataFrame whose size Spark does not know)"
         assert table.to_arrow().num_rows == 150
-        assert told()[0].startswith("read: ")
+        assert messages()[0].startswith("read: ")
 
 
 def test_a_table_with_a_runner_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ REFUSED: Final = {
 """Faults of what the module is about, and the step that it does not have."""
 
 
-def told(jobs: str, script: str) -> StoreTrace:
+def trace_of_text(jobs: str, script: str) -> StoreTrace:
     """Return the trace of a story: what each actor does, and how they take turns; see `mutants.protocol`."""
     return trace_of_script(jobs_of(jobs), script.split("; "))
 
@@ -65,7 +65,7 @@ def trace_of_script(jobs: Mapping[str, Job], script: Sequence[str]) -> StoreTrac
 
 @covers("CMT-3", "CMT-19", "CMT-35", "CMT-36", "CMT-37", "CMT-38", "CMT-42", "CMT-43")
 def test_what_actors_did_is_accepted_and_has_steps_of_every_kind() -> None:
-    traces = [told(*story) for story in STORIES.values()]
+    traces = [trace_of_text(*story) for story in STORIES.values()]
     traces += [trace for seed in range(12) if (trace := traced_seed(seed)[1])]
     text = (FOLDER / "StoreTraces.tla").read_text("utf-8")
     kinds = re.search(r"^Actions == \{(.*?)\}", text, re.M | re.S)
@@ -84,7 +84,7 @@ def test_a_fault_of_the_protocol_is_a_step_that_the_module_does_not_have() -> No
         with FAULTS[id].inject():
             traces[id] = trace_of_script(FAULTS[id].jobs, FAULTS[id].script)
     with FAULTS["P02"].inject():  # its own script ends before the names count
-        traces["P02"] = told(*STORIES["expired before the answer"])
+        traces["P02"] = trace_of_text(*STORIES["expired before the answer"])
     found = accepts_stores(list(traces.values()))
     steps = {
         id: None if one.accepted else trace.steps[one.explained]["action"]
@@ -94,7 +94,7 @@ def test_a_fault_of_the_protocol_is_a_step_that_the_module_does_not_have() -> No
 
 
 def test_a_step_that_was_seen_otherwise_is_refused() -> None:
-    sound = told(*STORIES["expired before the answer"])
+    sound = trace_of_text(*STORIES["expired before the answer"])
     wrong: dict[str, object] = {"files": frozenset({1}), "base": 9, "epoch": 1, "id": 99, "saw": "other"}
     wrong |= {"answer": True, "names": frozenset()}
     traces = []
