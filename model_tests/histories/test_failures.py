@@ -40,7 +40,7 @@ def test_a_drawn_history_that_fails_is_kept_and_replays_to_the_same_failure(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FAULT.inject(), Reporter() as show:
-        assert suite.drawn_histories("local", TINY.name, show).mismatches == 1
+        assert suite.drawn_histories(show, "local", TINY, TINY.histories).mismatches == 1
     printed = capsys.readouterr().err
     path = the_file(directory)
     assert f"python -m model_tests.histories --replay {path}" in printed
@@ -62,10 +62,9 @@ def test_the_command_for_histories_keeps_them_too(
     assert str(the_file(directory)) in capsys.readouterr().out
 
 
-def test_what_does_not_fail_is_not_kept(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROFILES, ("local", TINY.name), replace(TINY, histories=2))
+def test_what_does_not_fail_is_not_kept(directory: Path) -> None:
     with Reporter() as show:
-        assert suite.drawn_histories("local", TINY.name, show).mismatches == 0
+        assert suite.drawn_histories(show, "local", replace(TINY, histories=2), 2).mismatches == 0
     assert not directory.exists()
 
 

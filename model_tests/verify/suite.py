@@ -7,16 +7,18 @@
 5. Every mutant is injected while the history stored for it is replayed, which must fail.
 6. The deep profile also fuzzes the decoders.
 
-An absent input is reported and is no failure. At the end tables show how much was checked and compared. A history
-that fails is printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory.
+All but the first run side by side (`model_tests.verify.workers`), in parts where there is much of one. An absent input
+is reported and is no failure. At the end tables show how much was checked and compared. A history that fails is
+printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory.
 """
 
 from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +46,7 @@ from model_tests.simulation.steps import StoreTrace, traced_seed
 from model_tests.tlc import suite
 from model_tests.tlc.store_traces import accepts_stores
 from model_tests.tlc.table_traces import traces_of
+from model_tests.verify.workers import Show, Workers
 
 CHECKOUT: Final = Path(__file__).parents[2]
 STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
@@ -53,6 +56,8 @@ TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of eac
 SEEDS: Final = {"quick": 300, "deep": 10_000}
 TRACED_SEEDS: Final = {"quick": 50, "deep": 1_000}
 """How many of them TLC is asked to explain."""
+PART: Final = {"model": 1_000, "local": 100, "spark": 20, "seeds": 1_000}
+"""How many histories of a backend, and how many seeds, one process runs."""
 CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=2)
 
 
@@ -76,24 +81,17 @@ class Result:
         return None if self.snapshots and self.reads else "compared nothing"
 
 
+COUNTS: Final = tuple(field.name for field in fields(Result) if field.name != "what")
+
+
 def main(profile: str) -> int:
     """Check everything as a profile says, and return the exit code: 0 fine, 1 a check failed."""
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH
-    results: list[Result] = []
     with Reporter() as show:
         checked = checked_by_tlc(show)
-        for backend in ("model", "local", "spark"):
-            results.append(drawn_histories(backend, profile, show))
-        results.append(stored_histories(show))
-        for what, source in (("this repository", checkout_history), ("stored stream", stored_stream)):
-            history = source(show)
-            if history is not None:
-                results.append(real_input(what, history, show))
-        results.append(simulated(profile, show))
-        killed, survived = mutants_killed(show)
-        failed = decoders_fuzzed(show) if profile == "deep" else []
+        results, (killed, survived), failed = compared(profile, show)
     console.print(tlc_summary(checked))
     console.print(summary(results))
     console.print(
@@ -104,6 +102,30 @@ def main(profile: str) -> int:
     failed += [f"{result.what}: {problem}" for result in results if (problem := result.problem)]
     console.print("\n".join(f"FAILED {one}" for one in failed) or "all checks passed", highlight=False)
     return 1 if failed else 0
+
+
+def compared(profile: str, show: Reporter) -> tuple[list[Result], tuple[int, list[str]], list[str]]:
+    """Run all that TLC does not check, side by side; return results, kills with survivors, and failed decoders."""
+    with Workers(show) as workers:
+        # The longest first, so that no process waits for another at the end.
+        drawn = [
+            [
+                workers.start(drawn_histories, backend, part, PROFILES[backend, profile].histories)
+                for part in parts_of(backend, profile, show)
+            ]
+            for backend in ("spark", "local", "model")
+        ]
+        stored = workers.start(stored_histories)
+        real = [workers.start(real_input, what) for what in REAL_INPUT]
+        seeds = [workers.start(simulated, part, profile) for part in parts(SEEDS[profile], PART["seeds"])]
+        mutants = workers.start(mutants_killed)
+        fuzzed = workers.start(decoders_fuzzed) if profile == "deep" else None
+    checks = [*map(together, drawn), stored.result(), *(one.result() for one in real), together(seeds)]
+    return (
+        [found for found in checks if found is not None],
+        mutants.result(),
+        fuzzed.result() if fuzzed else [],
+    )
 
 
 def checked_by_tlc(show: Reporter) -> list[suite.Result]:
@@ -121,13 +143,37 @@ def checked_by_tlc(show: Reporter) -> list[suite.Result]:
     return results
 
 
-def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
-    """Run the histories of a profile on one backend."""
-    chosen = PROFILES[backend, profile]
-    seed = "a fresh seed" if chosen.seed is None else f"seed {chosen.seed}"
-    show.say(f"{backend}: {chosen.histories} histories of up to {chosen.steps} steps, {seed}")
+def parts(count: int, size: int) -> list[range]:
+    """Divide ``count`` things into ranges of at most ``size``."""
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def parts_of(backend: str, profile: str, show: Show) -> list[Profile]:
+    """Say what a profile draws on a backend, and divide it; each part draws its own histories."""
+    whole = PROFILES[backend, profile]
+    seed = "a fresh seed" if whole.seed is None else f"seed {whole.seed}"
+    show.say(f"{backend}: {whole.histories} histories of up to {whole.steps} steps, {seed}")
+    return divided(whole, PART[backend])
+
+
+def divided(whole: Profile, size: int) -> list[Profile]:
+    """Divide a profile into parts of at most ``size`` histories, with a seed each if it has one."""
+    return [
+        replace(whole, histories=len(part), seed=None if whole.seed is None else whole.seed + number)
+        for number, part in enumerate(parts(whole.histories, size))
+    ]
+
+
+def together(parts: Sequence[Future[Result]]) -> Result:
+    """Add up the results of the parts of one check."""
+    results = [part.result() for part in parts]
+    return Result(results[0].what, **{name: sum(getattr(one, name) for one in results) for name in COUNTS})
+
+
+def drawn_histories(show: Show, backend: str, part: Profile, total: int) -> Result:
+    """Run the histories of a part of a profile, of ``total``, on one backend."""
     what = f"histories on {backend}"
-    report = run_histories(backend, chosen, lambda stats: show(what, stats.histories, chosen.histories))
+    report = run_histories(backend, part, lambda stats: show(what, stats.histories, total))
     if report.mismatches:
         show.say(f"{what}: {report.message}")
     if report.failure is not None:
@@ -135,7 +181,7 @@ def drawn_histories(backend: str, profile: str, show: Reporter) -> Result:
     return counted(what, report.stats, report.mismatches)
 
 
-def stored_histories(show: Reporter) -> Result:
+def stored_histories(show: Show) -> Result:
     """Replay every stored history on Spark."""
     what, stats, mismatches, names = "stored histories on spark", Stats(), 0, corpus.names()
     with spark_backend() as open_table:
@@ -152,34 +198,38 @@ def stored_histories(show: Reporter) -> Result:
     return counted(what, stats, mismatches)
 
 
-def simulated(profile: str, show: Reporter) -> Result:
-    """Run the simulation of a profile up to the first seed that goes wrong, and have TLC explain the first runs."""
-    what, seeds, steps, snapshots, reads = "simulated stores", SEEDS[profile], 0, 0, 0
+def simulated(show: Show, seeds: range, profile: str) -> Result:
+    """Run the simulation up to the first of ``seeds`` that goes wrong, and have TLC explain the first runs.
+
+    Of each part of a profile's seeds TLC explains the same share.
+    """
+    what, total, steps, snapshots, reads = "simulated stores", SEEDS[profile], 0, 0, 0
+    traced = seeds[: len(seeds) * TRACED_SEEDS[profile] // total]
     traces: dict[int, StoreTrace] = {}
-    for seed in range(seeds):
-        found, trace = traced_seed(seed) if seed < TRACED_SEEDS[profile] else (by_seed(seed), None)
+    for done, seed in enumerate(seeds):
+        found, trace = traced_seed(seed) if seed in traced else (by_seed(seed), None)
         if trace is not None:
             traces[seed] = trace
         if isinstance(found, BadRun):
             least = shortest(found)
             show.say(f"{what}: seed {seed}: {least.error}\n{least.as_code()}")
-            return Result(what, seed, steps, snapshots, reads, 1)
+            return Result(what, done, steps, snapshots, reads, 1)
         steps, snapshots, reads = steps + found.steps, snapshots + found.snapshots, reads + found.reads
-        show(what, seed + 1, seeds)
+        show(what, done + 1, total)
     refused = 0
     for seed, verdict in zip(traces, accepts_stores(list(traces.values())), strict=True):
         if not verdict.accepted:
             refused += 1
             step = traces[seed].steps[verdict.explained]
             show.say(f"{what}: seed {seed}: step {verdict.explained + 1} is none of StoreOperations: {step}")
-    return Result(what, seeds, steps, snapshots, reads, refused)
+    return Result(what, len(seeds), steps, snapshots, reads, refused)
 
 
 def counted(what: str, stats: Stats, mismatches: int) -> Result:
     return Result(what, stats.histories, stats.steps, stats.snapshots_compared, stats.reads, mismatches)
 
 
-def checkout_history(show: Reporter) -> History | None:
+def checkout_history(show: Show) -> History | None:
     """Return the history of this checkout; None, said, where it has none."""
     try:
         history = GitHistory(CHECKOUT)
@@ -191,7 +241,7 @@ def checkout_history(show: Reporter) -> History | None:
     return history
 
 
-def stored_stream(show: Reporter) -> History | None:
+def stored_stream(show: Show) -> History | None:
     """Return the stored stream; None, said, where it is absent."""
     if not STREAM.is_file():
         show.say(f"stored stream: skipped, expected {STREAM} (or set PKTABLE_SHARED), found none")
@@ -199,8 +249,17 @@ def stored_stream(show: Reporter) -> History | None:
     return StoredStream(STREAM)
 
 
-def real_input(what: str, history: History, show: Reporter) -> Result:
-    """Replay real input on Spark into a table of its own, and compare by time travel."""
+REAL_INPUT: Final[dict[str, Callable[[Show], History | None]]] = {
+    "this repository": checkout_history,
+    "stored stream": stored_stream,
+}
+
+
+def real_input(show: Show, what: str) -> Result | None:
+    """Replay real input on Spark into a table of its own, and compare by time travel; None if it is absent."""
+    history = REAL_INPUT[what](show)
+    if history is None:
+        return None
     with tempfile.TemporaryDirectory(prefix="pktable-verify-") as place:
         table = create_table(f"{place}/table", spark=local_session(cores="2"))
         found: Summary = replay(
@@ -219,7 +278,7 @@ def real_input(what: str, history: History, show: Reporter) -> Result:
     )
 
 
-def mutants_killed(show: Reporter) -> tuple[int, list[str]]:
+def mutants_killed(show: Show) -> tuple[int, list[str]]:
     """Put in each mutant, replay the history that must kill it; return how many died, and what is wrong."""
     killed, wrong = 0, []
     with local_backend() as open_table:
@@ -233,7 +292,7 @@ def mutants_killed(show: Reporter) -> tuple[int, list[str]]:
     return killed, wrong
 
 
-def decoders_fuzzed(show: Reporter) -> list[str]:
+def decoders_fuzzed(show: Show) -> list[str]:
     """Fuzz every decoder for a minute; return what is wrong."""
     show.say("decoders: fuzzed for a minute")
     return ["fuzzer: a decoder fails otherwise than it should"] if fuzz.main([]) else []

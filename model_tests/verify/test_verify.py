@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,14 +15,38 @@ import pytest
 from pktable.cli.progress import Reporter
 from rich.console import Console
 
+from model_tests.histories.profiles import PROFILES, SEED
 from model_tests.replay.test_replay import STREAM
 from model_tests.tlc import suite
 from model_tests.verify import suite as verification
 from model_tests.verify.suite import Result, main, stored_stream, summary
 
+T = TypeVar("T")
+
 GOOD = Result("good", histories=1, steps=2, snapshots=3, reads=4, real_rows=5)
 BAD = Result("bad", snapshots=1, reads=1, mismatches=6)
 EMPTY = Result("empty", histories=7)
+
+
+class Here:
+    """`Workers` that run everything at once in this process, where a test has replaced it."""
+
+    def __init__(self, show: Reporter) -> None:
+        self.show = show
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def start(self, check: Callable[..., T], *arguments: object) -> Future[T]:
+        return done(check(self.show, *arguments))
+
+
+def done(result: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(result)
+    return future
 
 
 def found_by(
@@ -29,11 +56,11 @@ def found_by(
     survived: Sequence[str] = (),
 ) -> int:
     """Run the command with all it does replaced by ``results``, for TLC ``checked``, for mutants ``survived``."""
+    monkeypatch.setattr(verification, "Workers", Here)
     monkeypatch.setattr(verification, "checked_by_tlc", lambda _: checked)
     monkeypatch.setattr(verification, "drawn_histories", lambda *_: results[0])
     monkeypatch.setattr(verification, "stored_histories", lambda *_: results[1])
-    monkeypatch.setattr(verification, "checkout_history", lambda _: None)
-    monkeypatch.setattr(verification, "stored_stream", lambda _: None)
+    monkeypatch.setattr(verification, "real_input", lambda *_: None)
     monkeypatch.setattr(verification, "SEEDS", {"quick": 2})
     monkeypatch.setattr(verification, "mutants_killed", lambda _: (2, survived))
     return main("quick")
@@ -74,6 +101,23 @@ def test_the_summary_adds_up() -> None:
     text = console.file.getvalue() if isinstance(console.file, io.StringIO) else ""
     total = next(line for line in text.splitlines() if "total" in line)
     assert [int(cell) for cell in total.split("│")[2:-1]] == [8, 2, 4, 5, 5, 6]
+
+
+def test_parts_are_all_of_a_profile_and_draw_differently(capsys: pytest.CaptureFixture[str]) -> None:
+    with Reporter() as show:
+        quick, deep = (verification.parts_of("local", profile, show) for profile in ("quick", "deep"))
+    assert quick == [PROFILES["local", "quick"]]
+    assert sum(part.histories for part in deep) == PROFILES["local", "deep"].histories
+    assert {part.seed for part in deep} == {None}
+    whole = replace(PROFILES["local", "quick"], histories=250)
+    divided = [part.seed for part in verification.divided(whole, 100)]
+    assert divided == [SEED, SEED + 1, SEED + 2]
+    assert "100 histories" in capsys.readouterr().err
+
+
+def test_parts_are_added_up() -> None:
+    found = verification.together([done(GOOD), done(BAD)])
+    assert found == Result("good", 1, 2, 4, 5, mismatches=6, real_rows=5)
 
 
 def test_an_absent_stream_is_said(
