@@ -40,16 +40,16 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
         "model": (
             Profile("quick", histories=300, steps=12, orders=True, seed=SEED),
             Profile("engines", histories=150, steps=12, engines=True, seed=SEED),
-            Profile("deep", histories=10_000, steps=30, engines=True, orders=True),
+            Profile("deep", histories=5_000, steps=30, engines=True, orders=True),
         ),
         "local": (
             Profile("quick", histories=100, steps=12, orders=True, reread_limit=6, seed=SEED),
             Profile("engines", histories=60, steps=12, reread_limit=6, engines=True, seed=SEED),
-            Profile("deep", histories=1_000, steps=20, engines=True, orders=True),
+            Profile("deep", histories=500, steps=20, engines=True, orders=True),
         ),
         "spark": (
             Profile("quick", histories=9, steps=8, orders=True, reread_limit=1, seed=SEED, shrinks=False),
-            Profile("deep", histories=60, steps=12, reread_limit=4, engines=True, orders=True),
+            Profile("deep", histories=40, steps=12, reread_limit=4, engines=True, orders=True),
         ),
     }.items()
     for profile in profiles

@@ -39,7 +39,7 @@ from model_tests.interop.peers import PeerError, running
 from model_tests.interop.probes import PROBES, WITNESSES
 
 READERS: Final = (JVM, NEWER_JVM, PYPAIMON, RUST)
-HISTORIES: Final = {"quick": (30, 2), "deep": (200, 20)}
+HISTORIES: Final = {"quick": (30, 2), "deep": (120, 12)}
 """By profile: how many histories, and how many long ones, a direction of weight 1 plays."""
 SEED: Final = 20_260
 
