@@ -84,7 +84,8 @@ class Scenario:
         self.jobs, self.setting, self.seen = jobs, setting, Seen()
         first = template(setting)
         self.world = World(dict(first.files), log=list(first.log), ever=dict(first.ever))
-        self._number = setting.writes
+        names = (f"{name}-{count}" for name, job in jobs.items() for count in range(len(job.kinds)))
+        self._numbers = {name: setting.writes + 1 + count for count, name in enumerate(names)}
         kinds = {kind for job in jobs.values() for kind in job.kinds}
         self._has_others = FOREIGN in kinds
         self._leaves_files = self._has_others or any("rollback" in kind for kind in kinds)
@@ -124,13 +125,11 @@ class Scenario:
         return work
 
     def _write(self, table: Table, name: str, *, write_only: bool = False) -> None:
-        self._number += 1
-        number = self._number
+        number = self._numbers[name]
         self._commit(number, lambda: write(table, number, self.setting, write_only=write_only))
 
     def _delete(self, table: Table, name: str) -> None:
-        self._number += 1
-        number = DELETES + self._number
+        number = DELETES + self._numbers[name]
         self._commit(number, lambda: delete(table, number))
 
     def _commit(self, number: int, work: Callable[[], None]) -> None:

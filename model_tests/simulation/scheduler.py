@@ -13,7 +13,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 from typing import Final, NamedTuple, Protocol
@@ -62,7 +62,7 @@ class _Actor:
         self.error: BaseException | None = None
         self.operation: Operation | None = None
         self._main = getcurrent()
-        store = ActorStore(world, self._ask, name)
+        self.store = store = ActorStore(world, self._ask, name)
         trace = sys.gettrace()
 
         def run() -> None:
@@ -104,7 +104,7 @@ class Run:
     """A run that has ended.
 
     ``crashed``: the names of the actors that died; ``steps``: operations on the store; ``snapshots`` and ``reads``: how
-    many were compared.
+    many were compared. ``histories``: a digest of all that each actor did and saw; ``digest``: of what they left.
     """
 
     schedule: list[Decision]
@@ -113,6 +113,8 @@ class Run:
     faults: int
     snapshots: int = 0
     reads: int = 0
+    histories: dict[str, int] = field(default_factory=dict)
+    digest: tuple[int, int] = (0, 0)
 
     @property
     def steps(self) -> int:
@@ -135,6 +137,8 @@ def run(world: World, actors: dict[str, Callable[[ActorStore], None]], policy: P
         finally:
             for one in known.values():
                 one.end()
+    done.histories = {name: one.store.history for name, one in known.items()}
+    done.digest = world.digest
     done.crashed = {one.name for one in known.values() if one.has_crashed}
     return done
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -44,11 +45,17 @@ class LostError(OSError):
 
 @dataclass
 class Operation:
-    """The operation that an actor waits for. ``history``: a digest of all that the actor has done and seen before."""
+    """The operation that an actor waits for.
+
+    ``history``: a digest of all that the actor has done and seen before; ``works``: how much work it had begun.
+    ``again``: does the same on another store.
+    """
 
     name: str
     path: str
     history: int = field(default=0, compare=False)
+    works: int = field(default=0, compare=False)
+    again: Callable[[ActorStore], object] = field(default=lambda _: None, compare=False, repr=False)
 
     @property
     def is_shared(self) -> bool:
@@ -212,19 +219,20 @@ class ActorStore:
         self, world: World, ask: Callable[[Operation], Outcome] = lambda _: Outcome.DO, actor: str = ""
     ) -> None:
         self.world, self._ask, self.work, self.actor = world, ask, BEFORE, actor
-        self.history = 0
+        self.history = self.works = 0
 
     @contextmanager
     def working(self, kind: str) -> Iterator[None]:
         """Act for new work while the context lasts."""
         self.work = Work(kind)
+        self.works += 1
         try:
             yield
         finally:
             self.work.is_over = True
 
     def read(self, path: str) -> bytes:
-        data: bytes = self._do("read", path, lambda: self._bytes(path))
+        data: bytes = self._do("read", path, lambda: self._bytes(path), methodcaller("read", path))
         return data
 
     def open(self, path: str) -> Any:
@@ -240,11 +248,15 @@ class ActorStore:
         """Replace a file, by an operation of some name."""
         world, work = self.world, self.work
         half = data[: len(data) // 2]
-        self._do(name, path, lambda: world.write(path, data, work), lambda: world.write(path, half, work))
+        again = methodcaller("written", name, path, data)
+        self._do(
+            name, path, lambda: world.write(path, data, work), again, lambda: world.write(path, half, work)
+        )
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         put = lambda: self.world.put(path, data, self.work)  # noqa: E731
-        return bool(self._do("put_if_absent", path, put, lambda: self._later(path, data)))
+        again = methodcaller("put_if_absent", path, data)
+        return bool(self._do("put_if_absent", path, put, again, lambda: self._later(path, data)))
 
     def _later(self, path: str, data: bytes | None) -> None:
         self.work.late += 1
@@ -258,7 +270,7 @@ class ActorStore:
             }
             return sorted(below)
 
-        found: list[str] = self._do("list_names", directory, names)
+        found: list[str] = self._do("list_names", directory, names, methodcaller("list_names", directory))
         return found
 
     def list_files(self, directory: str) -> list[FileInfo]:
@@ -269,7 +281,9 @@ class ActorStore:
                 for path in sorted(found)
             ]
 
-        listed: list[FileInfo] = self._do("list_names", directory, files)
+        listed: list[FileInfo] = self._do(
+            "list_names", directory, files, methodcaller("list_files", directory)
+        )
         return listed
 
     def _modified(self, path: str) -> int:
@@ -280,11 +294,11 @@ class ActorStore:
             start = path.rstrip("/") + "/"
             return path in self.world.files or any(one.startswith(start) for one in self.world.files)
 
-        return bool(self._do("exists", path, there))
+        return bool(self._do("exists", path, there, methodcaller("exists", path)))
 
     def delete(self, path: str) -> None:
         delete = lambda: self.world.delete(path, self.work)  # noqa: E731
-        self._do("delete", path, delete, lambda: self._later(path, None))
+        self._do("delete", path, delete, methodcaller("delete", path), lambda: self._later(path, None))
 
     def _bytes(self, path: str) -> bytes:
         try:
@@ -293,10 +307,15 @@ class ActorStore:
             raise FileNotFoundError(path) from None
 
     def _do(
-        self, name: str, path: str, work: Callable[[], Any], partly: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        path: str,
+        work: Callable[[], Any],
+        again: Callable[[ActorStore], object],
+        partly: Callable[[], None] = lambda: None,
     ) -> Any:
         result: Any = None
-        outcome = self._ask(Operation(name, path, self.history))
+        outcome = self._ask(Operation(name, path, self.history, self.works, again))
         before = len(self.world.log)
         try:
             if outcome in (Outcome.DO, Outcome.LOSE, Outcome.CRASH_AFTER, Outcome.INTERRUPT_AFTER):

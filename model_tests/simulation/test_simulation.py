@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -25,7 +27,7 @@ from model_tests.simulation.explore import (
 )
 from model_tests.simulation.preemptions import with_preemptions
 from model_tests.simulation.scenario import Scenario
-from model_tests.simulation.scheduler import Decision, Run
+from model_tests.simulation.scheduler import Decision, Run, SimulationError
 from model_tests.simulation.store import Operation
 from model_tests.simulation.tables import SMALL, USUAL, Job, Setting
 
@@ -128,6 +130,20 @@ def test_preemptions_that_are_left_out_lead_to_nothing_new(
                 break
     assert fewer == ends
     assert 2 * runs < plain
+
+
+def test_work_that_depends_on_what_its_actor_has_not_seen_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are imagined, which is right only as long as an actor does the same whenever it has seen the same."""
+    begin = Scenario.__init__
+
+    def begin_by_turn(scenario: Scenario, *arguments: Any) -> None:
+        begin(scenario, *arguments)
+        turns = count(SMALL.writes + 1)
+        scenario._numbers = defaultdict(lambda: next(turns))
+
+    monkeypatch.setattr(Scenario, "__init__", begin_by_turn)
+    with pytest.raises(SimulationError, match="depends on something else"):
+        list(with_preemptions({"a": Job(("write only",)), "b": Job(("write only",))}, 1, SMALL))
 
 
 def of_append_tables(first: str, second: str, setting: Setting) -> list[Run | BadRun]:

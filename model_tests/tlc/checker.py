@@ -77,7 +77,7 @@ class Outcome:
         return None
 
 
-def run_tlc(folder: Path, *arguments: str, seconds: float = 600) -> str:
+def run_tlc(folder: Path, *arguments: str, seconds: float = 1_800) -> str:
     """Run TLC on Model.tla in ``folder`` and return what it prints. Raises InvalidRequestError."""
     command = [
         java(),
