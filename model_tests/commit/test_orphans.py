@@ -195,6 +195,22 @@ def test_an_expiry_that_puts_no_fences_does_not_make_a_commit_be_lost(path: Path
 
 
 @covers("CMT-41")
+def test_a_commit_that_others_have_built_on_is_there_though_its_base_has_expired(path: Path) -> None:
+    others = Table.open(path)
+    latest = others.snapshots()[-1].id
+
+    def built_on(put: Callable[[], Any]) -> Any:
+        done = put()
+        write(others, 10)
+        (path / "snapshot" / f"snapshot-{latest}").unlink()
+        return done
+
+    write(Table.open(path, store=Hooked("put_if_absent", f"/snapshot-{latest + 1}", built_on)), 100)
+    assert ids(path) == [1, 2, 3, 10, 100]
+    assert [one.id for one in Table.open(path).snapshots()] == [latest + 1, latest + 2]
+
+
+@covers("CMT-41")
 @pytest.mark.parametrize("commits", [0, 1, 2])
 def test_a_commit_whose_base_was_rolled_back_without_fences_is_made_again(
     tmp_path: Path, commits: int
