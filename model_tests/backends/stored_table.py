@@ -1,4 +1,4 @@
-"""What a table has stored, as its metadata and Parquet files hold it, read without `pktable`'s readers of rows."""
+"""The stored side of a table, as its metadata and Parquet files hold it, read without `pktable`'s readers of rows."""
 
 from __future__ import annotations
 
