@@ -132,3 +132,27 @@ def test_a_damaged_file_is_one_finding_and_hides_no_other(surgeon: Surgeon) -> N
     surgeon.edit_file(file_of(surgeon, 4), first_row_id=9)
     found = [(one.clause, one.what) for one in check(surgeon.root).findings]
     assert sorted(found) == [("APP-33", "row ids"), ("CMT-15", "data file")]
+
+
+@covers("APP-33")
+def test_vectors_that_cannot_be_read_hide_their_own_snapshots_alone(surgeon: Surgeon) -> None:
+    surgeon.edit_file(file_of(surgeon, 2), first_row_id=3)
+    surgeon.index_file(3).unlink()
+    found = {(one.clause, one.snapshots) for one in check(surgeon.root).findings}
+    assert found == {("APP-33", (2,)), ("CMT-15", (3, 4))}
+
+
+@covers("APP-33", "SAFE-6")
+@pytest.mark.parametrize("first", [(1 << 63) - 1, -5])
+def test_ids_that_no_row_can_have_are_left_out(surgeon: Surgeon, first: int) -> None:
+    surgeon.edit_file(file_of(surgeon, 4), first_row_id=first)
+    assert found_in(surgeon) == []
+
+
+@covers("APP-33", "SAFE-6")
+def test_metadata_that_claims_any_number_of_rows_takes_no_memory(
+    surgeon: Surgeon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_ids, "MOST_SHARED", 2)
+    surgeon.edit_file(file_of(surgeon, 2), first_row_id=3)
+    assert [one[0] for one in found_in(surgeon, rows=False)] == ["2 ids, such as 4 at positions 4 and 1"]

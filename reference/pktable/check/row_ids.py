@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from pktable_spec.vocabulary import ROW_ID
@@ -28,6 +29,10 @@ from pktable.check.intervals import Intervals, Longs, Span, by_files, live_inter
 from pktable.check.vectors import read_vectors
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
+
+MOST_SHARED: Final = 1 << 24
+"""The ids of an overlap of two ranges that are looked at: metadata may claim any number of rows."""
+END_OF_IDS: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,9 @@ def _counted_ids(
     ranges = {
         number: (file.meta.first_row_id, file.meta.first_row_id + file.meta.row_count)
         for number, file in enumerate(files)
-        if file.meta.first_row_id is not None and not file.stores_ids
+        if file.meta.first_row_id is not None
+        and not file.stores_ids
+        and 0 <= file.meta.first_row_id <= file.meta.first_row_id + file.meta.row_count < END_OF_IDS
     }
     wanted = np.unique(np.concatenate([*_shared(ranges), *(ids for _, _, ids in stored)]))
     for number, (first, end) in ranges.items():
@@ -131,13 +138,17 @@ def _counted_ids(
 
 
 def _shared(ranges: Mapping[int, tuple[int, int]]) -> list[Longs]:
-    """Return the ids that lie in two or more of some ranges, each from the first id to before the end."""
+    """Return the ids that lie in two or more of some ranges, each from the first id to before the end.
+
+    Of each part that ranges share at most `MOST_SHARED`.
+    """
     bounds = np.array([*ranges.values()], np.int64).reshape(-1, 2)
     edges = np.unique(bounds)
     firsts, ends = np.sort(bounds, axis=0).T
     covered = np.searchsorted(firsts, edges, "right") - np.searchsorted(ends, edges, "right")
     shared = np.flatnonzero(covered > 1)
-    return [np.empty(0, np.int64), *(np.arange(edges[i], edges[i + 1]) for i in shared)]
+    ends = np.minimum(edges[shared + 1], edges[shared] + MOST_SHARED)
+    return [np.empty(0, np.int64), *map(np.arange, edges[shared], ends)]
 
 
 def _intervals(context: TableContext, files: Sequence[TrackedFile], rows: IdentifiedRows) -> Intervals:
@@ -149,7 +160,8 @@ def _intervals(context: TableContext, files: Sequence[TrackedFile], rows: Identi
     spans = _spans(context, [files[number] for number in numbers])
     parts: list[Sequence[Longs]] = [[np.empty(0, np.int64)] * 5]
     for number, chosen in zip(numbers, np.split(shared, starts)[1:], strict=True):
-        parts += live_intervals(spans[files[number].path], chosen, rows.positions[chosen])
+        of_file = spans[files[number].path]
+        parts += live_intervals(of_file, chosen, rows.positions[chosen]) if of_file else ()
     return Intervals.of(parts)
 
 
