@@ -434,7 +434,7 @@ PROTOCOL = (
         "a: write only; b: write only", RACE, "changes of key", Setting(producer="input"),
     ),
     _mutant(
-        42, "a compaction that takes two writes records the changes of none",
+        42, "a compaction records no changes",
         patched((Compaction, "delta", faults.without_changelog)), "CHG-11",
         "a: write only; b: compact", "a; b", "the changes after snapshot", Setting(producer="lookup"),
     ),
