@@ -71,25 +71,38 @@ IDS = st.integers(0, 3)
 NEW = st.lists(st.tuples(IDS, st.sampled_from(["x", "y", None])), min_size=1, max_size=4)
 SOURCE = st.lists(st.tuples(IDS, st.sampled_from(["x", "y", None])), max_size=3, unique_by=lambda row: row[0])
 CONDITIONS = st.tuples(st.sampled_from(["id", "id", "least", "null", "all"]), IDS)
-STEPS = st.one_of(
+STATEMENTS = st.one_of(
     st.tuples(st.just("append"), NEW),
     st.tuples(st.just("delete"), CONDITIONS),
     st.tuples(st.just("update"), CONDITIONS),
     st.tuples(st.just("merge"), SOURCE),
     st.tuples(st.sampled_from(["overwrite", "append"]), NEW),
-    st.tuples(st.sampled_from(["truncate", "reopen", "reopen"]), st.none()),
     st.tuples(st.just("compact"), st.booleans()),
+)
+STAGED = st.one_of(
     st.tuples(st.just("stage_delete"), CONDITIONS),
     st.tuples(st.just("stage_compaction"), st.booleans()),
-    st.tuples(st.just("commit"), st.integers(0, 3)),
-    st.tuples(st.just("commit"), st.integers(0, 3)),
+)
+COMMITS = st.tuples(st.just("commit"), st.integers(0, 3))
+OTHERS = st.one_of(
+    st.tuples(st.sampled_from(["truncate", "reopen", "reopen"]), st.none()),
     st.tuples(st.just("tag_and_expire"), st.none()),
+)
+RACES = st.tuples(STAGED, st.one_of(STATEMENTS, STAGED), COMMITS)
+"""What is staged, something that may come between, and a commit."""
+PARTS = st.one_of(
+    st.tuples(STATEMENTS),
+    st.tuples(STATEMENTS),
+    st.tuples(STAGED),
+    st.tuples(COMMITS),
+    st.tuples(OTHERS),
+    RACES,
 )
 HISTORIES = st.builds(
     AppendHistory,
     st.booleans(),
     st.lists(NEW, min_size=2, max_size=3),
-    st.lists(STEPS, min_size=8, max_size=14),
+    st.lists(PARTS, min_size=6, max_size=9).map(lambda parts: [step for part in parts for step in part]),
 )
 
 

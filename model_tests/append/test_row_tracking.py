@@ -25,6 +25,12 @@ KINDS = {"vectors": {**TRACKED, "deletion-vectors.enabled": "true"}, "files writ
 each_kind = pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 
 
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Return a copy of a table that Paimon wrote."""
+    return Table.open(shutil.copytree(path_of("ap_rowtrack"), tmp_path / "t"))
+
+
 def tracked(table: Table, snapshot: int | None = None) -> dict[int, tuple[int, int]]:
     """Return for each live row, by its row id, its column id and its sequence number."""
     found = {}
@@ -77,10 +83,7 @@ def test_writers_at_the_same_time_give_no_id_twice(tmp_path: Path) -> None:
 
 @covers("APP-24", "APP-25")
 @needs_shared
-def test_a_table_of_paimon_goes_on_with_its_ids(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    shutil.copytree(path_of("ap_rowtrack"), path)
-    table = Table.open(path)
+def test_a_table_of_paimon_goes_on_with_its_ids(table: Table) -> None:
     before, rows = tracked(table), rows_of(table.to_arrow().to_pylist())
     assert len({number for _, number in before.values()}) > 1
     assert table.snapshots()[-1].next_row_id == 103
@@ -96,26 +99,20 @@ def test_a_table_of_paimon_goes_on_with_its_ids(tmp_path: Path) -> None:
 
 @covers("APP-25")
 @needs_shared
-def test_a_compacted_file_has_the_columns_of_paimons(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    shutil.copytree(path_of("ap_rowtrack"), path)
-    table = Table.open(path)
+def test_a_compacted_file_has_the_columns_of_paimons(table: Table) -> None:
     theirs = next(f for files in table.catalog.state(6).files.values() for f in files if f.file_source == 1)
     table.compact(full=True)
     ours = next(f for files in table.catalog.state().files.values() for f in files if f.file_source == 1)
     assert ours.file_name != theirs.file_name
     assert (ours.write_cols, ours.first_row_id) == (theirs.write_cols, None)
-    schemas = [pq.read_schema(path / "bucket-0" / one.file_name) for one in (ours, theirs)]
+    schemas = [pq.read_schema(f"{table.path}/bucket-0/{one.file_name}") for one in (ours, theirs)]
     fields = [[(f.name, f.type, f.nullable, f.metadata[b"PARQUET:field_id"]) for f in one] for one in schemas]
     assert fields[0] == fields[1]
 
 
 @covers("APP-25", "APP-32")
 @needs_shared
-def test_an_updated_file_has_the_columns_and_numbers_of_paimons(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    shutil.copytree(path_of("ap_rowtrack"), path)
-    table = Table.open(path)
+def test_an_updated_file_has_the_columns_and_numbers_of_paimons(table: Table) -> None:
     before, theirs = tracked(table), [f for files in table.catalog.state(3).files.values() for f in files]
     snapshot = table.update({"a": 5}, where="id % 7 = 2")
     ours = [
@@ -126,7 +123,7 @@ def test_an_updated_file_has_the_columns_and_numbers_of_paimons(tmp_path: Path) 
     ]
     (mine,), (other, *_) = ours, [file for file in theirs if file.write_cols]
     assert (mine.write_cols, mine.first_row_id, mine.file_source) == (other.write_cols, None, 0)
-    stored = [pq.read_table(path / "bucket-0" / one.file_name) for one in (mine, other)]
+    stored = [pq.read_table(f"{table.path}/bucket-0/{one.file_name}") for one in (mine, other)]
     fields = [[(f.name, f.type, f.nullable, f.metadata) for f in one.schema] for one in stored]
     assert fields[0] == fields[1]
     assert stored[0].column("_SEQUENCE_NUMBER").null_count == mine.row_count

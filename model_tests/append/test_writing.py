@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 from pktable import CommitId, InvalidRequestError, Table
 from pktable.catalog.read_plan import MANY_FILES
 from pktable.format.binary_row import EMPTY_ROW
+from pktable.format.metadata.schema import encode_schema
+from pktable.format.types import Field, parse_type
 from pktable.ingest.changes import ChangeKind
 from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
@@ -296,3 +299,14 @@ def test_spark_adds_the_same_rows(tmp_path: Path, options: dict[str, str], parti
     assert rows_of(here.to_arrow().to_pylist()) == rows_of(expected)
     assert sorted(row.id for row in table.read(where="id < 20").collect()) == sorted([*range(20), *range(10)])
     assert table.count(where="p IS NULL") == 200
+
+
+@covers("APP-1", "META-15")
+def test_a_column_added_since_reads_as_nulls_alone(tmp_path: Path) -> None:
+    """No column that is asked for is stored: the number of rows comes from another one."""
+    table = made(tmp_path)
+    table.append(some(0, 3))
+    fields = (*table.schema.fields, Field(3, "new", parse_type("INT")))
+    later = replace(table.schema, id=1, fields=fields, highest_field_id=3)
+    Path(table.path, "schema", "schema-1").write_bytes(encode_schema(later))
+    assert sound(table).to_arrow(columns=["new"]).to_pylist() == [{"new": None}] * 3

@@ -15,8 +15,8 @@ def spark_session() -> SparkSession:
 
     With SPARK_REMOTE set it is that server's, and needs none. Reads that Spark's own scan can do are left to it.
     """
-    from pktable.run import tiny_first
+    from pktable.run import by_size
     from pktable.run.spark import session
 
-    tiny_first.SMALL_BYTES = 0  # the tables of tests are small, and what Spark makes of them is to be seen
+    by_size.SMALL_BYTES = 0  # the tables of tests are small, and what Spark makes of them is to be seen
     return session.spark_session(cores="2")

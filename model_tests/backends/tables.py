@@ -1,8 +1,8 @@
 """The backends a history can run on, each a context that gives a way to create tables.
 
 `PaimonTable` is the thin adapter of `pktable.Table`, with and without Spark. Users' operations go through its public
-methods. Files, vectors and records are shown as the metadata and the Parquet files hold them, read without `pktable`'s
-readers of rows. To add a backend, give it a context here and a line in `BACKENDS` and in `histories.profiles`.
+methods; `StoredTable` shows its files, vectors and records. To add a backend, give it a context here and a line in
+`BACKENDS` and in `histories.profiles`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,20 @@ from unittest import mock
 
 from pktable_spec.interface import (
     EVERYTHING,
-    BucketId,
     Change,
     Comparison,
-    FileInfo,
     OpenTable,
     Query,
     Row,
     Scalar,
     Shape,
-    SnapshotInfo,
-    StoredRecord,
-    VectorInfo,
     Wanted,
 )
 from pktable_spec.model.table import ModelTable
-from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
+from pktable_spec.vocabulary import RowKind
 
 from model_tests.backends.spark_session import spark_session
-from model_tests.refinement.stored_vectors import stored_vectors
+from model_tests.backends.stored_table import StoredTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +46,7 @@ COPIED = 2
 """The handle that is a copy of the first one, if that is open."""
 
 
-class PaimonTable:
+class PaimonTable(StoredTable):
     """A `pktable.Table`, ``table``, under test with every capability. ``spark``: a session, or None: no Spark.
 
     ``runner``: of the first handle, as in `Table.open`. The others do small work in this process, as users' do.
@@ -70,7 +65,8 @@ class PaimonTable:
     ) -> None:
         from pktable import Table
 
-        self._shape, self._path, self._spark, self._storage = shape, str(path), spark, storage_options
+        super().__init__(shape, str(path))
+        self._spark, self._storage = spark, storage_options
         self.directory = Path(path)
         self._handle = 0
         created = Table.create(
@@ -85,7 +81,6 @@ class PaimonTable:
         )
         self._handles = {0: created}
         self._staged: dict[int, Any] = {}
-        self._vectors: dict[str, dict[str, frozenset[int]]] = {}
         self._tickets = itertools.count()
 
     # -------------------------------------------------------------- handles
@@ -321,87 +316,6 @@ class PaimonTable:
         from pktable.catalog.changes import CommitId
 
         return CommitId(f"test-{next(self._tickets)}")
-
-    # ------------------------------------------------------ what is stored
-
-    def snapshots(self) -> Sequence[SnapshotInfo]:
-        return [SnapshotInfo(one.id, one.commit_kind) for one in self.table.snapshots()]
-
-    def files(self, snapshot: int) -> Sequence[FileInfo]:
-        return [
-            FileInfo(
-                name=file.file_name,
-                bucket=bucket,
-                level=file.level,
-                row_count=file.row_count,
-                min_key=self._key(file.min_key),
-                max_key=self._key(file.max_key),
-                min_sequence=file.min_sequence_number,
-                max_sequence=file.max_sequence_number,
-                retraction_count=file.delete_row_count or 0,
-                size=file.file_size,
-                created=file.creation_time or 0,
-            )
-            for bucket, state in self._buckets(snapshot)
-            for file in state.files
-        ]
-
-    def vectors(self, snapshot: int) -> Sequence[VectorInfo]:
-        return [
-            VectorInfo(state.index.file_name, bucket, name, positions)
-            for bucket, state in self._buckets(snapshot)
-            if state.index is not None
-            for name, positions in self._stored_vectors(state).items()
-        ]
-
-    def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
-        path = self.table.catalog.context.index_path(bucket.index)
-        if path not in self._vectors:
-            self._vectors[path] = stored_vectors(self._stored_bytes(path), bucket.index.ranges or ())
-        return self._vectors[path]
-
-    def records(self, snapshot: int, file: FileInfo) -> Sequence[StoredRecord]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        state = dict(self._buckets(snapshot))[file.bucket]
-        stored = next(one for one in state.files if one.file_name == file.name)
-        found = self._stored_bytes(self.table.catalog.context.data_path(state.place, stored))
-        assert len(found) == file.size, file
-        data = pq.ParquetFile(pa.BufferReader(found)).read()
-        return [
-            StoredRecord(
-                tuple(record[KEY_PREFIX + name] for name in self._shape.trimmed_key),
-                record[SEQUENCE_NUMBER],
-                RowKind(record[VALUE_KIND]),
-                tuple(record[name] for name in self._shape.names),
-            )
-            for record in data.to_pylist()
-        ]
-
-    def _stored_bytes(self, path: str) -> bytes:
-        """Return the bytes of a file of the table, not as the table's own store reads them."""
-        return Path(path).read_bytes()
-
-    def _store_bytes(self, path: str, data: bytes) -> None:
-        Path(path).write_bytes(data)
-
-    def _buckets(self, snapshot: int) -> Iterator[tuple[BucketId, Any]]:
-        """Yield the buckets of a snapshot as `pktable` keeps them: live files and DV index file."""
-        from pktable.format.binary_row import decode_row
-
-        table = self.table
-        state = table.catalog.state(snapshot)
-        types = [field.type for field in table.schema.partition_fields]
-        for identity in {**state.files, **state.indexes}:
-            partition = tuple(decode_row(identity[0], types, at=self._path))
-            yield (partition, identity[1]), table.catalog.states.bucket(state, identity)
-
-    def _key(self, row: bytes) -> Row:
-        from pktable.format.binary_row import decode_row
-
-        types = [field.type for field in self.table.schema.key_fields]
-        return tuple(decode_row(row, types, at=self._path))
 
     # ----------------------------------------------------------------- rows
 

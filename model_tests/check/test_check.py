@@ -28,7 +28,7 @@ from pktable_spec.covers import covers
 from model_tests import corpus
 from model_tests.backends.spark_session import spark_session
 from model_tests.backends.tables import PaimonTable, local_backend
-from model_tests.check.test_findings import levels, make_table, tag_of_an_expired_snapshot
+from model_tests.check.sample import levels, make_table, tag_of_an_expired_snapshot
 from model_tests.damage.table_damage import Surgeon
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import Profile
@@ -44,12 +44,6 @@ LEFT_BY_PAIMON = {
 
 DONE_BY_PAIMON = {"dangling-vector": {"DV-4"}, "values-with-dense-statistics": {"META-6"}}
 """Vectors whose writer broke a rule: a full compaction left a vector (paimon#8778); bounds of a column with NaN."""
-
-
-@pytest.fixture
-def surgeon(tmp_path: Path) -> Surgeon:
-    make_table(tmp_path / "table")
-    return Surgeon(tmp_path / "table")
 
 
 # Good tables are clean

@@ -17,8 +17,8 @@ from pktable_spec.vocabulary import RowKind
 
 from model_tests.backends.spark_session import spark_session
 from model_tests.engines.cases import CASES, Case
+from model_tests.engines.schedules import changes_of, rows_of
 from model_tests.engines.test_laws import Keyed, expected
-from model_tests.engines.test_schedules import changes_of, rows_of
 from model_tests.histories.run import INDEPENDENT
 
 pytestmark = pytest.mark.spark

@@ -22,9 +22,9 @@ from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
+from model_tests.engines.schedules import changes_of, rows_of
 from model_tests.engines.sequences import CASES, Sequenced
 from model_tests.engines.test_laws import Keyed, expected
-from model_tests.engines.test_schedules import changes_of, rows_of
 
 
 @covers(

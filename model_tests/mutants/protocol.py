@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 
 from pktable import staged
 from pktable.catalog import commit, commit_ids, fences, publish, retention, rollback, snapshots
+from pktable.catalog.changes import Compaction
 from pktable.catalog.fences import FenceLog
+from pktable.catalog.isolation import Isolation
 from pktable.catalog.publish import Publisher
 from pktable.catalog.retention import Expiry
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.check import orphans, repair
+from pktable.kinds.primary_key import PrimaryKeyTables
 
 from model_tests.mutants import protocol_faults as faults
 from model_tests.mutants.registry import Mutant, instead, patched, reworded
 from model_tests.simulation.explore import BadRun, played
 from model_tests.simulation.scheduler import Run
-from model_tests.simulation.tables import Job
+from model_tests.simulation.tables import USUAL, Job, Setting
 
 NOT_THERE = "SimulationError: acknowledged, but never there"
 MISSING = ".*expected a file, f"
@@ -33,14 +36,18 @@ REMOVED = ".*was removed, and no fence had ended it"
 
 @dataclass(frozen=True)
 class ProtocolMutant(Mutant):
-    """A fault of the protocol. ``jobs``: what each actor does, ``script``: how they take turns so that it shows."""
+    """A fault of the protocol. ``jobs``: what each actor does, ``script``: how they take turns so that it shows.
+
+    ``setting``: of the table.
+    """
 
     jobs: Mapping[str, Job] = field(default_factory=dict)
     script: tuple[str, ...] = ()
+    setting: Setting = USUAL
 
     def run(self) -> Run | BadRun:
         """Return the run of its script."""
-        return played(dict(self.jobs), self.script)
+        return played(dict(self.jobs), self.script, self.setting)
 
 
 def jobs_of(text: str) -> dict[str, Job]:
@@ -57,13 +64,21 @@ def _mutant(
     jobs: str,
     script: str,
     found_by: str,
+    setting: Setting = USUAL,
 ) -> ProtocolMutant:
     """Return a mutant. ``jobs``: see `jobs_of`; ``script``: sentences after one another."""
     sentences = tuple(script.split("; "))
     if not found_by.startswith((".*", "SimulationError: ")):
         found_by = f"SimulationError: {found_by}"
     return ProtocolMutant(
-        f"P{number:02}", title, change, found_by, (clause,), jobs=jobs_of(jobs), script=sentences
+        f"P{number:02}",
+        title,
+        change,
+        found_by,
+        (clause,),
+        jobs=jobs_of(jobs),
+        script=sentences,
+        setting=setting,
     )
 
 
@@ -72,6 +87,8 @@ LOOKED = "past list_names fence"
 NEVER = instead(lambda *_: False)
 NONE = instead(lambda *_: [])
 OTHERS = "expire as others do"
+BESIDE_ROLLBACK, RACE = "a: write only; b: roll back as others do", "a to put_if_absent snapshot-; b; a"
+ROLLED_BACK = "return self._take_back(snapshot)\n        if not others:"
 OVERTAKEN = "a: write only; b: write only, write only, expire most"
 
 PROTOCOL = (
@@ -395,5 +412,30 @@ PROTOCOL = (
         reworded(commit_ids, ("if wanted not in self._seen:", "if True:")),
         "CMT-53", "a: write only",
         "a lose put_if_absent snapshot-; a interrupt before read snapshot-; a", "write 6 was committed twice",
+    ),
+    _mutant(
+        38, "a commit whose base another writer has rolled back says that it succeeded",
+        reworded(publish, (ROLLED_BACK, ROLLED_BACK.replace("self._take_back(snapshot)", "Verdict.COMMITTED"))),
+        "CMT-41", BESIDE_ROLLBACK, RACE, NOT_THERE,
+    ),
+    _mutant(
+        39, "a commit whose base another writer has rolled back leaves its snapshot file and begins again",
+        reworded(publish, (ROLLED_BACK, ROLLED_BACK.replace("self._take_back(snapshot)", "Verdict.LOST"))),
+        "CMT-41", BESIDE_ROLLBACK, RACE, ".*snapshots: expected snapshot-10, found none",
+    ),
+    _mutant(
+        40, "an UPDATE is committed though another write has changed its rows",
+        patched((Isolation, "conflicts", instead(lambda *_: {}))), "STM-6",
+        "a: update; b: write only", RACE, ".*: expected the writes",
+    ),
+    _mutant(
+        41, "a write that is renumbered records its changes twice",
+        patched((PrimaryKeyTables, "renumber", faults.logged_twice)), "CHG-11",
+        "a: write only; b: write only", RACE, "changes of key", Setting(producer="input"),
+    ),
+    _mutant(
+        42, "a compaction records no changes",
+        patched((Compaction, "delta", faults.without_changelog)), "CHG-11",
+        "a: write only; b: compact", "a; b", "the changes after snapshot", Setting(producer="lookup"),
     ),
 )  # fmt: skip

@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from pktable import staged
+from pktable.bucket.write import BucketAppend
+from pktable.catalog.changes import Compaction
 from pktable.catalog.commit import CommittedError
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.snapshots import SnapshotLog
+from pktable.catalog.state import Delta
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.snapshot import Snapshot
 from pktable_spec.errors import CommitUnknownError, SnapshotNotFoundError
@@ -82,3 +85,19 @@ def as_of_any(original: Any) -> Any:
 
 def fence_without_names(original: Callable[..., Fence]) -> Callable[..., Fence]:
     return lambda log, fence, after: original(log, replace(fence, ended={}), after)
+
+
+def logged_twice(original: Any) -> Any:
+    def renumber(context: Any, append: BucketAppend, *rest: Any, **named: Any) -> BucketAppend:
+        again: BucketAppend = original(context, append, *rest, **named)
+        return replace(again, changelog=(*append.changelog, *again.changelog))
+
+    return staticmethod(renumber)
+
+
+def without_changelog(original: Any) -> Any:
+    def delta(compaction: Compaction, *rest: Any) -> Delta | None:
+        found: Delta | None = original(compaction, *rest)
+        return None if found is None else replace(found, changelog=())
+
+    return delta

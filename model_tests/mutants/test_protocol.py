@@ -10,6 +10,7 @@ from pktable_spec.trace import trace
 
 from model_tests.mutants.protocol import PROTOCOL, ProtocolMutant
 from model_tests.simulation.explore import BadRun
+from model_tests.simulation.tables import template
 
 every_mutant = pytest.mark.parametrize("mutant", PROTOCOL, ids=lambda mutant: mutant.id)
 
@@ -39,9 +40,12 @@ every_mutant = pytest.mark.parametrize("mutant", PROTOCOL, ids=lambda mutant: mu
     "CMT-52",
     "CMT-53",
     "RD-17",
+    "CHG-11",
+    "STM-6",
 )
 @every_mutant
 def test_the_check_meant_for_a_fault_of_the_protocol_finds_it(mutant: ProtocolMutant) -> None:
+    template(mutant.setting)  # which is kept, and must not have the fault
     with mutant.inject():
         found = mutant.run()
     assert isinstance(found, BadRun), "survived"

@@ -199,7 +199,7 @@ def _forget_compiled(path: Path) -> None:
 
 
 def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str]) -> Work:
-    """Return the work that replays the stored histories and runs, and then draws others.
+    """Return the work that replays the stored histories and runs, and then draws others, of all kinds of table.
 
     Each stored history, each run of the simulation, and all that is drawn of one kind of table are parts of it.
     ``number``, ``steps``: histories of tables with a key that are drawn, and the most steps of each.
@@ -209,6 +209,7 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
         parts = chain(
             _of_tables_with_a_key(number, steps, seed, backends),
             _of_append_tables(number // len(backends), seed),
+            _of_merge_engines(number // len(backends), seed),
             _simulated(number, seed),
         )
         for part, do in parts:
@@ -263,6 +264,16 @@ def _of_append_tables(number: int, seed: int) -> Iterator[Part]:
     for kind, options in machine.TABLES.items():
         few = number // len(machine.TABLES)
         yield f"drawn history of append tables, {kind}", partial(_done, machine.draw, options, few, seed)
+
+
+def _of_merge_engines(number: int, seed: int) -> Iterator[Part]:
+    schedules = importlib.import_module("model_tests.engines.schedules")
+    for case, vectors in schedules.WITH_VECTORS:
+        few = number // 5
+        yield (
+            f"drawn schedule of {case}, {'with' if vectors else 'without'} vectors",
+            partial(_done, partial(schedules.draw, vectors=vectors), case, few, seed),
+        )
 
 
 def _simulated(number: int, seed: int) -> Iterator[Part]:

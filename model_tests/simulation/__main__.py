@@ -22,7 +22,7 @@ from model_tests.simulation.tables import KINDS, SMALL, TABLES, Job
 
 RACING: Final = ("write only", "expire most", "rollback 1")
 """What three actors do, who race for the same snapshots."""
-OF_APPENDS: Final = ("write", "delete", "compact", "expire most", "rollback 1")
+OF_APPENDS: Final = ("write", "delete", "update", "compact", "expire most", "rollback 1")
 """What actors do to append tables; the rest is as with keys."""
 APPENDS: Final = [replace(SMALL, kind=kind) for kind in TABLES if kind != "keys"]
 TWO_AFTER_ANOTHER: Final = (

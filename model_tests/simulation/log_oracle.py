@@ -6,12 +6,13 @@ simplest way, and knows nothing of the code: it decodes files, and follows the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pktable.format.metadata.fence import Fence, decode_fence
 from pktable.format.metadata.manifest import (
     ADD,
+    ManifestEntry,
     decode_index_manifest,
     decode_manifest,
     decode_manifest_list,
@@ -28,6 +29,8 @@ Writes = tuple[int, ...]
 
 FOREIGN = "expire as others do"
 """The kind of work that removes snapshots and puts no fence."""
+FOREIGN_ROLLBACK = "roll back as others do"
+"""The kind of work that removes the latest snapshots and puts no fence."""
 WRITER = "writer"
 """Who commits writes, and statements that delete; each has a number. Others compact, and roll back to tags."""
 
@@ -56,6 +59,7 @@ class LogOracle:
     problems: list[str] = field(default_factory=list)
     put: list[Snapshot] = field(default_factory=list)  # snapshots and strays
     _files: set[int] = field(default_factory=set)
+    _rolled_back: set[int] = field(default_factory=set)  # by no fence, and not put again since
     _ended_by: dict[int, tuple[Work, bool]] = field(default_factory=dict)  # by id; whether by a rollback
 
     @staticmethod
@@ -84,6 +88,9 @@ class LogOracle:
             return
         if any(fence > known_fence and target < snapshot.id for fence, target in self.rollbacks):
             return
+        if snapshot.id - 1 in self._rolled_back:  # its base; so it is a stray
+            return
+        self._rolled_back.discard(snapshot.id)
         self._ended_by.pop(snapshot.id, None)
         latest = max(self.retained, default=0)
         if snapshot.id != latest + 1:
@@ -118,7 +125,9 @@ class LogOracle:
         """Remove a snapshot file: after its end, and so that one who stops in the middle leaves no gap."""
         self._files.discard(one)
         if one in self.retained:
-            if by.kind == FOREIGN:
+            if by.kind == FOREIGN_ROLLBACK:
+                self._rolled_back.add(one)
+            elif by.kind == FOREIGN:
                 self.expired = max(self.expired, one)
             else:
                 self.problems.append(f"snapshot {one} was removed, and no fence had ended it")
@@ -161,6 +170,8 @@ def left_over(files: Mapping[str, bytes], retained: Iterable[Snapshot], expired:
     kept, needed = list(retained), set[str]()
     for snapshot in (*kept, *tags):
         needed.update(named_by(files, snapshot, live=True))
+    for snapshot in kept:  # a tag keeps rows, not changes
+        needed.update(changelog_of(files, snapshot))
     root = next(path.partition("/")[0] for path in files)
     needed |= {f"{root}/snapshot/{SNAPSHOT}{one.id}" for one in kept}
     needed |= {f"{root}/snapshot/LATEST", f"{root}/snapshot/EARLIEST"}
@@ -175,26 +186,42 @@ def left_over(files: Mapping[str, bytes], retained: Iterable[Snapshot], expired:
     return set(files) - needed
 
 
+def changelog_of(files: Mapping[str, bytes], snapshot: Snapshot) -> Iterator[str]:
+    """Yield the paths of the files of a snapshot's changelog. Metadata that is gone names nothing."""
+    root = next(path.partition("/")[0] for path in files)
+    if snapshot.changelog_manifest_list is not None:
+        for path, entries in _manifests(files, f"{root}/manifest/{snapshot.changelog_manifest_list}"):
+            yield path
+            yield from (f"{root}/bucket-{entry.bucket}/{entry.file.file_name}" for entry in entries)
+
+
+def _manifests(files: Mapping[str, bytes], path: str) -> Iterator[tuple[str, Sequence[ManifestEntry]]]:
+    """Yield a manifest list and its manifests: the path of each, and its entries."""
+    yield path, ()
+    for meta in decode_manifest_list(files[path], path) if path in files else ():
+        of_one = f"{path.rpartition('/')[0]}/{meta.file_name}"
+        yield of_one, decode_manifest(files[of_one], of_one) if of_one in files else ()
+
+
 def named_by(files: Mapping[str, bytes], snapshot: Snapshot, *, live: bool = False) -> Iterator[str]:
     """Yield the paths of the files that a snapshot names; with ``live`` only those of its metadata and live files.
 
-    Metadata that is gone names nothing.
+    Metadata that is gone names nothing. ``live`` leaves the changelog out, see `changelog_of`.
     """
     root = next(path.partition("/")[0] for path in files)
     found: dict[tuple[str, int], str] = {}
     gone = set()
     for list_name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-        path = f"{root}/manifest/{list_name}"
-        yield path
-        for meta in decode_manifest_list(files[path], path) if path in files else ():
-            path = f"{root}/manifest/{meta.file_name}"
+        for path, entries in _manifests(files, f"{root}/manifest/{list_name}"):
             yield path
-            for entry in decode_manifest(files[path], path) if path in files else ():
+            for entry in entries:
                 file = entry.file
                 if entry.kind == ADD or not live:
                     found[file.file_name, file.level] = f"{root}/bucket-{entry.bucket}/{file.file_name}"
                 else:
                     gone.add((file.file_name, file.level))
+    if not live:
+        yield from changelog_of(files, snapshot)
     yield from (path for identity, path in found.items() if identity not in gone)
     if snapshot.index_manifest:
         path = f"{root}/manifest/{snapshot.index_manifest}"

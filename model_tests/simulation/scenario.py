@@ -1,8 +1,9 @@
 """Actors on one table, and what must be true after they have run.
 
 Every write has a number of its own. It sets the row of that key, and the row of key 0, to that number. So it can be
-seen which writes are in a snapshot, and which of them was the last. In an append table it adds rows of its own; each
-statement that deletes has a number, too, and a row to delete in every file that was there before the actors began.
+seen which writes are in a snapshot, and which of them was the last. An UPDATE adds its number to the row of key 0. In
+an append table a write adds rows of its own; each statement has a number, too, and a row to delete or to update in
+every file that was there before the actors began. `recorded` checks the changes of a table with a changelog.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from unittest import mock
 from pktable import Table
 from pktable.catalog import fences
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
-from pktable.format.paths import EARLIEST, SNAPSHOT, numbered
+from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, numbered
 from pktable_spec.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -32,13 +33,15 @@ from model_tests.simulation.log_oracle import (
     left_over,
     named_by,
 )
+from model_tests.simulation.recorded import expect_changes
 from model_tests.simulation.scheduler import Policy, Run, deterministic, run
-from model_tests.simulation.store import YOUNG, ActorStore, LostError, World, is_common
+from model_tests.simulation.store import YOUNG, ActorStore, LostError, Work, World, is_common
 from model_tests.simulation.tables import (
     DELETES,
     LAST_WRITE,
     PATHS,
     ROOT,
+    UPDATES,
     USUAL,
     Job,
     Setting,
@@ -46,6 +49,7 @@ from model_tests.simulation.tables import (
     delete,
     expect,
     template,
+    update,
     write,
 )
 
@@ -88,7 +92,8 @@ class Scenario:
         self._numbers = {name: setting.writes + 1 + count for count, name in enumerate(names)}
         kinds = {kind for job in jobs.values() for kind in job.kinds}
         self._has_others = FOREIGN in kinds
-        self._leaves_files = self._has_others or any("rollback" in kind for kind in kinds)
+        self._leaves_files = self._has_others or any("roll" in kind for kind in kinds)
+        self._stores: dict[str, ActorStore] = {}
 
     def run(self, policy: Policy) -> Run:
         """Run the jobs and check what is left. Raises SimulationError."""
@@ -106,7 +111,7 @@ class Scenario:
 
     def _actor(self, name: str, job: Job) -> Callable[[ActorStore], None]:
         def work(store: ActorStore) -> None:
-            table = None
+            table, self._stores[name] = None, store
             for count, kind in enumerate(job.kinds):
                 method, *number = kind.rsplit(" ", 1) if kind[-1].isdigit() else [kind]
                 try:
@@ -131,6 +136,10 @@ class Scenario:
     def _delete(self, table: Table, name: str) -> None:
         number = DELETES + self._numbers[name]
         self._commit(number, lambda: delete(table, number))
+
+    def _update(self, table: Table, name: str) -> None:
+        number = UPDATES + self._numbers[name]
+        self._commit(number, lambda: update(table, number, self.setting))
 
     def _commit(self, number: int, work: Callable[[], None]) -> None:
         try:
@@ -182,6 +191,28 @@ class Scenario:
         for one in ids[:-1]:
             store.delete(PATHS.snapshot(one))
         store.write(PATHS.hint(EARLIEST), str(ids[-1]).encode())
+
+    def _roll_back_as_others_do(self, table: Table, name: str) -> None:
+        """Remove the files of the two latest snapshots, the latest first, and their tags, by no fence.
+
+        Nobody else goes on meanwhile.
+        """
+
+        def remove(world: World, by: Work) -> None:
+            names = (
+                path.rpartition("/")[2] for path in world.files if path.startswith(PATHS.snapshots + "/")
+            )
+            ids = sorted(one for name in names if (one := numbered(name, SNAPSHOT)) is not None)
+            kept = ids[:1] + ids[1:-2]
+            for one in reversed(ids[len(kept) :]):
+                world.delete(PATHS.snapshot(one), by)
+            tags = {path: data for path, data in world.files.items() if path.startswith(PATHS.tags + "/")}
+            for path, data in tags.items():
+                if decode_snapshot(data, at=path).id > kept[-1]:
+                    world.delete(path, by)
+            world.write(PATHS.hint(LATEST), str(kept[-1]).encode(), by)
+
+        self._stores[name.partition("-")[0]].at_once(PATHS.snapshots, remove)
 
     def _repair(self, table: Table, name: str) -> None:
         table.repair()
@@ -291,6 +322,8 @@ class Scenario:
         for tag, snapshot in table.tags().items():
             self._expect(oracle, snapshot, content(table, tag=tag))
         self._expect(oracle, snapshots[-1], content(table))
+        if self.setting.producer != "none":
+            expect_changes(table, oracle, self.setting)
         self._check_files(table, oracle, done)
 
     def _expect(self, oracle: LogOracle, snapshot: Snapshot, rows: Rows) -> None:

@@ -22,7 +22,7 @@ from pktable.format.metadata.snapshot import decode_snapshot, encode_snapshot
 from pktable.format.paths import FENCE, SNAPSHOT, numbered
 
 from model_tests.simulation.explore import BadRun, by_seed
-from model_tests.simulation.log_oracle import FOREIGN, Identity, LogOracle, identity_of
+from model_tests.simulation.log_oracle import FOREIGN, FOREIGN_ROLLBACK, Identity, LogOracle, identity_of
 from model_tests.simulation.recording import PutBegun, PutEnded, Record
 from model_tests.simulation.scheduler import Run
 from model_tests.simulation.store import Effect, Happened, Outcome, Work
@@ -52,7 +52,7 @@ def traced_seed(seed: int) -> tuple[Run | BadRun, StoreTrace | None]:
     jobs, setting = drawn(seed)
     story: list[Record] = []
     found = by_seed(seed, story)
-    is_foreign = any(FOREIGN in job.kinds for job in jobs.values())
+    is_foreign = any({FOREIGN, FOREIGN_ROLLBACK} & {*job.kinds} for job in jobs.values())
     return found, None if is_foreign else trace_of(story, setting)
 
 

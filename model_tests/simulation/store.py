@@ -17,7 +17,9 @@ import pyarrow as pa
 from pktable.store.file_info import FileInfo
 
 OLD, YOUNG = -1, 0  # times of files, for the limit of orphans
-CHANGES: Final = ("write", "create", "put_if_absent", "delete")
+AT_ONCE: Final = "at once"
+"""The name of an operation that changes any files of a directory."""
+CHANGES: Final = ("write", "create", "put_if_absent", "delete", AT_ONCE)
 """The names of operations that change the store."""
 
 
@@ -60,17 +62,19 @@ class Operation:
     @property
     def is_shared(self) -> bool:
         """Whether it is about files that several actors make, or removes one. A pause before it is worth a try."""
-        return self.name in ("delete", "list_names", "exists", "put_if_absent") or is_common(self.path)
+        return self.name in ("delete", AT_ONCE, "list_names", "exists", "put_if_absent") or is_common(
+            self.path
+        )
 
     def conflicts(self, other: Operation) -> bool:
         """Return whether it matters which of both, of two actors, comes first."""
         if self.name in CHANGES:
-            return self.path == other.path or other.covers(self.path)
-        return other.name in CHANGES and (self.path == other.path or self.covers(other.path))
+            return self.path == other.path or other.covers(self.path) or self.covers(other.path)
+        return other.name in CHANGES and other.conflicts(self)
 
     def covers(self, path: str) -> bool:
-        """Return whether it sees files below a directory, ``path`` among them."""
-        return self.name in ("list_names", "exists") and path.startswith(f"{self.path}/")
+        """Return whether it sees or changes files below a directory, ``path`` among them."""
+        return self.name in ("list_names", "exists", AT_ONCE) and path.startswith(f"{self.path}/")
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return the ways it can end badly."""
@@ -299,6 +303,11 @@ class ActorStore:
     def delete(self, path: str) -> None:
         delete = lambda: self.world.delete(path, self.work)  # noqa: E731
         self._do("delete", path, delete, methodcaller("delete", path), lambda: self._later(path, None))
+
+    def at_once(self, directory: str, work: Callable[[World, Work], None]) -> None:
+        """Do ``work`` on the files of a directory as one operation, which nobody else comes between."""
+        again = methodcaller("at_once", directory, work)
+        self._do(AT_ONCE, directory, lambda: work(self.world, self.work), again)
 
     def _bytes(self, path: str) -> bytes:
         try:

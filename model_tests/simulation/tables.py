@@ -15,7 +15,7 @@ from pktable.catalog.fences import KEPT
 from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
 
-from model_tests.simulation.log_oracle import FOREIGN, WRITER, Rows, Writes
+from model_tests.simulation.log_oracle import FOREIGN, FOREIGN_ROLLBACK, WRITER, Rows, Writes
 from model_tests.simulation.scheduler import SimulationError, deterministic
 from model_tests.simulation.store import ActorStore, World
 
@@ -25,6 +25,10 @@ COLUMNS: Final = "k BIGINT, v BIGINT"
 SLOTS: Final = 32
 DELETES: Final = 1_000
 """Statements that delete have their numbers from here on."""
+UPDATES: Final = 2_000
+"""Statements that update have their numbers from here on."""
+ADDED: Final = 10_000
+"""What such a statement adds to the row of key 0, times its number."""
 LAST_WRITE: Final = 999
 TABLES: Final = {
     "keys": {"num-sorted-run.compaction-trigger": "2"},
@@ -35,7 +39,7 @@ TABLES: Final = {
 KINDS: Final = {
     "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "tag": 1, "tag middle": 1,
     "tag for a while": 1, "untag": 1, "read": 2, "read by time": 1, "rollback 1": 1, "rollback 2": 1, "rollback 3": 1,
-    "rollback to tag": 1, "clean": 2,
+    "rollback to tag": 1, "clean": 2, "update": 2,
 }  # fmt: skip
 """What an actor can do, each one operation of the table, and how often it is drawn."""
 KINDS_WITH_OTHERS: Final = {
@@ -44,6 +48,8 @@ KINDS_WITH_OTHERS: Final = {
     "repair": 1,
 }
 """The same with a writer that puts no fences. Nobody may roll back then, nor while a repair is under way."""
+WITH_ROLLBACKS: Final = {"write": 4, "write only": 3, "compact": 2, "full": 1, "update": 2, "read": 2}
+"""What one actor does while another one, who puts no fences, rolls back. Nobody else may look meanwhile: see CMT-41."""
 DELETING: Final = {"write only": "delete"}
 """What an actor does to an append table instead."""
 
@@ -61,13 +67,14 @@ class Setting:
     """``vectors``: whether the table has deletion vectors. ``kept``: how many fences stay.
 
     ``writes``: how many there were before. The tag has all but the last two. Its snapshot has expired. ``kind``: of
-    the table, one of TABLES.
+    the table, one of TABLES. ``producer``: of its changelog, in a table with keys; "lookup" needs vectors.
     """
 
     vectors: bool = True
     kept: int = KEPT
     writes: int = 5
     kind: str = "keys"
+    producer: str = "none"
 
     @property
     def tagged(self) -> int:
@@ -79,6 +86,7 @@ class Setting:
         return {
             "deletion-vectors.enabled": str(self.vectors).lower(),
             "manifest.merge-min-count": "3",
+            "changelog-producer": self.producer,
             **TABLES[self.kind],
         }
 
@@ -86,7 +94,7 @@ class Setting:
         """Return the rows of a write, by key. In a table with keys they take the place of others.
 
         In an append table each write has its own rows. Those there were before have one more for each number after
-        them: the rows that the statement of that number deletes.
+        them: the rows that the statement of that number deletes or updates.
         """
         if self.kind == "keys":
             return {0: number, number: number}
@@ -94,14 +102,21 @@ class Setting:
         return {number * SLOTS + value: value for value in values}
 
     def rows_after(self, writes: Writes) -> Rows:
-        """Return the rows after some writes and deletes."""
+        """Return the rows after some writes and statements."""
         rows: Rows = {}
         for number in writes:
-            if number < DELETES:
-                rows |= self.rows_of(number)
-            else:
-                rows = {key: value for key, value in rows.items() if value != number - DELETES}
+            rows = self.rows_with(rows, number)
         return rows
+
+    def rows_with(self, rows: Rows, number: int) -> Rows:
+        """Return what a write or a statement makes of the rows before it."""
+        if number < DELETES:
+            return rows | self.rows_of(number)
+        if number < UPDATES:
+            return {key: value for key, value in rows.items() if value != number - DELETES}
+        if self.kind == "keys":
+            return {**rows, 0: rows[0] + ADDED * (number - UPDATES)}
+        return {key: -value if value == number - UPDATES else value for key, value in rows.items()}
 
 
 USUAL: Final = Setting()
@@ -144,6 +159,14 @@ def delete(table: Table, number: int) -> None:
     table.delete(where=f"v = {number - DELETES}", commit_id=CommitId(WRITER, number))
 
 
+def update(table: Table, number: int, setting: Setting) -> None:
+    """Execute the UPDATE of a number: of the row of key 0, or of the rows that an append table has for it."""
+    change, where = f"v + {ADDED * (number - UPDATES)}", "k = 0"
+    if setting.kind != "keys":
+        change, where = "0 - v", f"v = {number - UPDATES}"
+    table.update({"v": change}, where=where, commit_id=CommitId(WRITER, number))
+
+
 def content(table: Table, **arguments: Any) -> Rows:
     """Return the rows of a fresh read."""
     rows = table.to_arrow(fresh=True, **arguments)
@@ -154,8 +177,27 @@ def content(table: Table, **arguments: Any) -> Rows:
 def drawn(seed: int) -> tuple[dict[str, Job], Setting]:
     """Return the jobs of a seed, and the table they are on."""
     random = Random(seed)
-    jobs = {}
     with_others = random.random() < 0.2
+    jobs = (
+        _beside_rollbacks(random)
+        if random.random() < 0.1
+        else _at_the_same_time(random, with_others=with_others)
+    )
+    setting = Setting(vectors=random.random() < 0.8, kept=random.choice((KEPT, KEPT, 2)))
+    kind = random.choice(("keys", "keys", *TABLES))
+    if kind == "keys":
+        setting = replace(setting, producer=random.choice(("none", "none", "input", "lookup")))
+        setting = replace(setting, vectors=setting.vectors or setting.producer == "lookup")
+    if kind != "keys":
+        jobs = {
+            name: replace(job, kinds=[DELETING.get(one, one) for one in job.kinds])
+            for name, job in jobs.items()
+        }
+    return jobs, replace(setting, kind=kind)
+
+
+def _at_the_same_time(random: Random, *, with_others: bool) -> dict[str, Job]:
+    jobs = {}
     weights = KINDS_WITH_OTHERS if with_others else KINDS
     for number in range(random.randint(2, 4)):
         kinds = random.choices(list(weights), list(weights.values()), k=random.randint(1, 3))
@@ -166,11 +208,12 @@ def drawn(seed: int) -> tuple[dict[str, Job], Setting]:
         if number != 1:  # repairs may not meet
             kinds = ["write" if kind == "repair" else kind for kind in kinds]
         jobs[f"{'abcd'[number]}"] = Job(tuple(kinds), reopens=random.random() < 0.3)
-    setting = Setting(vectors=random.random() < 0.8, kept=random.choice((KEPT, KEPT, 2)))
-    kind = random.choice(("keys", "keys", *TABLES))
-    if kind != "keys":
-        jobs = {
-            name: replace(job, kinds=[DELETING.get(one, one) for one in job.kinds])
-            for name, job in jobs.items()
-        }
-    return jobs, replace(setting, kind=kind)
+    return jobs
+
+
+def _beside_rollbacks(random: Random) -> dict[str, Job]:
+    kinds = random.choices(list(WITH_ROLLBACKS), list(WITH_ROLLBACKS.values()), k=random.randint(2, 4))
+    return {
+        "a": Job(("write only", *kinds), reopens=random.random() < 0.3),
+        "b": Job((FOREIGN_ROLLBACK,) * random.randint(1, 2)),
+    }

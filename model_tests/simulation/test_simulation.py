@@ -25,6 +25,7 @@ from model_tests.simulation.explore import (
     spelled,
     sweep,
 )
+from model_tests.simulation.log_oracle import FOREIGN_ROLLBACK
 from model_tests.simulation.preemptions import with_preemptions
 from model_tests.simulation.scenario import Scenario
 from model_tests.simulation.scheduler import Decision, Run, SimulationError
@@ -146,8 +147,8 @@ def test_work_that_depends_on_what_its_actor_has_not_seen_is_noticed(monkeypatch
         list(with_preemptions({"a": Job(("write only",)), "b": Job(("write only",))}, 1, SMALL))
 
 
-def of_append_tables(first: str, second: str, setting: Setting) -> list[Run | BadRun]:
-    """Return the runs of two actors on an append table with at most one preemption."""
+def pairs_of(first: str, second: str, setting: Setting) -> list[Run | BadRun]:
+    """Return the runs of two actors with at most one preemption."""
     return list(with_preemptions({"a": Job((first,)), "b": Job((second,))}, 1, setting))
 
 
@@ -157,7 +158,7 @@ def of_append_tables(first: str, second: str, setting: Setting) -> list[Run | Ba
 )
 @pytest.mark.parametrize("other", ["delete", "compact"])
 def test_a_delete_and_another_change_of_the_same_files_lose_nothing(setting: Setting, other: str) -> None:
-    found = of_append_tables("delete", other, setting)
+    found = pairs_of("delete", other, setting)
     assert len(found) > 5
     assert not [one.error for one in found if isinstance(one, BadRun)]
 
@@ -166,9 +167,9 @@ def test_a_delete_and_another_change_of_the_same_files_lose_nothing(setting: Set
     ("fault", "other"),
     [("A1", "delete"), ("A2", "delete"), ("A3", "compact"), ("A4", "compact"), ("A5", "compact")],
 )
-def test_one_preemption_shows_a_fault_of_append_tables(fault: str, other: str) -> None:
+def test_one_preemption_shows_a_fault_pairs_of(fault: str, other: str) -> None:
     with APPEND_MUTANTS[fault].mutant.inject():
-        assert any(isinstance(one, BadRun) for one in of_append_tables("delete", other, APPEND))
+        assert any(isinstance(one, BadRun) for one in pairs_of("delete", other, APPEND))
 
 
 @covers("CMT-41")
@@ -179,6 +180,43 @@ def test_a_delete_is_not_taken_for_another_that_left_the_same_data_files() -> No
     }
     found = played(jobs, [f"a to {PUT}", "b", "a"], APPEND)
     assert not isinstance(found, BadRun), found.error
+
+
+LOGGED = {producer: replace(SMALL, producer=producer) for producer in ("input", "lookup")}
+
+
+@covers("STM-6", "CMT-53")
+@pytest.mark.parametrize(
+    ("other", "setting"), [("write only", SMALL), ("update", SMALL), ("delete", APPEND), ("update", APPEND)]
+)
+def test_an_update_and_another_change_of_the_same_rows_lose_nothing(other: str, setting: Setting) -> None:
+    found = pairs_of("update", other, setting)
+    assert len(found) > 5
+    assert not [one.error for one in found if isinstance(one, BadRun)]
+
+
+@covers("CHG-1", "CHG-11", "CMT-24")
+@pytest.mark.parametrize(
+    ("producer", "other"), [("input", "write only"), ("lookup", "write"), ("lookup", "full")]
+)
+def test_every_change_is_recorded_once_whoever_commits_first(producer: str, other: str) -> None:
+    found = pairs_of("write", other, LOGGED[producer])
+    assert len(found) > 5
+    assert not [one.error for one in found if isinstance(one, BadRun)]
+
+
+@covers("CMT-41")
+def test_a_rollback_without_fences_takes_no_commit_that_comes_after_it() -> None:
+    jobs = {"a": Job(("write only", "update", "full", "write")), "b": Job((FOREIGN_ROLLBACK,))}
+    found = list(with_preemptions(jobs, 1, SMALL))
+    assert len(found) > 5
+    assert not [one.error for one in found if isinstance(one, BadRun)]
+
+
+@covers("CMT-16")
+def test_an_expiry_goes_on_though_the_latest_snapshot_is_rolled_back() -> None:
+    jobs = {"c": Job(("expire most",)), "d": Job(("tag for a while", "write", "rollback to tag"))}
+    replay(jobs, ["d 68", "c 18", "d 20", "c 4"], Setting(kept=2, kind="append"))
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

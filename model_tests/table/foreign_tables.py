@@ -160,6 +160,17 @@ def elsewhere(directory: Path) -> Replacement:
     return move
 
 
+def with_empty_row_groups(file: DataFileMeta, path: Path) -> DataFileMeta:
+    """Write Parquet in row groups of 100 rows, and one without rows before each."""
+    table = read_parquet(path)
+    target = path.with_name("empty-groups-" + path.name)
+    with pq.ParquetWriter(target, table.schema) as writer:
+        for start in range(0, table.num_rows, 100):
+            writer.write_table(table.slice(0, 0))
+            writer.write_table(table.slice(start, 100))
+    return at(file, target)
+
+
 def at(file: DataFileMeta, target: Path) -> DataFileMeta:
     return replace(file, file_name=target.name, file_size=target.stat().st_size)
 

@@ -38,6 +38,7 @@ from model_tests.table.foreign_tables import (
     at,
     elsewhere,
     rewritten,
+    with_empty_row_groups,
     without_keys,
 )
 
@@ -128,6 +129,7 @@ FILES = {
     "avro": as_avro,
     "mixed": in_turn(as_orc, as_avro, unchanged, without_keys),
     "thin": without_keys,
+    "empty row groups": with_empty_row_groups,
 }
 
 
@@ -179,7 +181,7 @@ def test_spark_reads_files_of_other_formats_by_the_kernel(path: Path, kind: str)
 
 
 @covers("META-17", "META-45", "CMP-12", "CMP-14", "DV-6")
-@pytest.mark.parametrize("kind", ["orc", "avro", "mixed"])
+@pytest.mark.parametrize("kind", ["orc", "avro", "mixed", "empty row groups"])
 def test_a_compaction_takes_in_files_of_other_formats_and_writes_parquet(path: Path, kind: str) -> None:
     expected = {r["k"]: r for r in Table.open(path).to_arrow().to_pylist()}
     rewritten(path, FILES[kind])

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
-from pktable.run import tiny_first
+from pktable.run import by_size
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -49,7 +49,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def table(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     spark = spark_session()
-    monkeypatch.setattr(tiny_first, "SMALL_BYTES", 32 << 20)
+    monkeypatch.setattr(by_size, "SMALL_BYTES", 32 << 20)
     return Table.open(path, spark=spark)
 
 
@@ -104,7 +104,7 @@ def test_a_read_of_a_tiny_table_is_answered_here_and_one_of_more_bytes_is_not(
     tiny = Table.create(tmp_path, "k INT", primary_key=["k"], spark=spark_session())
     tiny.upsert(pa.table({"k": pa.array([1, 2], pa.int32())}))
     assert is_local(tiny.read(), capsys)
-    monkeypatch.setattr(tiny_first, "SMALL_BYTES", 1 << 10)
+    monkeypatch.setattr(by_size, "SMALL_BYTES", 1 << 10)
     assert not is_local(table.read(where="k = 4321"), capsys)
     text = table.scan(where="k = 4321").explain()
     assert "runner: spark (" in text

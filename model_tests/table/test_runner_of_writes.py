@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import InvalidRequestError, Table
-from pktable.run import tiny_first
+from pktable.run import by_size
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -103,7 +103,7 @@ def counted(folder: Path, count: int) -> Any:
 @pytest.mark.parametrize("brought", [True, False])
 def test_a_frame_is_computed_once(tmp_path: Path, brought: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not brought:
-        monkeypatch.setattr(tiny_first, "BROUGHT_BYTES", 1 << 10)
+        monkeypatch.setattr(by_size, "BROUGHT_BYTES", 1 << 10)
     (tmp_path / "computed").mkdir()
     table = opened(tmp_path / "t")
     table.upsert(counted(tmp_path / "computed", ROWS))
@@ -117,7 +117,7 @@ def test_far_more_rows_than_estimated_are_left_to_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pq.write_table(pa.table({"k": range(ROWS), "s": ["same"] * ROWS}), tmp_path / "rows.parquet")
-    monkeypatch.setattr(tiny_first, "HELD_BYTES", 32 * 1000)  # a row is reckoned as 32 bytes
+    monkeypatch.setattr(by_size, "HELD_BYTES", 32 * 1000)  # a row is reckoned as 32 bytes
     table = opened(tmp_path / "t")
     with caplog.at_level(logging.DEBUG, "pktable"):
         table.upsert(spark_session().read.parquet(str(tmp_path / "rows.parquet")))
@@ -142,7 +142,7 @@ def test_what_is_large_is_left_to_spark_and_the_log_says_why(
         assert written.startswith("write: local (a DataFrame of about ")
         assert compacted.startswith("compaction: local (")
         for limit in ("BROUGHT_BYTES", "COMPACTED_BYTES", "HELD_BYTES"):
-            monkeypatch.setattr(tiny_first, limit, 100)
+            monkeypatch.setattr(by_size, limit, 100)
         table.upsert(frame(rows(50, 100, "b")))
         written, compacted = messages()
         assert written.startswith("write: spark (a DataFrame of about ")

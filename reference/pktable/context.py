@@ -58,6 +58,7 @@ class TableContext:
         self.paths = TablePaths(root)
         self._vectors = Cache(CACHED_INDEX_FILES)
         self._same_keys = {schema.id}
+        self._merging: dict[int, bool] = {}
 
     def schema_of(self, schema_id: int) -> TableSchema:
         """Return the schema a file was written under, also one that is newer than this object.
@@ -155,8 +156,14 @@ class TableContext:
         """
         if not self.options.deletion_vectors_enabled or self.options.changelog_producer != "lookup":
             return self.options.deeper_rows_are_merged
-        schemas = {file.schema_id for file in files if file.level > 0}
-        return any(parse_options(self.schema_of(one).options).deeper_rows_are_merged for one in schemas)
+        return any(self._merged_under(one) for one in {file.schema_id for file in files if file.level > 0})
+
+    def _merged_under(self, schema_id: int) -> bool:
+        """Whether records of files of a schema hold what deeper ones hold. Its options are parsed once."""
+        if schema_id not in self._merging:
+            options = parse_options(self.schema_of(schema_id).options)
+            self._merging[schema_id] = options.deeper_rows_are_merged
+        return self._merging[schema_id]
 
     @cached_property
     def vector_bits(self) -> int:

@@ -29,9 +29,9 @@ from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import Predicate, parse
+from pktable.run.by_size import RunnerBySize
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner, expect_runner
-from pktable.run.tiny_first import TinyFirst
 
 Result = TypeVar("Result")
 
@@ -329,7 +329,7 @@ def _vectors(context: TableContext, query: Query) -> str:
 
 def _runners(runner: Runner, context: TableContext, query: Query) -> Iterator[str]:
     """Tell who answers, and why."""
-    if not isinstance(runner, TinyFirst):
+    if not isinstance(runner, RunnerBySize):
         yield f"runner: {type(runner).__name__}, the only one"
         return
     eager, lazy = (runner.choice(context, query, lazy=lazy) for lazy in (False, True))

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pktable_spec.errors import CommitConflictError, InvalidRequestError
@@ -30,7 +30,7 @@ from pktable.catalog.delta_commits import is_full_compaction_due
 from pktable.catalog.isolation import Isolation
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
-from pktable.file_changes import FileChanger, RowWork, StagedRewrite
+from pktable.file_changes import REPLANS, FileChanger, RowWork, StagedRewrite
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
@@ -39,9 +39,6 @@ from pktable.retry import RetryPolicy, retry
 from pktable.run.runner import CompactionTask, RowChange, Runner
 from pktable.staged import StagedCompaction, StagedWrite, StaleReadError, next_sequences
 from pktable.store.new_files import NewFiles, remove_quietly
-
-REPLANS: Final = RetryPolicy()
-
 
 Work = Callable[[TableState], tuple[Any, ChangeKind]]
 """Computes the changes of a statement from the state that it reads: rows, and their kinds."""

@@ -397,7 +397,7 @@ def runner_of(spark: SparkSession | None, wanted: Runner | str | None = None) ->
     expect_runner(wanted, has_spark=spark is not None)
     if spark is None:
         return LocalRunner()
+    from pktable.run.by_size import RunnerBySize
     from pktable.run.spark.runner import SparkRunner
-    from pktable.run.tiny_first import TinyFirst
 
-    return TinyFirst(LocalRunner(), SparkRunner(spark), wanted)
+    return RunnerBySize(LocalRunner(), SparkRunner(spark), wanted)

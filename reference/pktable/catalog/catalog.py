@@ -23,7 +23,7 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
-from pktable.lsm.bucket import BucketId, BucketState, ChangeRead
+from pktable.lsm.bucket import ChangeRead
 from pktable.store.file_io import FileIO
 
 Result = TypeVar("Result")
@@ -94,10 +94,6 @@ class Catalog:
     def state(self, snapshot: int | None = None) -> TableState:
         """Return the state at a snapshot, by default the latest. Raises SnapshotNotFoundError, CorruptFileError."""
         return self.read_as_of(AsOf(snapshot), lambda state, _: state)
-
-    def bucket(self, bucket_id: BucketId, snapshot: int | None = None) -> BucketState:
-        """Return one bucket at a snapshot, by default the latest; without files if there is no such bucket."""
-        return self.states.bucket(self.state(snapshot), bucket_id)
 
     def _under(self, schema_id: int) -> TableContext:
         """Return the table as it is read under a schema of some time. Clauses: RD-14, RD-22."""

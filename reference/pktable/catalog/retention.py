@@ -95,7 +95,7 @@ class Expiry:
         old = self._old(fence, retain_last, older_than)
         left = [one for one in self._snapshots.listed() if one <= fence.expired]
         copies = self._changelogs.of_expired()
-        latest = self._snapshots.latest_id() or 0
+        latest = max(self._snapshots.ids(), default=0)  # which may be rolled back by now
         gone = expired_changelogs(self._context.options, [*copies, *old], latest, now_millis)
         if not old and not left and not gone:
             return []

@@ -32,10 +32,12 @@ from pktable.lsm.bucket import BucketId, BucketPath
 class Version:
     """A bucket as it is in consecutive ``snapshots`` (ids, ascending).
 
-    ``entries``: of its live files. ``indexes``: the entries of its DV index files. ``vectors_known``: False if the
-    index manifest cannot be read. ``vectors_enabled``: whether the schema of these snapshots enables deletion vectors.
+    ``first``: how many snapshots were followed before these. ``entries``: of its live files. ``indexes``: the entries
+    of its DV index files. ``vectors_known``: False if the index manifest cannot be read. ``vectors_enabled``: whether
+    the schema of these snapshots enables deletion vectors.
     """
 
+    first: int
     snapshots: tuple[int, ...]
     entries: tuple[ManifestEntry, ...]
     indexes: tuple[IndexManifestEntry, ...]
@@ -55,7 +57,7 @@ class BucketHistory:
 
 @dataclass(slots=True)
 class _Open:
-    """The current version of a bucket. ``first``: the ordinal of its first snapshot; for the rest see `Version`."""
+    """The current version of a bucket; see `Version`."""
 
     first: int
     entries: tuple[ManifestEntry, ...]
@@ -311,6 +313,7 @@ class History:
         old = self._open.pop(identity, None)
         if old is not None:
             version = Version(
+                old.first,
                 tuple(self._ids[old.first :]),
                 old.entries,
                 old.indexes,

@@ -1,7 +1,7 @@
 """Compare the records of each key with each other, over all versions of a bucket at once.
 
 1. A record is live in an interval of versions: from the one in which its file appears until the file is removed or a
-   vector deletes the record's position. `_live` computes these intervals.
+   vector deletes the record's position. `intervals` computes these.
 2. All files of the bucket, of all versions, are merged once by key.
 3. Two records of one key whose intervals overlap are live together. `_judge` decides whether they may be:
 
@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
@@ -30,12 +29,12 @@ from pktable.bucket.reader import DataReader
 from pktable.bucket.windows import WINDOW_BYTES, RunBuffer, Tables, aligned, rows_to_hold
 from pktable.check.findings import Findings, counted
 from pktable.check.history import BucketHistory, Version
+from pktable.check.intervals import Intervals, Longs, Span, by_files, live_intervals, pairs_together
 from pktable.check.layout import Range
 from pktable.check.vectors import Vectors
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
-from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.kinds.primary_key import may_shadow_rows_without_vector
 from pktable.lsm.plan import sections
 from pktable.lsm.runs import Run, sorted_runs
@@ -49,50 +48,6 @@ WORDS: Final = {
     "LSM-6": ("order of records", "the newer record in the newer run", "in the other order with"),
 }
 """How a conflict is reported: what, what is expected, and how the text about the other file begins."""
-
-Longs = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A file in versions ``start`` to ``end`` - 1, at one level and with one vector.
-
-    ``enabled``: whether default reads of these versions do not merge, so that a key may be live only once.
-    """
-
-    start: int
-    end: int
-    level: int
-    enabled: bool
-    vector: DeletionVector | None
-
-    def continues(self, before: Span) -> bool:
-        """Return whether a record that neither vector deletes has one interval through both spans."""
-        return (before.end, before.level, before.enabled) == (self.start, self.level, self.enabled)
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """When records are live, n intervals: record ``rows[i]`` from version ``starts[i]`` to before ``ends[i]``.
-
-    ``levels``, ``enabled``: as in `Span`.
-    """
-
-    rows: Longs
-    starts: Longs
-    ends: Longs
-    levels: Longs
-    enabled: Longs
-
-    @classmethod
-    def of(cls, parts: Sequence[Sequence[Longs]]) -> Intervals:
-        """Join parts, each of five columns."""
-        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-    def take(self, order: Longs) -> Intervals:
-        """Return the intervals at the given indices."""
-        columns = self.rows, self.starts, self.ends, self.levels, self.enabled
-        return Intervals(*(column[order] for column in columns))
 
 
 @dataclass(slots=True)
@@ -231,15 +186,8 @@ class _KeyCheck:
         group = np.empty(len(keys), np.int64)
         group[order] = np.cumsum(fresh)
         intervals = self._intervals(rows, shared)
-        by_key = np.lexsort((intervals.starts, group[intervals.rows]))
-        intervals = intervals.take(by_key)
-        groups = group[intervals.rows]
-        for distance in range(1, len(groups)):
-            left = np.flatnonzero(groups[distance:] == groups[:-distance])
-            if not len(left):
-                return
-            together = intervals.starts[left + distance] < intervals.ends[left]
-            self._judge(rows, intervals, left[together], left[together] + distance)
+        for left, right in pairs_together(intervals, group[intervals.rows]):
+            self._judge(rows, intervals, left, right)
 
     def _intervals(self, rows: pa.Table, chosen: Longs) -> Intervals:
         """Return the intervals in which each of the ``chosen`` rows is live: none, one or several per row."""
@@ -248,7 +196,7 @@ class _KeyCheck:
         for number in np.unique(files):
             of_file = np.flatnonzero(files == number)
             for spans in self._spans[self._names[number]].values():
-                parts += _live(spans, chosen[of_file], positions[of_file])
+                parts += live_intervals(spans, chosen[of_file], positions[of_file])
         return Intervals.of(parts)
 
     def _judge(self, rows: pa.Table, live: Intervals, left: Longs, right: Longs) -> None:
@@ -280,21 +228,13 @@ class _KeyCheck:
 
     def _record(self, clause: str, rows: pa.Table, live: Intervals, left: Longs, right: Longs) -> None:
         """Add pairs that violate a clause to the conflicts of their two files."""
-        if not len(left):
-            return
         files = rows.column(FILE_NUMBER).to_numpy()
-        pairs = np.stack([live.rows[left], live.rows[right]])
-        pairs = np.take_along_axis(pairs, np.argsort(files[pairs], axis=0, kind="stable"), axis=0)
-        starts = np.maximum(live.starts[left], live.starts[right])
-        ends = np.minimum(live.ends[left], live.ends[right])
-        kinds = np.stack([*files[pairs], starts, ends])
-        distinct, examples, counts = np.unique(kinds, axis=1, return_index=True, return_counts=True)
-        for (one, other, start, end), example, count in zip(distinct.T, examples, counts, strict=True):
-            name = clause, self._names[one], self._names[other]
+        for file, other, versions, example, count in by_files(live, files, left, right):
+            name = clause, self._names[file], self._names[other]
             conflict = self._conflicts.setdefault(name, Conflict())
-            conflict.keys += int(count)
-            conflict.versions.update(range(int(start), int(end)))
-            conflict.example = conflict.example or self._as_text(rows, pairs[:, example])
+            conflict.keys += count
+            conflict.versions.update(versions)
+            conflict.example = conflict.example or self._as_text(rows, example)
 
     def _as_text(self, rows: pa.Table, records: Longs) -> str:
         """Return the key of two records and their positions as text."""
@@ -316,33 +256,3 @@ class _KeyCheck:
                 found=f"{counted(conflict.keys, 'key')} {found} {other}, such as {conflict.example}",
                 snapshots=sorted(one for number in conflict.versions for one in versions[number].snapshots),
             )
-
-
-def _live(spans: Sequence[Span], rows: Longs, positions: Longs) -> Iterator[Sequence[Longs]]:
-    """Yield (rows, starts, ends, levels, enabled) of the intervals in which ``rows`` of one file are live.
-
-    ``spans``: of one level, by start. A row's interval goes on as long as no vector deletes its position.
-    """
-    never = -1
-    since = np.full(len(rows), never, np.int64)
-    base = int(positions.min())
-    for i, span in enumerate(spans):
-        if i and not span.continues(spans[i - 1]):
-            yield _ended(rows, since, since != never, spans[i - 1])
-            since[:] = never
-        deleted = np.zeros(len(rows), bool)
-        if span.vector is not None:
-            deleted = span.vector.mask(int(positions.max()) - base + 1, base)[positions - base]
-        closing = deleted & (since != never)
-        if closing.any():
-            yield _ended(rows, since, closing, spans[i - 1])
-            since[closing] = never
-        since[~deleted & (since == never)] = span.start
-    yield _ended(rows, since, since != never, spans[-1])
-
-
-def _ended(rows: Longs, since: Longs, chosen: npt.NDArray[np.bool_], last: Span) -> Sequence[Longs]:
-    """Return the intervals of the ``chosen`` rows, which end with the span ``last``."""
-    count = int(np.count_nonzero(chosen))
-    constants = (np.full(count, value, np.int64) for value in (last.end, last.level, int(last.enabled)))
-    return [rows[chosen], since[chosen], *constants]

@@ -22,15 +22,19 @@ Vectors = Mapping[str, DeletionVector]
 
 def check_vectors(context: TableContext, bucket: BucketHistory, findings: Findings) -> list[Vectors | None]:
     """Check the vectors of every version, and return them by version; None where they could not be read."""
-    known: dict[object, Vectors | None] = {}
-    vectors: list[Vectors | None] = []
-    for version in bucket.versions:
-        vectors.append(_read(context, version, known, findings))
-        _expect_positions(context, version, vectors[-1] or {}, findings)
+    vectors = read_vectors(context, bucket, findings)
+    for version, found in zip(bucket.versions, vectors, strict=True):
+        _expect_positions(context, version, found or {}, findings)
     for (old, new), (before, after) in zip(pairwise(vectors), pairwise(bucket.versions), strict=True):
         if old is not None and new is not None and before.indexes != after.indexes:
             _expect_growth(context, before, after, old, new, findings)
     return vectors
+
+
+def read_vectors(context: TableContext, bucket: BucketHistory, findings: Findings) -> list[Vectors | None]:
+    """Return the vectors of every version; None, and a finding, where they cannot be read."""
+    known: dict[object, Vectors | None] = {}
+    return [_read(context, version, known, findings) for version in bucket.versions]
 
 
 def _read(

@@ -3,7 +3,8 @@
 1. This process reads the schemas and the snapshots, and folds the manifests into the versions of each bucket.
 2. It reports the files that nothing refers to.
 3. The runner checks the buckets, here or on a cluster.
-4. The findings of all steps become one `Report`.
+4. This process compares the row ids of all buckets, in a table with row tracking.
+5. The findings of all steps become one `Report`.
 
 Clauses: RD-11.
 """
@@ -23,6 +24,7 @@ from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress
 from pktable.check.history import BucketHistory, History
 from pktable.check.manifests import CheckedManifests
 from pktable.check.readable_snapshots import ReadableSnapshots, read_schemas, read_snapshots
+from pktable.check.row_ids import check_row_ids
 from pktable.check.unreferenced import note, unreferenced
 from pktable.context import TableContext
 from pktable.format.paths import TablePaths
@@ -97,6 +99,8 @@ def check_table(
         report.rows += part.rows
         for finding in part.findings:
             findings.include(finding)
+    if found.rows_have_ids:
+        check_row_ids(context, buckets, findings, reads_rows=reads_rows)
     report.findings = findings.all()
     return report
 
@@ -111,6 +115,12 @@ class TableMetadata:
     manifests: CheckedManifests
     history: History
     buckets: Sequence[BucketHistory]
+
+    @property
+    def rows_have_ids(self) -> bool:
+        """Whether no two live rows may have the same id; with data evolution, files of the same rows do."""
+        evolves = any(one.data_evolution for one in self.options.values())
+        return not evolves and any(one.row_tracking for one in self.options.values())
 
     def unreferenced(self) -> list[tuple[str, str]] | None:
         """Return the files that nothing refers to, each as what it is and its path; None if that is not known."""

@@ -1,7 +1,7 @@
 """Who does the work on buckets, and the pieces of work it is given.
 
 A `Runner` does the data work of writes, compactions, reads and checks: this process (`LocalRunner`), a Spark cluster
-(`SparkRunner`), or this process for tiny work and a cluster for the rest (`TinyFirst`). Nothing a runner does is
+(`SparkRunner`), or this process for small work and a cluster for the rest (`RunnerBySize`). Nothing a runner does is
 visible before a commit.
 
 Clauses: CMT-12, RD-9, RD-12.

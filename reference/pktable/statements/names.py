@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pktable_spec.errors import InvalidRequestError
 
@@ -27,11 +27,9 @@ from pktable.format.types import (
 from pktable.ingest.values import column_of_values
 from pktable.predicate.coercion import converted
 from pktable.predicate.literals import general, literal_as
+from pktable.predicate.scope import Scope
 from pktable.predicate.tree import NULL, And, Column, Compare, Expression, Literal, conjuncts, walk
 from pktable.statements.plan import SOURCE, TARGET, qualified
-
-if TYPE_CHECKING:
-    from pktable.predicate.resolve import Scope
 
 EXACT = (*INTEGER_BITS, "DECIMAL")
 
@@ -83,8 +81,6 @@ class Names:
         return Literal(None, general(field.type))
 
     def _scope(self, sides: Sequence[str]) -> Scope:
-        from pktable.predicate.resolve import Scope
-
         fields = {TARGET: self.target, SOURCE: self.source}
         # Without a source there is one table, and its columns need no qualified names.
         aliases = dict(zip((TARGET, SOURCE), self.aliases, strict=True)) if self.source else {TARGET: ""}

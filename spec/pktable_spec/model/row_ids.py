@@ -3,7 +3,7 @@
 `IdentifiedRows` says what statements do to them, without any file. Which of the new rows of a commit gets which of the
 new ids is the table's choice (`choose`). All else is determined.
 
-Clauses: APP-1, APP-24, APP-25, APP-32.
+Clauses: APP-1, APP-24, APP-25, APP-32, APP-33.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pktable_spec.model.append import Row
 
 Identified = dict[int, tuple[Row, int]]
-"""By the id of a row: the row, and the number of the snapshot that wrote it last."""
+"""By the id of a row: the row, and the number of the snapshot that wrote it last. Clauses: APP-33."""
 
 
 class IdentifiedRows:

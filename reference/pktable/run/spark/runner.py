@@ -62,7 +62,7 @@ MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
 
 @dataclass(slots=True)
 class SparkRunner:
-    """Runs on ``session``, whatever the size of the work; `TinyFirst` keeps tiny work in the driver."""
+    """Runs on ``session``, whatever the size of the work; `RunnerBySize` keeps small work in the driver."""
 
     session: SparkSession
 

@@ -14,8 +14,8 @@ size of a DataFrame.
   one of a tiny table, is done here, if it needs up to `TINY_BYTES`; and if it finds more than `TINY_ROWS` rows or
   `TINY_BYTES`, the cluster gets it after all. Checks are done here up to `TINY_BYTES`.
 
-`Query.runner` and `TinyFirst.forced` say which of the two it must be, whatever the size. Each choice is logged, by the
-logger ``pktable``, with its reason.
+`Query.runner` and `RunnerBySize.forced` say which of the two it must be, whatever the size. Each choice is logged, by
+the logger ``pktable``, with its reason.
 
 Clauses: RD-9, RD-12, CMT-12, TBL-21, TBL-22.
 """
@@ -91,7 +91,7 @@ class Cluster(Runner, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TinyFirst:
+class RunnerBySize:
     """The `Runner` that asks ``here`` for small work and ``cluster`` for the rest.
 
     ``forced``: "local" or "spark" if one of them must do all work but that of reads which say who does it.
