@@ -38,7 +38,7 @@ from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
 
 SMALL_BYTES: Final = 1 << 15
-_DECODED: Final = Cache(512)  # by function, bytes and expected size
+_DECODED: Final = Cache(256)  # by function, bytes and expected size
 
 
 class MissingManifestError(CorruptFileError):

@@ -47,7 +47,8 @@ class Relations:
 
         ``options``: of Spark's reader. Clauses: RD-24.
         """
-        files = _stamps(paths) if hasattr(session, "sparkContext") else None
+        remembers = hasattr(session, "sparkContext") and len(paths) <= self._most_files
+        files = _stamps(paths) if remembers else None
         if files is None:
             return _relation(session, paths, schema, options)
         name = (session, files, schema, tuple(options.items()))
