@@ -93,6 +93,23 @@ def test_the_delta_list_of_a_snapshot_holds_the_manifest_of_its_own_commit(table
         before = after
 
 
+@covers("RD-24")
+def test_a_manifest_is_decoded_once_for_all_who_open_its_table_and_damage_to_it_is_seen(
+    tmp_path: Path,
+) -> None:
+    table = Table.create(tmp_path / "t", "k INT, v STRING", primary_key=["k"], options={"bucket": "1"})
+    table.upsert(rows((1, "a")))
+    first, second, third = (Table.open(tmp_path / "t").catalog for _ in range(3))
+    (meta,) = first.state().manifests
+    assert first.manifests.read(meta) is second.manifests.read(meta)
+    path = tmp_path / "t" / "manifest" / meta.file_name
+    damaged = bytearray(path.read_bytes())
+    damaged[-20] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(CorruptFileError):
+        third.manifests.read(meta)
+
+
 @covers("CMT-5")
 def test_many_small_manifests_are_merged_and_live_files_stay_the_same(tmp_path: Path) -> None:
     options = {**DV, "manifest.merge-min-count": "3"}

@@ -1,14 +1,16 @@
 """Manifest files: read with a cache, written, merged when there are many small ones.
 
-A manifest's name is never used twice, so what was read under a name stays true.
+A manifest's name is never used twice, so what was read under a name stays true. Small files are remembered by their
+bytes too, for the whole process: a table that is opened again and again reads each of them, and decodes none twice.
 
-Clauses: CMT-4, CMT-5, META-3, META-12.
+Clauses: CMT-4, CMT-5, META-3, META-12, RD-24.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import TableOptions
@@ -35,6 +37,9 @@ from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
 
+SMALL_BYTES: Final = 1 << 15
+_DECODED: Final = Cache(256)  # by function, bytes and expected size
+
 
 class MissingManifestError(CorruptFileError):
     """A manifest is missing: damage, unless every snapshot and tag that named it has been removed concurrently."""
@@ -52,13 +57,14 @@ class Manifests:
         self._indexes = Cache(256)
 
     def read_list(self, name: str, size: int | None = None) -> Sequence[ManifestFileMeta]:
-        return self._lists.get(name, lambda: decode_manifest_list(*self._file(name), size=size))
+        return self._lists.get(name, lambda: self._decoded(decode_manifest_list, name, size))
 
     def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
         """Return the entries of a manifest. Raises OutsideTableError if a file lies where the caller allows none."""
 
         def load() -> Sequence[ManifestEntry]:
-            entries = decode_manifest(*self._file(meta.file_name), size=meta.file_size)
+            entries: Sequence[ManifestEntry]
+            entries = self._decoded(decode_manifest, meta.file_name, meta.file_size)
             self._expect_allowed(entry.file.external_path for entry in entries)
             return entries
 
@@ -68,7 +74,7 @@ class Manifests:
         """Return the entries of an index manifest. Raises OutsideTableError as `read` does."""
 
         def load() -> Sequence[IndexManifestEntry]:
-            entries = decode_index_manifest(*self._file(name))
+            entries: Sequence[IndexManifestEntry] = self._decoded(decode_index_manifest, name, None)
             self._expect_allowed(entry.external_path for entry in entries)
             return entries
 
@@ -97,12 +103,18 @@ class Manifests:
             seen |= named
         return False
 
-    def _file(self, name: str) -> tuple[bytes, str]:
+    def _decoded(self, decode: Callable[..., Any], name: str, size: int | None) -> Any:
+        """Return what ``decode`` makes of a file. ``size``: of the file, where it is known."""
         path = self._paths.manifest(name)
         try:
-            return self._store.read(path), path
+            data = self._store.read(path)
         except FileNotFoundError:
             raise MissingManifestError("manifest", at=path, expected="a file", found="none") from None
+
+        def load() -> Any:
+            return decode(data, path, size=size)
+
+        return load() if len(data) > SMALL_BYTES else _DECODED.get((decode, data, size), load)
 
     def writer(self) -> ManifestWriter:
         return ManifestWriter(self)

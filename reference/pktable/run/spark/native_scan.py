@@ -20,7 +20,6 @@ Clauses: RD-1, RD-6, RD-7, RD-11.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -52,6 +51,7 @@ from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.spark.listing import listed_in_driver
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
+from pktable.run.spark.relations import RELATIONS
 from pktable.run.spark.types import is_finer, read_schema, spark_schema
 from pktable.run.spark.wire import whole_frame
 from pktable.statements.plan import PLACE
@@ -72,8 +72,6 @@ OPTIONS: Final = {
     "ignoreMissingFiles": "false",
 }
 SPARKS_OWN: Final = {"_metadata", "_tmp_metadata_row_index"}
-GLOB = re.compile(r"[\[\]{}*?\\]")
-"""Characters that a path must not have, because Spark takes paths as patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +260,9 @@ def _scan(
 ) -> DataFrame:
     named, given = {field.name for field in how.named}, dict(how.given)
     stored = [field for field in schema if field.name not in named and field.name not in given]
-    reader = session.read.schema(StructType([*stored, *how.named])).options(**OPTIONS)
     # Under the first option names of directories say nothing.
-    option = ("recursiveFileLookup", "true") if how.base is None else ("basePath", how.base)
-    rows = reader.option(*option).parquet(*(GLOB.sub(r"\\\g<0>", path) for path in paths))
+    option = {"recursiveFileLookup": "true"} if how.base is None else {"basePath": how.base}
+    rows = RELATIONS.get(session, paths, StructType([*stored, *how.named]), {**OPTIONS, **option})
     if how == FROM_FILES and not any(map(_has_floats, schema)):
         return rows
     return rows.selectExpr(

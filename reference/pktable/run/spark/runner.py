@@ -45,6 +45,7 @@ from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, Re
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.frame_size import estimated_bytes
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
+from pktable.run.spark.relations import renewed
 from pktable.run.spark.row_changes import divided_rows
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
@@ -152,7 +153,7 @@ class SparkRunner:
                     self.session, context, native, needed, query.predicate, located=True, row_ids=row_ids
                 )
             place = [FILE, POSITION, ROW_ID] if row_ids else [FILE, POSITION]
-            frames.append(rows.select(*map(quoted, [*query.columns, *place])))
+            frames.append(_chosen(rows, [*query.columns, *place], native))
         if others:
             frames.append(self._located_by_kernel(context, others, query, row_ids=row_ids))
         frame = reduce(DataFrame.unionAll, frames)
@@ -188,7 +189,7 @@ class SparkRunner:
             frames.append(merged.where(predicate.text) if predicate else merged)
         schema = read_schema([context.schema.field(name) for name in needed])
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
-        frame = frame.select(*map(quoted, columns))
+        frame = _chosen(frame, columns, native)
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> DataFrame:
@@ -324,6 +325,12 @@ def _pieces(context: TableContext, query: Query) -> tuple[list[BucketRead], list
         for piece in by_file(part):
             (native if is_native(piece) else others).append(piece)
     return native, others
+
+
+def _chosen(rows: DataFrame, columns: Sequence[str], native: Sequence[BucketRead]) -> DataFrame:
+    """Return ``columns`` of ``rows``, which hold those of Spark's scan of ``native``."""
+    # As SQL only names that `native_test` has seen: Spark takes some for variables.
+    return rows.selectExpr(*renewed(columns)) if native else rows.select(*map(quoted, columns))
 
 
 def _compactor(context: TableContext) -> Callable[[Batches], Batches]:

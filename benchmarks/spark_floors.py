@@ -1,0 +1,118 @@
+"""``python -m benchmarks.spark_floors``: what Spark itself takes for small work, beside what pktable takes on it.
+
+A lazy read of a small table cannot take less than Spark's own scan of the same files, nor that less than a job of two
+stages over no files. A small write cannot take less than computing the caller's rows. All is done in turn in one
+session; the figures are CPU time of the process tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pktable import Table
+from pktable.run.spark.session import local_session
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from benchmarks.machine import cpu, describe, hardware
+
+RESULTS = Path(__file__).parent / "results"
+DV = {"deletion-vectors.enabled": "true"}
+NARROW = StructType([StructField("a", LongType())])
+WARM_UP = 8  # rounds that are not counted: the JVM compiles most of the code in them
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_floors", description=__doc__)
+    parser.add_argument("--rows", type=int, default=400_000, help="of the table (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=9, help="that are counted (%(default)s)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results")
+    options = parser.parse_args()
+    about = describe()
+    spark = local_session(cores="2", memory="3g")
+    with tempfile.TemporaryDirectory(prefix="pktable-floors-") as folder:
+        work = workload(spark, Path(folder), options.rows)
+        found: dict[str, list[float]] = {what: [] for what in work}
+        for _ in range(WARM_UP + options.rounds):
+            for what, do in work.items():
+                found[what].append(cpu(do) * 1000)
+    spark.stop()
+    medians = {what: statistics.median(times[WARM_UP:]) for what, times in found.items()}
+    text = "\n".join(report(about, options, medians)) + "\n"
+    (options.out / "spark-floors.md").write_text(text)
+    print(text)
+
+
+def workload(spark: SparkSession, folder: Path, rows: int) -> dict[str, Callable[[], Any]]:
+    """Return the pieces of work by name. The table has 16 files, 12 of them with a vector, as after some commits."""
+    path = folder / "t"
+    keys = np.arange(rows)
+    table = Table.create(
+        path, "k BIGINT, a BIGINT, b STRING", primary_key=["k"], options={**DV, "bucket": "4"}
+    )
+    for every in (1, 5, 20, 400):
+        chosen = keys[::every]
+        texts = [f"text {key}" for key in chosen.tolist()]
+        table.upsert(pa.table({"k": chosen, "a": chosen % (997 + every), "b": texts}))
+    files = [name for split in table.scan().splits() for name in split.paths]
+    small = folder / "small.parquet"
+    pq.write_table(pa.table({"k": keys[:100], "a": keys[:100], "b": ["x"] * 100}), small)
+    writable = folder / "written"
+    Table.create(writable, "k BIGINT, a BIGINT, b STRING", primary_key=["k"], options={**DV, "bucket": "1"})
+
+    def narrow(condition: str) -> Any:
+        scan = spark.read.schema(NARROW).parquet(*files).where(condition)
+        return scan.selectExpr("sum(a)").collect()
+
+    def opened(place: Path) -> Table:
+        return Table.open(place, spark=spark)
+
+    return {
+        "a job of one stage, over no file": lambda: spark.range(100).collect(),
+        "a job of two stages, over no file": lambda: spark.range(100).selectExpr("sum(id)").collect(),
+        "sum of a column, Spark's scan of the files": lambda: narrow("true"),
+        "the same, with positions": lambda: narrow("_metadata.row_index >= 0"),
+        "sum of a column, pktable": lambda: opened(path).read(columns=["a"]).selectExpr("sum(a)").collect(),
+        "a point, pktable": lambda: opened(path).read(where="k = 777").collect(),
+        "a point, pktable without Spark": lambda: Table.open(path).to_arrow(where="k = 777"),
+        "100 rows of a Parquet file, brought to the driver": lambda: spark.read.parquet(str(small)).toArrow(),
+        "the same, committed by pktable": lambda: opened(writable).upsert(spark.read.parquet(str(small))),
+    }
+
+
+def report(
+    about: Mapping[str, Any], options: argparse.Namespace, found: Mapping[str, float]
+) -> Iterator[str]:
+    yield "# What Spark takes for small work"
+    yield ""
+    yield (
+        f"{options.rows:,} rows in 16 files, 12 of them with deletion vectors, `local[2]`; CPU milliseconds of the "
+        f"process tree, medians of {options.rounds} rounds after {WARM_UP}, all in turn in one session. "
+        f"{hardware(about)}, Python {about['python']}, pyspark {about['pyspark']}; load before: "
+        f"{about['load_before'][0]}. `python -m benchmarks.spark_floors`."
+    )
+    yield ""
+    yield "| what | ms |"
+    yield "| --- | ---: |"
+    for what, time in found.items():
+        yield f"| {what} | {time:,.0f} |"
+    yield ""
+    names = list(found)
+    scan, ours, brought, committed = (found[names[i]] for i in (2, 4, 7, 8))
+    yield (
+        f"A lazy read takes {ours / scan:.1f} times Spark's own scan of the same files, and a small commit "
+        f"{committed / brought:.1f} times what its rows take to be computed and brought to the driver. What Spark "
+        "takes is the limit of both, however little is left to do."
+    )
+
+
+if __name__ == "__main__":
+    main()
