@@ -1,4 +1,5 @@
-"""``python -m benchmarks.engines``: the compactions of each merge engine against those of deduplicate on the same rows.
+"""``python -m benchmarks.engines``: the compactions of each merge engine against those of deduplicate on the same rows,
+and those that record a changelog against those that do not.
 
 A table of one bucket has a large run at the last level, and then writes of random keys of it at level 0.
 
@@ -9,6 +10,9 @@ A table of one bucket has a large run at the last level, and then writes of rand
 
 Each is measured several times, the engines by turns, in processor seconds of this process; the least counts. The goal
 is at most twice deduplicate's.
+
+A lookup changelog has two rows of each key that was there: the row before, which must be read, and the row after. The
+goal is at most 1.3 times the compaction without it. How long Arrow takes to encode these rows alone is measured, too.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pktable import Table
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
 
 from benchmarks.machine import describe, hardware
 
@@ -33,10 +39,17 @@ COLUMNS: Final = "k BIGINT, g BIGINT, a BIGINT, b DOUBLE, s STRING"
 VECTORS: Final = {"deletion-vectors.enabled": "true", "write-only": "true"}
 BASELINE: Final = "deduplicate"
 GOAL: Final = 2.0
+CHANGELOG_GOAL: Final = 1.3
 WRITES: Final = 4
 SHARES: Final = {"a tenth": 10, "a half": 2}
 WORKS: Final = (*SHARES, "full")
 
+SUMS: Final = {
+    "merge-engine": "aggregation",
+    "fields.a.aggregate-function": "sum",
+    "fields.b.aggregate-function": "sum",
+    "fields.s.aggregate-function": "max",
+}
 ENGINES: Final[Mapping[str, Mapping[str, str]]] = {
     BASELINE: VECTORS,
     "deduplicate, deletions ignored": {**VECTORS, "ignore-delete": "true"},
@@ -47,16 +60,22 @@ ENGINES: Final[Mapping[str, Mapping[str, str]]] = {
         "fields.g.sequence-group": "a,b",
     },
     "aggregation, last values": {**VECTORS, "merge-engine": "aggregation"},
-    "aggregation, sums and maxima": {
-        **VECTORS,
-        "merge-engine": "aggregation",
-        "fields.a.aggregate-function": "sum",
-        "fields.b.aggregate-function": "sum",
-        "fields.s.aggregate-function": "max",
-    },
+    "aggregation, sums and maxima": {**VECTORS, **SUMS},
     "first-row": {"write-only": "true", "merge-engine": "first-row"},
 }
 """The options of a table by what is measured."""
+
+RECORDED: Final[Mapping[str, Mapping[str, str]]] = {
+    f"{name}, {vectors}": {**options, "write-only": "true", "deletion-vectors.enabled": enabled}
+    for vectors, enabled in (("deletion vectors", "true"), ("no vectors", "false"))
+    for name, options in (
+        (BASELINE, {}),
+        ("deduplicate, sequence.field", {"sequence.field": "g"}),
+        ("partial-update", {"merge-engine": "partial-update"}),
+        ("aggregation, sums and maxima", SUMS),
+    )
+}
+"""The options of a table whose compactions are measured with and without a lookup changelog."""
 
 Seconds = dict[str, dict[str, float]]
 """Processor seconds by engine and work."""
@@ -70,32 +89,48 @@ def main() -> None:
     options = parser.parse_args()
     about = describe()
     found: Seconds = {}
+    without: Seconds = {}
+    recorded: Seconds = {}
+    encoded: Seconds = {}
     with tempfile.TemporaryDirectory(prefix="pktable-engines-") as folder:
         for number in range(options.rounds):
             for at, name in enumerate(ENGINES):
-                measured = measure(Path(folder) / f"{number}-{at}", ENGINES[name], options.rows)
-                best = found.setdefault(name, measured)
-                found[name] = {work: min(best[work], measured[work]) for work in WORKS}
+                measured, _ = measure(Path(folder) / f"{number}-{at}", ENGINES[name], options.rows)
+                keep_least(found, name, measured)
                 print(f"{name}: {measured}", file=sys.stderr)
+            for at, (name, table) in enumerate(RECORDED.items()):
+                measured, _ = measure(Path(folder) / f"{number}-{at}-none", table, options.rows)
+                keep_least(without, name, measured)
+                looked_up = {**table, "changelog-producer": "lookup"}
+                measured, encoding = measure(Path(folder) / f"{number}-{at}-lookup", looked_up, options.rows)
+                keep_least(recorded, name, measured)
+                keep_least(encoded, name, encoding)
+                print(f"{name}, changelog: {measured}", file=sys.stderr)
     command = shlex.join(["python", "-m", "benchmarks.engines", *sys.argv[1:]])
-    text = "\n".join(report(hardware(about), command, options.rows, found)) + "\n"
+    lines = report(hardware(about), command, options.rows, found)
+    text = "\n".join([*lines, *report_of_changelogs(without, recorded, encoded)]) + "\n"
     options.out.write_text(text)
     print(text)
 
 
-def measure(path: Path, options: Mapping[str, str], rows: int) -> dict[str, float]:
-    """Return the processor seconds of the compactions of a new table."""
+def keep_least(found: Seconds, name: str, measured: Mapping[str, float]) -> None:
+    best = found.setdefault(name, dict(measured))
+    found[name] = {work: min(best[work], measured[work]) for work in WORKS}
+
+
+def measure(path: Path, options: Mapping[str, str], rows: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the processor seconds of the compactions of a new table, and of encoding what they recorded."""
     table = Table.create(path, COLUMNS, primary_key="k", options=options)
-    values, found = np.random.default_rng(1), {}
+    values, found, encoding = np.random.default_rng(1), {}, {}
     table.upsert(columns_of(np.arange(rows), values))
     table.compact(full=True)
     for work, share in SHARES.items():
         write(table, rows, share, values)
-        found[work] = seconds_of(table, full=False)
+        found[work], encoding[work] = seconds_of(table, full=False)
         table.compact(full=True)
     write(table, rows, SHARES["a tenth"], values)
-    found["full"] = seconds_of(table, full=True)
-    return found
+    found["full"], encoding["full"] = seconds_of(table, full=True)
+    return found, encoding
 
 
 def write(table: Table, rows: int, share: int, values: np.random.Generator) -> None:
@@ -118,10 +153,28 @@ def columns_of(keys: np.typing.NDArray[np.int64], values: np.random.Generator) -
     )
 
 
-def seconds_of(table: Table, *, full: bool) -> float:
+def seconds_of(table: Table, *, full: bool) -> tuple[float, float]:
+    """Return the processor seconds of a compaction, and of encoding the rows of its changelog once more."""
+    there = changelog_files(table)
     began = time.process_time()
     assert table.compact(full=full) is not None
-    return time.process_time() - began
+    seconds = time.process_time() - began
+    recorded = [pq.read_table(path) for path in changelog_files(table) - there]
+    began = time.process_time()
+    for rows in recorded:
+        pq.write_table(
+            rows,
+            pa.BufferOutputStream(),
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=["_VALUE_KIND", "g"],
+            **PARQUET_WRITE_OPTIONS,
+        )
+    return seconds, time.process_time() - began
+
+
+def changelog_files(table: Table) -> set[Path]:
+    return set(Path(table.path, "bucket-0").glob("changelog-*"))
 
 
 def report(machine: str, command: str, rows: int, found: Seconds) -> Sequence[str]:
@@ -144,6 +197,34 @@ def report(machine: str, command: str, rows: int, found: Seconds) -> Sequence[st
         lines.append(f"| {name} | {' | '.join(cells)} |")
     verdict = f"not met by {'; '.join(above)}" if above else "met by all"
     return [*lines, "", f"The goal is at most {GOAL:g} times deduplicate's: {verdict}."]
+
+
+def report_of_changelogs(without: Seconds, recorded: Seconds, encoded: Seconds) -> Sequence[str]:
+    """Return the lines of the second part of the report."""
+    lines = [
+        "",
+        "## With a lookup changelog",
+        "",
+        "Processor seconds without and with it, the ratio in brackets, and the seconds that Arrow takes to encode the",
+        "rows of the changelog alone, once they are there.",
+        "",
+        f"| table | {' | '.join(WORKS)} |",
+        f"| --- |{' --- |' * len(WORKS)}",
+    ]
+    met = []
+    for name in recorded:
+        cells = []
+        for work in WORKS:
+            before, after = without[name][work], recorded[name][work]
+            met += [f"{name}, {work}"] if after <= CHANGELOG_GOAL * before else []
+            cells.append(f"{before:.2f}, {after:.2f} ({after / before:.2f}), {encoded[name][work]:.2f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    verdict = "; ".join(met) or "nothing"
+    return [
+        *lines,
+        "",
+        f"The goal is at most {CHANGELOG_GOAL:g} times the compaction without it, met by: {verdict}.",
+    ]
 
 
 if __name__ == "__main__":

@@ -117,6 +117,7 @@ CASES = (
             "l": ("STRING", "last_value"),
             "ln": ("DOUBLE", "last_non_null_value"),
             "mx": ("STRING", "max"),
+            "ms": ("STRING", "min"),
             "mn": ("DECIMAL(6, 2)", "min"),
             "p": ("BIGINT", "product"),
             "c": ("ARRAY<INT>", "collect"),

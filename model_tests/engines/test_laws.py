@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.types import array_of
+from pktable.format.types import DataType, array_of
 from pktable.merge.grouping import Window, grouped
+from pktable.merge.partial_update import SequenceGroup
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
@@ -122,3 +123,11 @@ def test_a_column_needs_no_others_than_the_engine_says(case: Case, data: st.Data
     needed = [KEY_PREFIX + "k", SEQUENCE_NUMBER, VALUE_KIND, *case.engine.needed([name])]
     whole, part = (fold(case, one, complete=True).column(name) for one in (table, table.select(needed)))
     assert whole.to_pylist() == part.to_pylist()
+
+
+@covers("MRG-14")
+def test_a_sequence_group_orders_numbers_that_are_far_apart() -> None:
+    least, most = -(1 << 63), (1 << 63) - 1
+    values = [most, None, 0, least, most, -1]
+    group = SequenceGroup(("g",), (DataType("BIGINT"),), frozenset())
+    assert group.ranks([pa.array(values, pa.int64())]).tolist() == [3, -1, 2, 0, 3, 1]

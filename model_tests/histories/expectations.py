@@ -54,7 +54,7 @@ class Expectations(ReadExpectations):
         self.written(changes, write_only=write_only)
 
     @check
-    @covers("CMT-2", "CMT-18", "CMT-33", "CMP-17")
+    @covers("CMT-2", "CMT-18", "CMT-33", "CMP-17", "CMP-30")
     def written(
         self,
         changes: Sequence[Change],
@@ -69,7 +69,7 @@ class Expectations(ReadExpectations):
         may have been planned again, and `Refinement` says whether there was a snapshot to plan it on.
         ``new``: its snapshots, if not all that were not known.
         """
-        new, before = new or self.new_snapshots(), self.latest
+        new, before, full = new or self.new_snapshots(), self.latest, self.full_compaction_is_due()
         if not new:
             fail("a write made no snapshot")
         self.appended(new[0], changes)
@@ -79,13 +79,23 @@ class Expectations(ReadExpectations):
             return
         touched = {self.bucket_of(row) for _, row in changes}
         if planned_on in (None, before):
-            self.compacted(new[1:], self.latest, full=False, among=touched)
+            self.compacted(
+                new[1:], self.latest, full=full, among=set(self.latest.buckets()) if full else touched
+            )
         else:
             for layout in new[1:]:
                 if layout.kind != COMPACT:
                     fail(f"a write makes an APPEND and then COMPACT snapshots, found {kinds_of(new)}")
                 self.settle(layout)
         self.level_zero_is_compacted(touched)
+
+    def full_compaction_is_due(self) -> bool:
+        """Whether the write after the latest snapshot compacts all buckets fully. Clauses: CMP-30."""
+        snapshots = (
+            (layout.kind, {file.level for file in layout.files.values()})
+            for layout in reversed(self.layouts[1:])
+        )
+        return self.options.full_compaction_is_due(snapshots)
 
     def write_concurrently(self, first: Sequence[Change], second: Sequence[Change]) -> None:
         """Let two writers commit that do not know of each other, and check both snapshots."""
@@ -136,6 +146,8 @@ class Expectations(ReadExpectations):
         assert isinstance(self.table, KeepsSnapshots)
         self.table.expire(retain_last)
         self.earliest = max(self.earliest, len(self.layouts) - retain_last)
+        kept = self.latest.id + 1 - self.changelogs_kept
+        self.earliest_changes = min(self.earliest, max(self.earliest_changes, kept))
         self.nothing_was_committed()
 
     @covers("CMT-17")

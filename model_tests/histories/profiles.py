@@ -18,7 +18,8 @@ class Profile:
     ``twin``: whether each history is also done on a table without deletion vectors.
     ``refines``: whether each snapshot on disk must be a step of the oracle's mechanism.
     ``engines``: whether tables of other merge engines than deduplicate are drawn, too.
-    ``orders``: whether some tables have the option ``sequence.field``.
+    ``orders``: whether some tables have the option ``sequence.field``. Without engines and orders, no table has
+    ``full-compaction.delta-commits``, so that an implementation need not know it.
     ``seed``: None draws other histories each time. ``shrinks``: whether a mismatch is made small first.
     """
 

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
+from typing import Final
 
 from pktable_spec.covers import covers
+from pktable_spec.errors import PkTableError
 from pktable_spec.interface import (
     EVERYTHING,
     BucketId,
@@ -39,6 +41,8 @@ from model_tests.histories.changes import applied, comparable, difference_of, ex
 from model_tests.histories.checks import check, fail
 from model_tests.histories.layout import FileKey, Layout
 from model_tests.histories.refusals import OracleStates
+
+KEPT_CHANGELOGS: Final = "changelog.num-retained.max"
 
 
 @dataclass
@@ -75,7 +79,8 @@ class ReadExpectations:
         )
         self.meaning = Meaning(self.key_of, self.bucket_of, self.options.merge_engine, self.options.order)
         self.layouts: list[Layout] = [Layout(0, "")]
-        self.earliest = 1
+        self.earliest = self.earliest_changes = 1
+        self.changelogs_kept = int(options.get(KEPT_CHANGELOGS, "0"))
         self.tags: dict[str, Layout] = {}
         self.written_by: dict[FileKey, int] = {}
         self.without_vector: set[FileKey] = set()
@@ -219,12 +224,15 @@ class ReadExpectations:
         return frozenset(self.meaning.absorbed_rows(layout.id, layout.unrecorded))
 
     @check
-    @covers("CHG-11", "CHG-14")
+    @covers("CHG-11", "CHG-14", "CHG-17", "CHG-18", "CHG-22")
     def retained_changes_agree(self, table: ShowsChanges) -> None:
-        """Compare the changes of all retained snapshots after the last overwrite with those that each of them had."""
-        start = max(one.id for one in self.layouts if one.id < self.earliest or one.kind == OVERWRITE)
+        """Compare all changes that are kept, after the last overwrite, with those that each snapshot had."""
+        start = max(one.id for one in self.layouts if one.id < self.earliest_changes or one.kind == OVERWRITE)
         expected = [change for layout in self.layouts[start + 1 :] for change in layout.changes]
-        found = table.changes(start, self.latest.id)
+        try:
+            found = table.changes(start, self.latest.id)
+        except PkTableError as error:
+            fail(f"changes after {start} up to {self.latest.id} cannot be read: {error}")
         problem = self.difference_of_changes(found, expected)
         if problem:
             fail(f"changes after {start} up to {self.latest.id}: {problem}")

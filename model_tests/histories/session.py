@@ -47,6 +47,7 @@ from model_tests.refinement.check import Refinement
 
 DELETION_VECTORS = "deletion-vectors.enabled"
 PRODUCER: Final = "changelog-producer"
+DELTA_COMMITS: Final = "full-compaction.delta-commits"
 
 NEEDS: Final[Mapping[str, type]] = {
     "begin write": StagesWork,
@@ -107,6 +108,8 @@ class Session:
             refused = {"full-compaction", "input"}
         if options.get(PRODUCER) in refused:
             options[PRODUCER] = "lookup"
+        if options.get(PRODUCER) == "lookup":
+            options.pop(DELTA_COMMITS, None)  # refused together
         return StatementExpectations(
             open_table(history.shape, options),
             history.shape,

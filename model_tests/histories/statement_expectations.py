@@ -97,7 +97,7 @@ class StatementExpectations(Expectations):
         self, changes: Sequence[Change], gone: set[FileKey], replaces: Callable[[Row], bool]
     ) -> None:
         """Check the OVERWRITE snapshot, from which the files ``gone`` are gone, and the compaction after it."""
-        new, before = self.new_snapshots(), self.latest
+        new, before, full = self.new_snapshots(), self.latest, self.full_compaction_is_due()
         if not new or new[0].kind != OVERWRITE:
             fail(f"an overwrite makes an OVERWRITE snapshot, found {kinds_of(new)}")
         layout = new[0]
@@ -111,5 +111,6 @@ class StatementExpectations(Expectations):
         self.meaning.overwrite(layout.id, changes, replaces)
         self.settle(layout)
         touched = {self.bucket_of(row) for _, row in changes}
-        self.compacted(new[1:], self.latest, full=False, among=touched)
+        among = set(self.latest.buckets()) if full else touched
+        self.compacted(new[1:], self.latest, full=full, among=among)
         self.level_zero_is_compacted(touched)

@@ -45,6 +45,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "manifest.target-file-size": ("8 mb", "4 kb"),
     "manifest.full-compaction-threshold-size": ("16 mb", "8 kb"),
     "changelog-producer": ("none", "lookup", "lookup", "input", "full-compaction"),
+    "full-compaction.delta-commits": ("", "", "", "", "3"),
+    "changelog.num-retained.max": ("", "4", "8"),
     SEQUENCE_FIELD: ("", "", "v"),
     f"{SEQUENCE_FIELD}.sort-order": ("ascending", "descending"),
 }
@@ -57,6 +59,12 @@ ENGINES: tuple[Mapping[str, str], ...] = (
     {"merge-engine": "aggregation", "fields.default-aggregate-function": "max", **IGNORED},
     {"merge-engine": "aggregation", "fields.default-aggregate-function": "last_value", **IGNORED},
     {"merge-engine": "aggregation", "fields.default-aggregate-function": "first_non_null_value", **IGNORED},
+    {
+        "merge-engine": "aggregation",
+        "fields.default-aggregate-function": "max",
+        "fields.w.aggregate-function": "sum",
+        **IGNORED,
+    },
     {"merge-engine": "first-row", "deletion-vectors.enabled": "false", **IGNORED},
 )
 """The merge engines that are drawn, as table options."""
@@ -66,6 +74,7 @@ def tables() -> SearchStrategy[History]:
     """Draw a table: shape and options, no operations yet."""
     drawn = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in OPTIONS.items()})
     options = drawn.map(lambda found: found if found[SEQUENCE_FIELD] else without_order(found))
+    options = options.map(lambda found: {name: value for name, value in found.items() if value})
     return st.builds(History, st.sampled_from(list(SHAPES.values())), options)
 
 

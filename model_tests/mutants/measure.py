@@ -97,7 +97,7 @@ def run_seed(mutant: str | None, seed: int) -> Run:
     else:
         fault = MUTANTS[mutant]
         with fault.inject():
-            report = run_histories("local", replace(DRAWN, seed=seed, twin=fault.twin))
+            report = run_histories("local", replace(DRAWN, seed=seed, twin=fault.twin, engines=fault.engines))
         kill = None if report.message is None else fault.judge(report.check, report.message)
     steps = report.steps_to_mismatch or report.stats.steps
     return Run(mutant, seed, steps, kill, report.falsifying_history)

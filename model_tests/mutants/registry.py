@@ -45,11 +45,13 @@ REPOSITORIES: Final[Mapping[str, str]] = {
 class Mutant:
     """A fault. ``inject`` gives the context it lives in.
 
-    ``id``: M.. and S.. are those of the catalogue of historic bugs, C.. those of consistency counterexamples, P.. are
-    wrong picks, O.. refusals of what is right; a last letter tells two forms of one bug apart. ``bugs``: where it was
-    seen, as repository#number. ``clauses``: those it breaks. ``found_by``: a pattern for the start of the check's name
-    and message that must find it. ``spark``: where it lives when Spark runs the table. ``local_only``: why it is not
-    replayed on Spark, None where it is. ``twin``: whether only the twin table, without deletion vectors, can show it.
+    ``id``: M.. and S.. are those of the catalogue of historic bugs, C.. those of consistency counterexamples, P.. and
+    D.. are wrong picks, O.. refusals of what is right, L.. faults of lookups for changelogs, K.. of changelogs that are
+    kept; a last letter tells two forms of one bug apart. ``bugs``: where it was seen, as repository#number.
+    ``clauses``: those it breaks. ``found_by``: a pattern for the start of the check's name and message that must find
+    it. ``spark``: where it lives when Spark runs the table. ``local_only``: why it is not replayed on Spark, None where
+    it is. ``twin``: whether only the twin table, without deletion vectors, can show it. ``engines``: whether it takes
+    another merge engine than deduplicate.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Mutant:
     spark: str = SAME_CODE
     local_only: str | None = None
     twin: bool = False
+    engines: bool = False
 
     def kill(self, failure: BaseException) -> Kill:
         """Judge the failure that a history under this mutant ended with."""

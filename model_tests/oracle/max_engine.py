@@ -73,5 +73,5 @@ class ForgetsRetractions(MaxOfColumn):
 @contextmanager
 def registered(engine: MergeEngine) -> Iterator[MergeEngine]:
     """Let the oracle find ``engine`` by its name, in place of another of that name, until the block ends."""
-    with mock.patch.dict(ENGINES, {engine.name: lambda options: engine}):
+    with mock.patch.dict(ENGINES, {engine.name: lambda options, columns: engine}):
         yield engine

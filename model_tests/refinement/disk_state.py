@@ -13,6 +13,7 @@ import json
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,12 +103,13 @@ class Directory:
         }
 
     def named(self) -> set[str]:
-        """Return the names of those that some snapshot or tag needs."""
-        return {
-            name
-            for path in [*self._path.glob("snapshot/snapshot-*"), *self._path.glob("tag/tag-*")]
-            for name in self._named(json.loads(path.read_bytes()))
-        }
+        """Return the names of those that some snapshot, tag or kept changelog needs."""
+        snapshots, tags, changelogs = (
+            [json.loads(path.read_bytes()) for path in self._path.glob(f"{kind}/{kind}-*")]
+            for kind in ("snapshot", "tag", "changelog")
+        )
+        found = {name for one in [*snapshots, *tags] for name in self._named(one)}
+        return found | {name for one in [*snapshots, *changelogs] for name in self._of_changes(one)}
 
     def _named(self, snapshot: Mapping[str, Any]) -> Iterator[str]:
         live: dict[tuple[str, int], str] = {}
@@ -126,6 +128,25 @@ class Directory:
             yield snapshot["indexManifest"]
             for entry in self._avro(snapshot["indexManifest"]):
                 yield entry["_FILE_NAME"]
+
+    def _of_changes(self, snapshot: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the names of the files that a read of a snapshot's changes needs. Clauses: CHG-1, CHG-17."""
+        changes = snapshot.get("changelogManifestList")
+        if self._producer == "none":
+            yield snapshot["baseManifestList"]
+            changes = snapshot["deltaManifestList"]
+        if changes is not None:
+            yield changes
+            for listed in self._avro(changes):
+                yield listed["_FILE_NAME"]
+                added = (entry for entry in self._avro(listed["_FILE_NAME"]) if entry["_KIND"] == 0)
+                yield from (entry["_FILE"]["_FILE_NAME"] for entry in added)
+
+    @cached_property
+    def _producer(self) -> str:
+        """The option ``changelog-producer``, which never changes."""
+        options = json.loads((self._path / "schema" / "schema-0").read_bytes())["options"]
+        return str(options.get("changelog-producer", "none"))
 
     def _snapshot(self, snapshot: int) -> dict[str, Any]:
         snapshot_file = self._path / f"snapshot/snapshot-{snapshot}"

@@ -30,6 +30,7 @@ from pktable.bucket.run_writer import FROM_WRITE, RunWriter
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.bucket import BucketPath
+from pktable.merge.deduplicate import Selected
 from pktable.merge.engine import Folded
 from pktable.merge.grouping import Flags, Indices, Window
 from pktable.store.new_files import NewFiles
@@ -122,7 +123,9 @@ class CompactionChangelog:
         left_out = window.levels < self.from_level
         left_out[window.order[~np.repeat(fresh, lengths)]] = True
         there = window.any_of_key(~left_out)
-        folded = self._engine.fold(window.without(left_out))
+        older = window.without(left_out)
+        one_each = len(older.order) == len(older.starts)  # the fold of one record is itself
+        folded = Selected(older, older.order) if one_each else self._engine.fold(older)
         adds = folded.adds()
         there[np.flatnonzero(there)[~adds]] = False
         return folded.rows(adds), there
@@ -166,7 +169,7 @@ def changed_rows(
             np.where(was[new], int(RowKind.UPDATE_AFTER), int(RowKind.INSERT)),
         ]
     ).astype(np.int8)
-    rows = pa.concat_tables([before, after.cast(before.schema)])
+    rows = pa.concat_tables([before, after.cast(before.schema)]).combine_chunks()
     rows = rows.set_column(rows.column_names.index(VALUE_KIND), VALUE_KIND, pa.array(kinds))
     # Stable, so that of one key the row before comes first.
     return rows.take(pa.array(np.argsort(np.concatenate([old, new]), kind="stable")))

@@ -10,7 +10,7 @@
 Whether a key needs a lookup is one condition: it does unless a record of it in the merge is an add of a level >= 1.
 That record is the one live row the key has above level 0 (DV-12), and the merge replaces it. Without such a record,
 the key's live row, if there is one, lies above the output level. It must be deleted there before the record of this
-compaction becomes visible, or before a retraction is dropped.
+compaction becomes visible, or before a retraction is dropped. A lookup of a key ends where it finds the live row.
 
 An engine that computes values gets the rows that are deleted there: they are merged as the oldest records of their
 keys, and the result holds what they held. First-row has no vectors: a key that an older file holds is left out.
@@ -135,6 +135,8 @@ class _Compaction:
         self._shadows = context.deeper_rows_are_merged(state.files)
         merges_older = self._has_vectors and self._engine.lookup == "values"
         self._needs_rows = merges_older or looks_up_rows(context)
+        # With both, rows that were found are compared with older ones, deleted ones included.
+        self._compares_deeper = self._has_vectors and self._order is not None
 
     def _drop_dangling(self) -> None:
         """Drop the vectors of files that are not live: Paimon 1.x leaves them. Clauses: DV-19."""
@@ -262,7 +264,8 @@ class _Compaction:
             for found in all_found if self._needs_rows else ():
                 window = self._joined(window, found, needed[found.keys])
             return window, left_out
-        for found in locator.locate(taken(window.records.select(keys), window.newest[needed])):
+        wanted = taken(window.records.select(keys), window.newest[needed])
+        for found in locator.locate(wanted, None if self._compares_deeper else self._is_only_row):
             if self._engine.lookup == "presence":
                 left_out = np.append(left_out, needed[found.keys])
                 continue
@@ -271,6 +274,16 @@ class _Compaction:
             if self._has_vectors:
                 self._deleted += self._vectors.delete(found.file.file_name, found.positions)
         return window.without_deeper() if self._shadows else window, left_out
+
+    def _is_only_row(self, found: Located) -> Flags:
+        """Return per row that was found whether deeper ones of its key do not matter.
+
+        With vectors, a live row is the only one of its key (DV-12). Without them the least deep record holds what
+        deeper ones hold (CHG-20), or is newer.
+        """
+        if self._has_vectors:
+            return not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
+        return np.ones(len(found.keys), dtype=bool)
 
     def _keys_to_look_up(self, window: Window) -> Flags:
         """Return per key whether its older records are needed: for the result, or for the changelog alone."""

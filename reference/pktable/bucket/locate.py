@@ -10,8 +10,9 @@ Clauses: DV-6, DV-9, LSM-1.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from pktable.format.types import DataType, values_of
 from pktable.format.vectors.deletion_vector import Positions
 from pktable.lsm.bucket import BucketPath
 from pktable.lsm.runs import Key, total_order
-from pktable.merge.grouping import Indices
+from pktable.merge.grouping import Flags, Indices, taken
 from pktable.merge.key_encoding import Encoded, encode_keys
 
 
@@ -47,24 +48,41 @@ class Locator:
         self._candidates = sorted(candidates, key=lambda file: file.level)
         self._cursors: dict[str, _Cursor] = {}
 
-    def locate(self, keys: pa.Table) -> Iterator[Located]:
-        """Yield where ``keys`` are, for each file that holds any of them.
+    def locate(self, keys: pa.Table, ends: Callable[[Located], Flags] | None = None) -> Iterator[Located]:
+        """Yield where ``keys`` are, for each file that holds any of them, from the least deep level on.
 
         ``keys``: the key columns, rows ascending and unique, not below those of an earlier call.
+        ``ends``: per row that was found, whether its key is not to be looked up at deeper levels. By default none is.
         A record is found whether or not a vector deletes it.
         Raises CorruptFileError, also where the rows of a file are not in key order.
         """
-        if not keys.num_rows or not self._candidates:
+        numbers = np.arange(keys.num_rows)
+        for _, level in groupby(self._candidates, key=lambda file: file.level):
+            ended = np.zeros(len(numbers), dtype=bool)
+            for file, positions, rows in self._located(list(level), keys):
+                found = Located(file, positions, numbers[rows])
+                if ends is not None:
+                    ended[rows] = ends(found)
+                yield found
+            if ended.any():
+                numbers = numbers[~ended]
+                keys = taken(keys, np.flatnonzero(~ended))
+
+    def _located(
+        self, files: Sequence[DataFileMeta], keys: pa.Table
+    ) -> Iterator[tuple[DataFileMeta, Positions, Indices]]:
+        """Yield which of ``files`` hold some of ``keys``, at which positions, and the row numbers of these keys."""
+        if not keys.num_rows:
             return
         names, types = self._context.key_columns, self._context.key_types
         low, high = key_at(keys, names, types, 0), key_at(keys, names, types, keys.num_rows - 1)
         order = self._context.order
-        for file in self._candidates:
+        for file in files:
             if order.smallest(file) <= high and low <= order.greatest(file):
                 cursor = self._cursors.setdefault(file.file_name, _Cursor(self._context, self._place, file))
                 positions, rows = cursor.find(keys)
                 if len(positions):
-                    yield Located(file, positions, rows)
+                    yield file, positions, rows
 
 
 def key_at(table: pa.Table, names: Sequence[str], types: Sequence[DataType], row: int) -> Key:

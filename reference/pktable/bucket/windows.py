@@ -77,6 +77,8 @@ def merge(
         records = pa.concat_tables([rows for _, rows, _ in parts])
         together = np.concatenate([keys for _, _, keys in parts])
         single = sum(cut > 0 for cut in cuts) == 1
+        if not single:  # rows are taken from it by number, which is slow from several chunks
+            records = records.combine_chunks()
         yield grouped(records, together, levels, single=single, user_order=order)
 
 

@@ -26,6 +26,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
 from pktable.merge.grouping import Flags, Indices
+from pktable.merge.key_encoding import BYTE_STRINGS
 from pktable.merge.segments import Segments, at_or_null, valid
 from pktable.merge.user_order import ranks_of
 
@@ -110,11 +111,32 @@ def least(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
 
 def _extreme(values: pa.Array, segments: Segments, column: Column, better: Any) -> pa.Array:
     known = valid(values)
+    if column.type.root in BYTE_STRINGS:
+        return at_or_null(values, _best_string(values, known, segments, better))
     ranks = ranks_of(values, column.type)
     limits = np.iinfo(np.int64)
     worst = limits.min if better is np.maximum else limits.max
     best = better.reduceat(np.where(known, ranks, worst), segments.starts)
     return at_or_null(values, segments.first(known & (ranks == np.repeat(best, segments.lengths))))
+
+
+def _best_string(values: pa.Array, known: Flags, segments: Segments, better: Any) -> Indices:
+    """Return per segment the record with the greatest or least string, -1 if there is none.
+
+    Neighbours are compared, then the better ones of them, until each segment has one left. Arrow compares by bytes.
+    """
+    wins = pc.greater if better is np.maximum else pc.less
+    left, segment = np.flatnonzero(known), segments.segment_of[known]
+    while len(left) and (segment[1:] == segment[:-1]).any():
+        begins = np.append(True, segment[1:] != segment[:-1])
+        place = np.arange(len(left)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
+        second = np.flatnonzero(place % 2 == 1)
+        won = wins(values.take(pa.array(left[second])), values.take(pa.array(left[second - 1])))
+        left[second - 1] = np.where(np.asarray(won), left[second], left[second - 1])
+        left, segment = left[place % 2 == 0], segment[place % 2 == 0]
+    found = np.full(len(segments.starts), -1, dtype=np.int64)
+    found[segment] = left
+    return found
 
 
 def total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:

@@ -92,7 +92,7 @@ class Window:
         shift = np.zeros(len(self.starts), dtype=np.int64)
         shift[keys] = 1
         return Window(
-            pa.concat_tables([self.records, records.select(self.records.column_names)]),
+            pa.concat_tables([self.records, records.select(self.records.column_names)]).combine_chunks(),
             self.starts + np.cumsum(shift) - shift,
             np.insert(self.order, self.starts[keys], added),
             np.concatenate([self.levels, levels]),

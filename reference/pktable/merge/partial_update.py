@@ -48,7 +48,7 @@ from pktable.merge.engine_options import (
 )
 from pktable.merge.grouping import Flags, Indices, Window, is_add
 from pktable.merge.segments import Computed, Segments, segments_of, valid
-from pktable.merge.user_order import ranks
+from pktable.merge.user_order import ranks, ranks_of
 
 NAME: Final = "partial-update"
 NEWEST_OF_GROUP: Final = "last_value"
@@ -64,14 +64,28 @@ class SequenceGroup:
 
     def ranks(self, values: Sequence[pa.Array]) -> Indices:
         """Return integers that compare as the ordering columns do, -1 where all are null. Null is least."""
-        _, found = np.unique(ranks(values, self.types), return_inverse=True)
         known = np.logical_or.reduce([valid(column) for column in values])
-        return np.where(known, found, -1)
+        one = len(values) == 1  # then no null is compared
+        every = ranks_of(values[0], self.types[0]) if one else ranks(values, self.types)
+        found = np.full(len(known), -1, dtype=np.int64)
+        found[known] = _from_zero(every[known])
+        return found
 
     def winners(self, ranks: Indices, segments: Segments) -> Indices:
         """Return per segment the newest of the records with the greatest rank, -1 if none has any."""
         best = np.maximum.reduceat(ranks, segments.starts)
         return segments.last((ranks >= 0) & (ranks == np.repeat(best, segments.lengths)))
+
+
+def _from_zero(ranks: Indices) -> Indices:
+    """Return numbers from 0 to less than 2**31 that compare as ``ranks`` do, of less than 2**31 records."""
+    if not len(ranks):
+        return ranks
+    low = int(ranks.min())
+    if int(ranks.max()) - low < 1 << 31:
+        return ranks - low
+    _, found = np.unique(ranks, return_inverse=True)
+    return found
 
 
 class PartialUpdate:

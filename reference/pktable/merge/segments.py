@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def segments_of(window: Window, removals: Flags | None = None) -> tuple[Segments
     return found, alive
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Computed:
     """The `Folded` of an engine that computes columns. ``column``: makes the named one of the segments' rows.
 
@@ -139,33 +140,34 @@ class Computed:
         return self.alive
 
     def rows(self, chosen: Flags | None = None) -> pa.Table:
-        wanted = np.ones(len(self.alive), dtype=bool) if chosen is None else chosen
-        records, alive = self.window.records, self.alive[wanted]
-        segment, every = (np.cumsum(self.alive) - 1)[wanted], bool(alive.all())
+        return self._rows if chosen is None else taken(self._rows, np.flatnonzero(chosen))
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        """The records of all keys. A compaction with a changelog asks twice for some of them."""
+        records, every = self.window.records, bool(self.alive.all())
         # A computed column of the newest records is only needed where a key has no row.
         needed = [name for name in records.column_names if name in self.copied or not every]
-        newest = taken(records.select(needed), self.window.newest[wanted])
+        newest = taken(records.select(needed), self.window.newest)
         columns = []
         for name in records.column_names:
             if name == VALUE_KIND:
-                columns.append(self._kinds(newest.column(name), alive))
+                columns.append(self._kinds(newest.column(name)))
             elif name in self.copied:
                 columns.append(newest.column(name))
             else:
-                other = None if every else newest.column(name)
-                columns.append(_either(alive, segment, self.column(name, self.segments), other))
+                computed = self.column(name, self.segments)
+                columns.append(computed if every else _either(self.alive, computed, newest.column(name)))
         return pa.Table.from_arrays(columns, schema=records.schema)
 
-    def _kinds(self, newest: Any, alive: Flags) -> pa.Array:
+    def _kinds(self, newest: Any) -> pa.Array:
         """Return the kind of each row: that of the newest record, but +I if a row remains of a retraction."""
         kinds = newest.to_numpy()
-        remains = alive & (kinds & 1 != 0)
+        remains = self.alive & (kinds & 1 != 0)
         return pa.array(np.where(remains, int(RowKind.INSERT), kinds), newest.type)
 
 
-def _either(alive: Flags, segment: Indices, computed: pa.Array, newest: Any) -> pa.Array:
-    """Return the computed value of the segment where a key has one, else that of the newest record (None: all have)."""
-    if newest is None:
-        return computed if len(segment) == len(computed) else computed.take(pa.array(segment))
+def _either(alive: Flags, computed: pa.Array, newest: Any) -> pa.Array:
+    """Return the next computed value where a key has a row, else that of the newest record."""
     both = pa.concat_arrays([computed, one_array(newest)])
-    return both.take(pa.array(np.where(alive, segment, len(computed) + np.arange(len(alive)))))
+    return both.take(pa.array(np.where(alive, np.cumsum(alive) - 1, len(computed) + np.arange(len(alive)))))

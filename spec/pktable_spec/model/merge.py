@@ -20,7 +20,8 @@ A retraction of no row leaves no row, by soundness; so a compaction may drop one
 Module Engines of ``spec/tla`` has the same laws.
 
 Partial-update and aggregation have no fold of a retraction with part of the older changes (MRG-8). So the oracle has
-them with ``ignore-delete`` only. Its aggregation has one function for all columns; for key columns any will do.
+them with ``ignore-delete`` only. Its aggregation may have a function of its own for a column; key columns have the
+default one, of which any but a sum will do.
 
 Clauses: MRG-1, MRG-3, MRG-4, MRG-9, MRG-12, MRG-13, MRG-15, MRG-19.
 """
@@ -38,6 +39,7 @@ from pktable_spec.interface import Change, Row, Scalar, StoredRecord
 OPTION: Final = "merge-engine"
 IGNORE_DELETE: Final = "ignore-delete"
 FUNCTION: Final = "fields.default-aggregate-function"
+COLUMN_FUNCTION: Final = "fields.{}.aggregate-function"
 
 Lookup: TypeAlias = Literal["position", "values", "presence"]
 Step: TypeAlias = Callable[[Scalar, Scalar], Scalar]
@@ -94,17 +96,23 @@ class Deduplicate:
 
 @dataclass(frozen=True)
 class ByColumn:
-    """A `MergeEngine` that folds each column by ``step``, and ignores retractions. Clauses: MRG-9, MRG-13, MRG-15."""
+    """A `MergeEngine` that folds each column by ``step``, and ignores retractions. Clauses: MRG-9, MRG-13, MRG-15.
+
+    ``own``: columns by their places in a row, with steps of their own.
+    """
 
     name: str
     step: Step
+    own: tuple[tuple[int, Step], ...] = ()
     ignores_retractions: bool = True
     lookup: Lookup = "values"
 
     def apply(self, row: Row | None, change: Change) -> Row | None:
         if row is None or not change.kind.is_add:
             return change.row if change.kind.is_add else row
-        return tuple(self.step(was, value) for was, value in zip(row, change.row, strict=True))
+        steps = dict(self.own)
+        values = enumerate(zip(row, change.row, strict=True))
+        return tuple(steps.get(column, self.step)(was, value) for column, (was, value) in values)
 
     def fold(self, changes: Sequence[Change]) -> Change:
         return reduce(self._as_one, _counting(changes, self))
@@ -140,10 +148,16 @@ def _oldest(was: Scalar, value: Scalar) -> Scalar:
     return was
 
 
+def _sum(was: Any, value: Any) -> Scalar:
+    numbers = [one for one in (was, value) if one is not None]
+    return sum(numbers) if numbers else None
+
+
 STEPS: Final[Mapping[str, Step]] = {
     "last_non_null_value": _newest,
     "last_value": lambda was, value: value,
     "max": _greatest,
+    "sum": _sum,
     "first_value": _oldest,
     "first_non_null_value": lambda was, value: value if was is None else was,
 }
@@ -152,24 +166,29 @@ STEPS: Final[Mapping[str, Step]] = {
 DEDUPLICATE: Final = Deduplicate()
 
 
-def _deduplicate(options: Mapping[str, str]) -> MergeEngine:
+def _deduplicate(options: Mapping[str, str], columns: Sequence[str]) -> MergeEngine:
     return Deduplicate(True) if _ignores_deletes(options) else DEDUPLICATE
 
 
-def _partial_update(options: Mapping[str, str]) -> MergeEngine:
+def _partial_update(options: Mapping[str, str], columns: Sequence[str]) -> MergeEngine:
     _expect_ignored_deletes(options)
     return ByColumn("partial-update", _newest)
 
 
-def _aggregation(options: Mapping[str, str]) -> MergeEngine:
+def _aggregation(options: Mapping[str, str], columns: Sequence[str]) -> MergeEngine:
     _expect_ignored_deletes(options)
-    function = options.get(FUNCTION, "last_non_null_value")
+    names = {at: COLUMN_FUNCTION.format(name) for at, name in enumerate(columns)}
+    own = tuple((at, _step_of(name, options[name])) for at, name in names.items() if name in options)
+    return ByColumn("aggregation", _step_of(FUNCTION, options.get(FUNCTION, "last_non_null_value")), own)
+
+
+def _step_of(option: str, function: str) -> Step:
     if function not in STEPS:
-        raise UnsupportedOptionError(FUNCTION, function, " or ".join(STEPS))
-    return ByColumn("aggregation", STEPS[function])
+        raise UnsupportedOptionError(option, function, " or ".join(STEPS))
+    return STEPS[function]
 
 
-def _first_row(options: Mapping[str, str]) -> MergeEngine:
+def _first_row(options: Mapping[str, str], columns: Sequence[str]) -> MergeEngine:
     _expect_ignored_deletes(options)
     return FirstRow()
 
@@ -183,21 +202,21 @@ def _expect_ignored_deletes(options: Mapping[str, str]) -> None:
         raise UnsupportedOptionError(IGNORE_DELETE, "false", "true")
 
 
-ENGINES: Final[dict[str, Callable[[Mapping[str, str]], MergeEngine]]] = {
+ENGINES: Final[dict[str, Callable[[Mapping[str, str], Sequence[str]], MergeEngine]]] = {
     DEDUPLICATE.name: _deduplicate,
     "partial-update": _partial_update,
     "aggregation": _aggregation,
     "first-row": _first_row,
 }
-"""The engines by name, each made of the options of a table. A test may add one of its own."""
+"""The engines by name, each made of the options of a table and the names of its columns. A test may add one."""
 
 
-def engine_of(options: Mapping[str, str]) -> MergeEngine:
+def engine_of(options: Mapping[str, str], columns: Sequence[str] = ()) -> MergeEngine:
     """Return the engine that table options name. Raises UnsupportedOptionError if the oracle has none such."""
     name = options.get(OPTION, DEDUPLICATE.name)
     if name not in ENGINES:
         raise UnsupportedOptionError(OPTION, name, " or ".join(ENGINES))
-    return ENGINES[name](options)
+    return ENGINES[name](options, columns)
 
 
 def _counting(changes: Sequence[Change], engine: MergeEngine) -> Sequence[Change]:

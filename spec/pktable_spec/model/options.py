@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, UserOrder, engine_of
+from pktable_spec.vocabulary import COMPACT
 
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
@@ -15,7 +16,7 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 class ModelOptions:
     """The options that decide picks, levels, upgrades and merges of one bucket. Sizes in bytes.
 
-    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, CMP-28, MRG-1, MRG-19.
+    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, CMP-28, CMP-30, MRG-1, MRG-19.
     """
 
     deletion_vectors: bool = True
@@ -29,6 +30,7 @@ class ModelOptions:
     delete_ratio_threshold: Fraction | None = None
     changelog_producer: str = "none"
     order: UserOrder | None = None
+    full_compaction_delta_commits: int | None = None
 
     @property
     def max_level(self) -> int:
@@ -68,6 +70,20 @@ class ModelOptions:
         """
         return {"lookup": 1, "full-compaction": self.max_level}.get(self.changelog_producer)
 
+    def full_compaction_is_due(self, snapshots: Iterable[tuple[str, Collection[int]]]) -> bool:
+        """Return whether the write after some snapshots compacts all buckets fully. Clauses: CMP-30.
+
+        ``snapshots``: the newest first, each by its kind and the levels that it has files at. There is none after them.
+        """
+        if self.full_compaction_delta_commits is None:
+            return False
+        commits = 1
+        for kind, levels in snapshots:
+            if set(levels) <= {self.max_level}:
+                break
+            commits += kind != COMPACT
+        return commits >= self.full_compaction_delta_commits
+
     @property
     def hides_retractions(self) -> bool:
         """Whether retractions stay for ever, deleted by the vector of their own file. Clauses: MRG-21, DV-21."""
@@ -85,6 +101,7 @@ class ModelOptions:
         descending = options.get("sequence.field.sort-order", "ascending") == "descending"
         trigger = int(options.get("num-sorted-run.compaction-trigger", "5"))
         threshold = options.get("compaction.delete-ratio-threshold")
+        commits = options.get("full-compaction.delta-commits")
         return ModelOptions(
             deletion_vectors=options.get("deletion-vectors.enabled", "false") == "true",
             trigger=trigger,
@@ -93,10 +110,11 @@ class ModelOptions:
             size_ratio_percent=int(options.get("compaction.size-ratio", "1")),
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
-            merge_engine=engine_of(options),
+            merge_engine=engine_of(options, columns),
             order=UserOrder(tuple(map(columns.index, fields)), descending) if fields else None,
             delete_ratio_threshold=None if threshold is None else Fraction(threshold),
             changelog_producer=options.get("changelog-producer", "none"),
+            full_compaction_delta_commits=None if commits is None else int(commits),
         )
 
 

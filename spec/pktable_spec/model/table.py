@@ -51,18 +51,18 @@ class ModelTable:
         self.states: dict[BucketId, State] = {}
         self._history: list[_Snapshot] = []
         self._staged: dict[int, set[BucketId]] = {}
-        self._compacting: set[int] = set()
+        self._compacting: dict[int, bool] = {}  # writes that compact, and whether all buckets fully
         self._tickets = 0
 
     # ----------------------------------------------------------------- writes
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
-        divided = self._divided(changes)
+        divided, full = self._divided(changes), self._full_compaction_is_due()
         for bucket, keyed in divided.items():
             self.states[bucket] = self.mechanism.write(self._state(bucket), keyed)
         self._commit(APPEND, self._written(divided))
         if not write_only:
-            self._compact(list(divided), full=False)
+            self._compact(list(self.states if full else divided), full=full)
 
     def compact(self, *, full: bool = False) -> None:
         self._compact(list(self.states), full=full)
@@ -81,14 +81,14 @@ class ModelTable:
 
     def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
         ticket = self._new_ticket()
-        divided = self._divided(changes)
+        divided, full = self._divided(changes), self._full_compaction_is_due()
         for bucket, keyed in divided.items():
             state = self._state(bucket)
-            plan = None if write_only else self._own_plan(state, keyed)
+            plan = None if write_only or full else self._own_plan(state, keyed)
             self.states[bucket] = self.mechanism.begin_write(state, str(ticket), keyed, plan)
         self._staged[ticket] = set(divided)
         if not write_only:
-            self._compacting.add(ticket)
+            self._compacting[ticket] = full
         return ticket
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
@@ -119,14 +119,24 @@ class ModelTable:
                 changes += self._written({bucket: one.changes})
         self._commit(COMPACT if isinstance(work[0][2], Plan) else APPEND, changes)
         if ticket in self._compacting:
-            self._compacting.remove(ticket)
-            self._compact_own(ticket, touched)
+            if self._compacting.pop(ticket):
+                self._compact(list(self.states), full=True)
+            else:
+                self._compact_own(ticket, touched)
         return None
 
     def abandon(self, ticket: int) -> None:
-        self._compacting.discard(ticket)
+        self._compacting.pop(ticket, None)
         for bucket in self._staged.pop(ticket):
             self.states[bucket] = self.mechanism.crash(self.states[bucket], str(ticket))
+
+    def _full_compaction_is_due(self) -> bool:
+        """Whether a write that is planned now compacts all buckets fully. Clauses: CMP-30."""
+        snapshots = (
+            (snapshot.kind, {level for state in snapshot.states.values() for _, level in state.live})
+            for snapshot in reversed(self._history)
+        )
+        return self.mechanism.options.full_compaction_is_due(snapshots)
 
     def _own_plan(self, state: State, changes: Sequence[KeyedChange]) -> Plan | None:
         written = self.mechanism.write(state, changes)
