@@ -76,6 +76,13 @@ class WriterMachine(RuleBasedStateMachine):
         assert (instant is not None) == bool(known & set(keys))
         add_write(self.oracle, self.table, instant, {key: Row(0, None) for key in keys})
 
+    @rule(value=st.integers(0, 9))
+    def delete_where(self, value: int) -> None:
+        matching = [key for key, row in rows_of(self.table).items() if row.value == value]
+        instant = self.table.delete(where=f"v = {value}")
+        assert (instant is not None) == bool(matching)
+        add_write(self.oracle, self.table, instant, {key: Row(0, None) for key in matching})
+
     @rule()
     def plan(self) -> None:
         instant = self.table.plan_compaction()

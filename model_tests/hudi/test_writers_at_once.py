@@ -83,6 +83,26 @@ def test_another_writer_between_any_two_operations_loses_and_doubles_nothing(
     assert number > 10
 
 
+@covers("LOG-74")
+def test_a_delete_by_a_condition_deletes_no_row_that_has_ceased_to_match(tmp_path: Path) -> None:
+    for number in range(200):
+        table = tiny_groups(new_table(tmp_path / str(number)))
+        upsert(table, {key: Row(1, 1) for key in "abc"})
+
+        def others(table: HudiTable = table) -> None:
+            OTHERS["upsert"](table)
+
+        store = InterruptedStore(number, others)
+        HudiTable.open(table.path, store=store).delete(where="v = 1")
+        if store.operations <= number:
+            break
+        assert rows_of(table) == {"f": Row(3, 3), "a": Row(3, 3)}, number
+        assert table.check().findings == []
+    else:
+        pytest.fail("it never ended")
+    assert number > 10
+
+
 def actions(path: Path, store: FileIO) -> Actions:
     timeline = f"{path}/.hoodie/timeline"
     return Actions(store, str(path), timeline, f"{timeline}/history", True, lambda: 0)

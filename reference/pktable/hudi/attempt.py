@@ -8,7 +8,7 @@ Clauses: LOG-49 to LOG-57, LOG-64.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -147,12 +147,15 @@ class Attempt(ABC):
 
 @dataclass(frozen=True)
 class RowsAttempt(Attempt):
-    """An attempt at a write of rows of this process."""
+    """An attempt at a write of rows of this process.
 
-    given: Incoming
+    ``rows``: returns them. It is called after every write before has ended, so it may read the table. Clauses: LOG-74.
+    """
+
+    rows: Callable[[], Incoming]
 
     def _planned(self, instant: str) -> list[GroupWrite]:
-        writer, given = self.writer, self.given
+        writer, given = self.writer, self.rows()
         by_partition = partition_numbers(given)
         at = self._found(instant, list(by_partition))
         lookups = [

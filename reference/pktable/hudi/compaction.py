@@ -64,20 +64,21 @@ class Compactor:
         Groups of a compaction that is planned already are left out. Raises InvalidRequestError, CommitConflictError,
         CommitUnknownError. Clauses: LOG-60.
         """
-        if not self._chosen(fewest_logs, None):  # a claim would end writes for nothing
+        if not self.chosen(fewest_logs):  # a claim would end writes for nothing
             return None
         return retry(lambda: self._planned(fewest_logs), on=CommitConflictError, policy=self.actions.policy)
 
     def _planned(self, fewest_logs: int) -> str | None:
         instant = self.actions.begin()
-        chosen = self._chosen(fewest_logs, instant)
+        chosen = self.chosen(fewest_logs, instant)
         if not chosen:
             self.actions.withdraw(instant)
             return None
         self.actions.plan(instant, encode_compaction_plan(chosen))
         return instant
 
-    def _chosen(self, fewest_logs: int, instant: str | None) -> list[CompactedGroup]:
+    def chosen(self, fewest_logs: int = 1, instant: str | None = None) -> list[CompactedGroup]:
+        """Return what a plan of ``instant``, by default one made now, would take of each file group."""
         timeline = load_timeline(self.store, self.root, self.settings)
         at = timeline.latest if instant is None else instant
         slices = slices_at(file_groups(self.store, self.root), timeline, self.settings, at)
