@@ -170,9 +170,13 @@ def test_a_writer_that_was_rolled_back_and_writes_on_is_neither_seen_nor_in_the_
     assert len(table.history()) == 1
 
 
-@covers("LOG-67")
-@pytest.mark.parametrize("instants", ["the last", "an old one"])
-def test_a_read_during_a_clean_has_all_rows_or_fails(tmp_path: Path, instants: str) -> None:
+def read_streaming(table: HudiTable) -> dict[str, Row]:
+    return {row["k"]: Row(row["ts"], row["v"]) for batch in table.to_batches() for row in batch.to_pylist()}
+
+
+@covers("LOG-67", "LOG-76")
+@pytest.mark.parametrize("how", ["the last", "by key", "streaming", "an old one"])
+def test_a_read_during_a_clean_has_all_rows_or_says_that_they_are_cleaned(tmp_path: Path, how: str) -> None:
     failed = 0
     for number in range(100):
         table = tiny_groups(new_table(tmp_path / str(number)))
@@ -187,17 +191,21 @@ def test_a_read_during_a_clean_has_all_rows_or_fails(tmp_path: Path, instants: s
 
         store = InterruptedStore(number, others)
         reader = HudiTable.open(table.path, store=store)
+        latest = {key: Row(4, 4) for key in "abcd"}
         try:
-            found = rows_of(reader, old if instants == "an old one" else None)
-            assert found in (
-                expected,
-                {key: Row(4, 4) for key in "abcd"} if instants == "the last" else expected,
-            )
-        except (SnapshotNotFoundError, CorruptFileError):
+            if how == "by key":
+                assert sorted(reader.locate(list("abcd"))["key"].to_pylist()) == list("abcd")
+                assert reader.to_arrow(where="k = 'a'", columns="v").to_pylist() in ([{"v": 2}], [{"v": 4}])
+            elif how == "an old one":
+                assert rows_of(reader, old) == expected
+            else:
+                read = rows_of if how == "the last" else read_streaming
+                assert read(reader) in (expected, latest)
+        except SnapshotNotFoundError:
             failed += 1
         if store.operations <= number:
             break
-    assert 0 < failed <= number
+    assert (failed > 0) == (how in ("streaming", "an old one"))
 
 
 @covers("LOG-53")

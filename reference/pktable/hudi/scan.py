@@ -5,13 +5,14 @@ Clauses: LOG-21, LOG-33, LOG-36.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
 from pktable.format.hudi.avro_schema import fields_of
 from pktable.format.hudi.key_summary import KeyBatch
@@ -20,8 +21,9 @@ from pktable.hudi.lookup import SliceLookup
 from pktable.hudi.settings import HudiSettings, expect_instant
 from pktable.hudi.slice_read import SliceReader
 from pktable.hudi.slices import FileSlice, file_groups, slices_at
-from pktable.hudi.timeline import Timeline, expect_retained, load_timeline
+from pktable.hudi.timeline import Timeline, cleaned_error, expect_retained, load_timeline
 from pktable.predicate import key_equalities, parse
+from pktable.retry import RetryPolicy, retry
 from pktable.scan import ArrowRows
 from pktable.store.file_io import FileIO
 
@@ -36,6 +38,11 @@ OWN_COLUMNS: Final = (
     "_hoodie_file_name",
 )
 """Columns that Hudi puts in front of those of the user."""
+
+ATTEMPTS: Final = 10
+"""How often a read of the last write is tried while others clean."""
+
+Result = TypeVar("Result")
 
 MOST_ROWS: Final = (1 << 31) - 1  # that a limit of Spark's can say
 
@@ -79,8 +86,13 @@ class HudiSplit:
         return bool(self.slice.logs)
 
     def read(self) -> Iterator[pa.Table]:
-        """Yield the rows, as tables of the scan's columns. Raises CorruptFileError, InvalidRequestError."""
-        yield from self.reader.read(self.slice)
+        """Yield the rows, as tables of the scan's columns.
+
+        Raises CorruptFileError, InvalidRequestError, SnapshotNotFoundError if a clean has deleted the files.
+        Clauses: LOG-76.
+        """
+        with _naming_cleans(self.reader, [self.slice]):
+            yield from self.reader.read(self.slice)
 
 
 @dataclass(frozen=True)
@@ -145,7 +157,13 @@ class HudiScan(ArrowRows):
         return frame if self.limit is None else frame.limit(min(self.limit, MOST_ROWS))
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as a pyarrow.Table, all in memory, read by Spark if the table was opened with it."""
+        """Return the rows as a pyarrow.Table, all in memory, read by Spark if the table was opened with it.
+
+        Raises as `to_batches`. Clauses: LOG-76.
+        """
+        return self._retried(self._to_arrow)
+
+    def _to_arrow(self) -> pa.Table:
         if self.session is not None:
             from pktable.run.spark.errors import raised_here
 
@@ -158,7 +176,8 @@ class HudiScan(ArrowRows):
     def to_batches(self) -> pa.RecordBatchReader:
         """Return the rows batch by batch, read in this process as they are asked for.
 
-        Raises CorruptFileError, SnapshotNotFoundError. The reader raises CorruptFileError, too.
+        Raises CorruptFileError, SnapshotNotFoundError. The reader raises them, too: the second one if a clean has
+        deleted its files meanwhile, also those of the last write. Clauses: LOG-76.
         """
         schema, splits, _ = self._plan()
 
@@ -176,7 +195,10 @@ class HudiScan(ArrowRows):
         return pa.RecordBatchReader.from_batches(schema, batches() if self.limit != 0 else iter(()))
 
     def count(self) -> int:
-        """Return the number of rows."""
+        """Return the number of rows. Raises as `to_arrow`."""
+        return self._retried(self._count)
+
+    def _count(self) -> int:
         if self.session is not None:
             from pktable.run.spark.errors import raised_here
 
@@ -197,6 +219,25 @@ class HudiScan(ArrowRows):
         return [
             _lookup(split.reader, split.slice) for split in replace(self, where=None, columns=None).splits()
         ]
+
+    def locate(self, batch: KeyBatch) -> list[tuple[str, str, str]]:
+        """Return key, partition and file group of each key of ``batch`` that is there. Raises as `to_arrow`.
+
+        Clauses: LOG-41, LOG-76.
+        """
+        return self._retried(lambda: self._located(batch))
+
+    def _located(self, batch: KeyBatch) -> list[tuple[str, str, str]]:
+        found = []
+        for split in replace(self, where=None, columns=None).splits():
+            with _naming_cleans(split.reader, [split.slice]):
+                for i in _lookup(split.reader, split.slice).locate(batch).tolist():
+                    found.append((batch.keys[i], split.slice.partition, split.slice.group))
+        return found
+
+    def _retried(self, work: Callable[[], Result]) -> Result:
+        """Return the result of ``work``, called again if a clean deletes files that a read of the last write reads."""
+        return work() if self.instant else retry(work, on=SnapshotNotFoundError, policy=RetryPolicy(ATTEMPTS))
 
     def explain(self) -> str:
         """Return in a few lines which instant and files the scan reads, and which of them it merges."""
@@ -260,10 +301,27 @@ class HudiScan(ArrowRows):
         pinned = key_equalities(predicate, [OWN_COLUMNS[2]]) if predicate is not None else None
         if pinned and all(key for (key,) in pinned):
             batch = KeyBatch([str(key) for (key,) in pinned])
-            slices = [one for one in slices if _lookup(reader, one).may_have(batch)]
+            with _naming_cleans(reader, slices):
+                slices = [one for one in slices if _lookup(reader, one).may_have(batch)]
         wanted = [by_name[name] for name in names]
         schema = pa.schema([(field.name, to_arrow(field.type)) for field in wanted])
         return schema, [HudiSplit(reader, one) for one in slices], wanted
+
+
+@contextmanager
+def _naming_cleans(reader: SliceReader, slices: Sequence[FileSlice]) -> Iterator[None]:
+    """Raise SnapshotNotFoundError for a missing file of some slices that a clean has deleted. Clauses: LOG-76."""
+    try:
+        yield
+        return
+    except CorruptFileError:
+        files = {
+            (one.partition, name.name) for one in slices for name in (one.base, *one.logs) if name is not None
+        }
+        cleaned = cleaned_error(reader.timeline, reader.instant, files)
+        if cleaned is None:
+            raise
+    raise cleaned
 
 
 def _lookup(reader: SliceReader, slice_: FileSlice) -> SliceLookup:

@@ -276,12 +276,7 @@ class HudiTable:
             raise InvalidRequestError(
                 "locate: expected record keys, found an empty one or one that is no text"
             )
-        batch = KeyBatch(list(dict.fromkeys(keys)))
-        found = [
-            (batch.keys[i], lookup.slice.partition, lookup.slice.group)
-            for lookup in self.scan(instant=instant).lookups()
-            for i in lookup.locate(batch).tolist()
-        ]
+        found = self.scan(instant=instant).locate(KeyBatch(list(dict.fromkeys(keys))))
         columns = list(zip(*found, strict=True)) or [()] * 3
         names = ("key", "partition", "group")
         return pa.table({name: pa.array(one, pa.string()) for name, one in zip(names, columns, strict=True)})

@@ -8,19 +8,19 @@ belongs. For an action of the history it is read there.
 
 A clean deletes the files of old slices, and says from which instant on the table is readable.
 
-Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70.
+Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70, LOG-76.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
-from pktable.format.hudi.clean_files import decode_retained
+from pktable.format.hudi.clean_files import decode_clean_plan, decode_retained
 from pktable.format.hudi.names import PROPERTIES, InstantName, timeline_file
 from pktable.format.hudi.timeline_files import CommitMetadata, decode_commit, decode_compaction_plan
 from pktable.hudi.history import History
@@ -61,7 +61,7 @@ class Timeline:
         planned: Mapping[tuple[str, str], str],
         cleaned: frozenset[str] = frozenset(),
     ) -> None:
-        self._store, self._root, self._settings = store, root, settings
+        self.store, self.root, self.settings = store, root, settings
         self.completed = tuple(sorted(completed, key=lambda one: one.time))
         self.pending, self.planned, self.cleaned = dict(pending), dict(planned), cleaned
         self._by_time = {one.time: one for one in self.completed}
@@ -106,9 +106,9 @@ class Timeline:
     def metadata(self, instant: Instant) -> CommitMetadata:
         """Return the metadata of a completed write, also if it has left the timeline since. Raises CorruptFileError."""
         try:
-            data: bytes | None = self._store.read(instant.path)
+            data: bytes | None = self.store.read(instant.path)
         except FileNotFoundError:
-            data = History(self._store, f"{self._root}/{self._settings.history}").metadata_of(instant.time)
+            data = History(self.store, f"{self.root}/{self.settings.history}").metadata_of(instant.time)
         if data is None:
             raise CorruptFileError("timeline file", at=instant.path, expected="a file", found="none")
         return decode_commit(data, at=instant.path)
@@ -126,7 +126,7 @@ class Timeline:
                 )
             if found.schema:
                 return found.schema, instant.path
-        return self._settings.created_with, f"{self._root}/{PROPERTIES}"
+        return self.settings.created_with, f"{self.root}/{PROPERTIES}"
 
     def replaced(self) -> dict[tuple[str, str], str]:
         """Return when each file group was replaced, by (partition, file group). Clauses: LOG-34."""
@@ -139,9 +139,9 @@ class Timeline:
     @cached_property
     def _history(self) -> History | None:
         """The history; None for a table whose timeline has no completion times."""
-        if not self._settings.has_completion_times:
+        if not self.settings.has_completion_times:
             return None
-        return History(self._store, f"{self._root}/{self._settings.history}")
+        return History(self.store, f"{self.root}/{self.settings.history}")
 
 
 class _Until(Timeline):
@@ -150,9 +150,9 @@ class _Until(Timeline):
     def __init__(self, whole: Timeline, instant: str) -> None:
         seen = [one for one in whole.completed if one.time <= instant]
         fields = (
-            whole._store,
-            whole._root,
-            whole._settings,
+            whole.store,
+            whole.root,
+            whole.settings,
             seen,
             whole.pending,
             whole.planned,
@@ -206,6 +206,35 @@ def expect_retained(
             raise SnapshotNotFoundError(
                 f"instant {instant}", f"{retained} and later; the files of others are cleaned"
             )
+
+
+def cleaned_error(
+    timeline: Timeline, instant: str, files: Container[tuple[str, str]]
+) -> SnapshotNotFoundError | None:
+    """Return the error of a read as of ``instant`` if a clean deletes some of ``files`` since ``timeline`` was loaded.
+
+    ``files``: (partition, name) of each. Raises CorruptFileError. Clauses: LOG-76.
+    """
+    store, directory = timeline.store, f"{timeline.root}/{timeline.settings.timeline}"
+    names = _names(store, directory)
+    cleans = [one for one in names if one.action == CLEAN and one.state == "requested"]
+    new = [one for one in cleans if one.instant not in timeline.cleaned]
+    now = load_timeline(store, timeline.root, timeline.settings)
+    if now.first <= instant and not any(_cleans_some(store, f"{directory}/{one.name}", files) for one in new):
+        return None
+    retained = max(retained_since(store, directory, names), now.first)
+    return SnapshotNotFoundError(
+        f"instant {instant}", f"{retained} and later; the files of others are cleaned"
+    )
+
+
+def _cleans_some(store: FileIO, path: str, files: Container[tuple[str, str]]) -> bool:
+    """Return whether a clean deletes some files; True if its plan has left the timeline since."""
+    try:
+        plan = decode_clean_plan(store.read(path), at=path)
+    except FileNotFoundError:
+        return True
+    return any((partition, name) in files for partition, names in plan.files.items() for name in names)
 
 
 def retained_since(store: FileIO, directory: str, names: Sequence[InstantName]) -> str:
