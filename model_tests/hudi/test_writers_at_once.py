@@ -170,6 +170,50 @@ def test_a_writer_that_was_rolled_back_and_writes_on_is_neither_seen_nor_in_the_
     assert len(table.history()) == 1
 
 
+def end_and_archive(table: HudiTable) -> None:
+    """Roll every open write back, and remove all that is older than the last write."""
+    table.rollback()
+    for value in (3, 4):
+        upsert(table, {"a": Row(value, value)})
+    table.archive(retain_writes=1, fewest=1)
+
+
+@covers("LOG-75")
+def test_a_writer_whose_rollback_is_archived_does_not_complete_its_write(tmp_path: Path) -> None:
+    for number in range(200):
+        table = new_table(tmp_path / str(number))
+        upsert(table, {"a": Row(1, 1)})
+
+        def others(table: HudiTable = table) -> None:
+            end_and_archive(table)
+
+        store = InterruptedStore(number, others)
+        upsert(HudiTable.open(table.path, store=store), {"b": Row(1, 1)})
+        if store.operations <= number:
+            break
+        assert rows_of(table) == {"a": Row(4, 4), "b": Row(1, 1)}, number
+        assert table.check().findings == []
+        end_and_archive(table)
+        timeline = {path.name[:17] for path in Path(table.path, ".hoodie", "timeline").glob("2*")}
+        decisions = [path.name[:17] for path in Path(table.path, ".hoodie", ".pktable").iterdir()]
+        assert all(one >= min(timeline) for one in decisions)
+    else:
+        pytest.fail("it never ended")
+    assert number > 10
+
+
+@covers("LOG-71")
+def test_a_history_has_no_file_that_its_last_manifests_do_not_name(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    history = tmp_path / "t" / ".hoodie" / "timeline" / "history"
+    for value in range(26):
+        upsert(table, {"a": Row(value, value)})
+        table.archive(retain_writes=1, fewest=1)
+        named = "".join(path.read_text() for path in history.glob("manifest_*"))
+        assert [path.name for path in history.glob("*.parquet") if path.name not in named] == []
+    assert list(history.glob("*_1.parquet"))
+
+
 def read_streaming(table: HudiTable) -> dict[str, Row]:
     return {row["k"]: Row(row["ts"], row["v"]) for batch in table.to_batches() for row in batch.to_pylist()}
 
