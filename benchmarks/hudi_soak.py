@@ -187,8 +187,8 @@ def _write(table: HudiTable, store: CountingStore, commits: int) -> tuple[dict[s
             files, instants = (
                 len(list(Path(table.path, one).glob("*"))) for one in (".", ".hoodie/timeline")
             )
-            medians = (statistics.median(column) for column in zip(*taken, strict=True))
-            tenths.append(Tenth(*medians, files=files, instants=instants))
+            clock, processor, operations, listed = map(statistics.median, zip(*taken, strict=True))
+            tenths.append(Tenth(clock, processor, operations, listed, files, instants))
             taken = []
             print(f"{number + 1:,} commits: {tenths[-1]}", file=sys.stderr, flush=True)
     return expected, deletes, tenths
