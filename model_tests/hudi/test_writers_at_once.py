@@ -178,7 +178,7 @@ def end_and_archive(table: HudiTable) -> None:
     table.archive(retain_writes=1, fewest=1)
 
 
-@covers("LOG-75")
+@covers("LOG-75", "LOG-78")
 def test_a_writer_whose_rollback_is_archived_does_not_complete_its_write(tmp_path: Path) -> None:
     for number in range(200):
         table = new_table(tmp_path / str(number))
@@ -212,6 +212,39 @@ def test_a_history_has_no_file_that_its_last_manifests_do_not_name(tmp_path: Pat
         named = "".join(path.read_text() for path in history.glob("manifest_*"))
         assert [path.name for path in history.glob("*.parquet") if path.name not in named] == []
     assert list(history.glob("*_1.parquet"))
+
+
+@covers("LOG-77")
+@pytest.mark.parametrize("own", ["read", "locate", "upsert", "delete"])
+def test_a_compaction_that_is_executed_and_cleaned_meanwhile_hides_no_row(tmp_path: Path, own: str) -> None:
+    for number in range(100):
+        table = new_table(tmp_path / str(number))
+        upsert(table, {key: Row(1, 1) for key in "ab"})
+        upsert(table, {"a": Row(2, 2)})
+        table.plan_compaction()
+        upsert(table, {"c": Row(3, 3)})
+
+        def others(table: HudiTable = table) -> None:
+            table.compact(fewest_logs=9)
+            table.clean(retain_versions=1)
+
+        store = InterruptedStore(number, others)
+        mine = HudiTable.open(table.path, store=store)
+        before = {"a": Row(2, 2), "b": Row(1, 1), "c": Row(3, 3)}
+        if own == "read":
+            assert rows_of(mine) == before, number
+        elif own == "locate":
+            assert sorted(mine.locate(list("abc"))["key"].to_pylist()) == list("abc"), number
+        else:
+            changed = upsert(mine, {"b": Row(4, 4)}) if own == "upsert" else delete(mine, "b")
+            assert changed is not None, number
+            after = {**before, "b": Row(4, 4)} if own == "upsert" else {"a": Row(2, 2), "c": Row(3, 3)}
+            assert rows_of(table) == after, number
+            found = table.locate(list("abc"))["key"].to_pylist()
+            assert len(found) == len(set(found)), number
+        if store.operations <= number:
+            break
+    assert number > 5
 
 
 def read_streaming(table: HudiTable) -> dict[str, Row]:

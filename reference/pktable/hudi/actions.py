@@ -26,7 +26,7 @@ does not have. Its execution is decided by another file, and disturbs no write. 
 An action that is complete may leave the timeline for the history. Who comes too late for it, and finds neither its
 completed file nor its requested file, looks there.
 
-Clauses: LOG-49 to LOG-53, LOG-72, LOG-75.
+Clauses: LOG-49 to LOG-53, LOG-72, LOG-75, LOG-78.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Actions:
         return self._standing(instant, action) is Standing.SETTLED
 
     def _standing(self, instant: str, action: str) -> Standing:
-        """Return how far an action is. Clauses: LOG-72, LOG-75."""
+        """Return how far an action is. Clauses: LOG-72, LOG-78."""
         # It is looked for first: a requested file that is gone by then says that the action has been ended.
         is_open = self.store.exists(self._path(instant, action, REQUESTED))
         same = [one for one in self.names() if one.instant == instant]

@@ -26,7 +26,7 @@ from pktable.hudi.lookup import SliceLookup
 from pktable.hudi.pieces import Pieces
 from pktable.hudi.placing import Share, placed, rooms, tagged
 from pktable.hudi.slices import PARTITION_FILE, FileGroup, FileSlice, groups_of, slices_at, writing_slice
-from pktable.hudi.timeline import Timeline, load_timeline
+from pktable.hudi.timeline import Timeline, load_with_files
 from pktable.store.file_io import FileIO
 
 if TYPE_CHECKING:
@@ -112,8 +112,12 @@ class Attempt(ABC):
 
     def _found(self, instant: str, partitions: Sequence[str]) -> TableAt:
         writer = self.writer
-        timeline = load_timeline(writer.store, writer.root, writer.settings)
-        groups = {one: groups_of(writer.store, writer.root, one) for one in partitions}
+        timeline, groups = load_with_files(
+            writer.store,
+            writer.root,
+            writer.settings,
+            lambda: {one: groups_of(writer.store, writer.root, one) for one in partitions},
+        )
         return TableAt(writer, instant, timeline, groups)
 
     def _group_write(

@@ -41,7 +41,7 @@ from pktable.hudi.scan import OWN_COLUMNS
 from pktable.hudi.settings import HudiSettings
 from pktable.hudi.slice_read import SliceReader
 from pktable.hudi.slices import FileGroup, FileSlice, file_groups, groups_of, slices_at
-from pktable.hudi.timeline import load_timeline
+from pktable.hudi.timeline import load_timeline, load_with_files
 from pktable.retry import retry
 from pktable.store.file_io import FileIO
 
@@ -79,9 +79,11 @@ class Compactor:
 
     def chosen(self, fewest_logs: int = 1, instant: str | None = None) -> list[CompactedGroup]:
         """Return what a plan of ``instant``, by default one made now, would take of each file group."""
-        timeline = load_timeline(self.store, self.root, self.settings)
+        timeline, groups = load_with_files(
+            self.store, self.root, self.settings, lambda: file_groups(self.store, self.root)
+        )
         at = timeline.latest if instant is None else instant
-        slices = slices_at(file_groups(self.store, self.root), timeline, self.settings, at)
+        slices = slices_at(groups, timeline, self.settings, at)
         return [
             CompactedGroup(
                 one.partition,

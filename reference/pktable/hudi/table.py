@@ -276,10 +276,7 @@ class HudiTable:
             raise InvalidRequestError(
                 "locate: expected record keys, found an empty one or one that is no text"
             )
-        found = self.scan(instant=instant).locate(KeyBatch(list(dict.fromkeys(keys))))
-        columns = list(zip(*found, strict=True)) or [()] * 3
-        names = ("key", "partition", "group")
-        return pa.table({name: pa.array(one, pa.string()) for name, one in zip(names, columns, strict=True)})
+        return self.scan(instant=instant).locate(KeyBatch(list(dict.fromkeys(keys))))
 
     def check(
         self, *, reads_rows: bool = True, progress: Progress = lambda what, done, total: None

@@ -8,15 +8,15 @@ belongs. For an action of the history it is read there.
 
 A clean deletes the files of old slices, and says from which instant on the table is readable.
 
-Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70, LOG-76.
+Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70, LOG-76, LOG-77.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
@@ -25,6 +25,7 @@ from pktable.format.hudi.names import PROPERTIES, InstantName, timeline_file
 from pktable.format.hudi.timeline_files import CommitMetadata, decode_commit, decode_compaction_plan
 from pktable.hudi.history import History
 from pktable.hudi.settings import HudiSettings
+from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import FileIO
 
 WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
@@ -32,6 +33,8 @@ WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
 
 PENDING_WRITES: Final = frozenset({*WRITES, "compaction", "logcompaction", "clustering"})
 CLEAN: Final = "clean"
+
+Files = TypeVar("Files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,21 +194,34 @@ def load_timeline(store: FileIO, root: str, settings: HudiSettings) -> Timeline:
     return Timeline(store, root, settings, completed.values(), pending, planned, _cleans(names))
 
 
-def expect_retained(
-    store: FileIO, root: str, settings: HudiSettings, instant: str, known: frozenset[str] = frozenset()
-) -> None:
-    """Raise SnapshotNotFoundError if a clean deletes files of ``instant``; call it after files are listed.
+def load_with_files(
+    store: FileIO, root: str, settings: HudiSettings, listed: Callable[[], Files]
+) -> tuple[Timeline, Files]:
+    """Return the timeline, and what ``listed`` returns, which lists files, of a time in which no clean began.
 
-    ``known``: cleans that leave them. Clauses: LOG-67.
+    A clean deletes a slice after the compaction that replaces it is complete. A timeline from before that would take
+    the new base file for one that is not complete, and see neither. Raises CorruptFileError; SnapshotNotFoundError if
+    cleans begin all the time. Clauses: LOG-77.
     """
+
+    def attempt() -> tuple[Timeline, Files]:
+        timeline = load_timeline(store, root, settings)
+        files = listed()
+        if _cleans(_names(store, f"{root}/{settings.timeline}")) <= timeline.cleaned:
+            return timeline, files
+        raise SnapshotNotFoundError(f"{root}: a list of files without a clean", "none")
+
+    return retry(attempt, on=SnapshotNotFoundError, policy=RetryPolicy())
+
+
+def expect_retained(store: FileIO, root: str, settings: HudiSettings, instant: str) -> None:
+    """Raise SnapshotNotFoundError if a clean deletes files of ``instant``. Clauses: LOG-67."""
     directory = f"{root}/{settings.timeline}"
-    names = _names(store, directory)
-    if _cleans(names) - known:
-        retained = retained_since(store, directory, names)
-        if instant < retained:
-            raise SnapshotNotFoundError(
-                f"instant {instant}", f"{retained} and later; the files of others are cleaned"
-            )
+    retained = retained_since(store, directory, _names(store, directory))
+    if instant < retained:
+        raise SnapshotNotFoundError(
+            f"instant {instant}", f"{retained} and later; the files of others are cleaned"
+        )
 
 
 def cleaned_error(
