@@ -76,13 +76,6 @@ class WriterMachine(RuleBasedStateMachine):
         assert (instant is not None) == bool(known & set(keys))
         add_write(self.oracle, self.table, instant, {key: Row(0, None) for key in keys})
 
-    @rule(value=st.integers(0, 9))
-    def delete_where(self, value: int) -> None:
-        matching = [key for key, row in rows_of(self.table).items() if row.value == value]
-        instant = self.table.delete(where=f"v = {value}")
-        assert (instant is not None) == bool(matching)
-        add_write(self.oracle, self.table, instant, {key: Row(0, None) for key in matching})
-
     @rule()
     def plan(self) -> None:
         instant = self.table.plan_compaction()
@@ -95,6 +88,7 @@ class WriterMachine(RuleBasedStateMachine):
             if instant not in self.oracle.compactions:
                 self.oracle.plan(instant)
             self.oracle.execute(instant)
+        assert self.table.writer().compactor().pending() == []
 
     @rule(count=st.integers(1, 3), base_files=st.booleans())
     def clean(self, count: int, base_files: bool) -> None:
@@ -115,6 +109,7 @@ class WriterMachine(RuleBasedStateMachine):
         except Killed:
             expect_rows = rows_of(self.table)
             self.table.rollback()
+            assert set(self.table.timeline().pending.values()) <= {"compaction"}
             assert expect_rows in (rows_of(self.table), self.oracle.rows("9"))
         new = set(completions(self.table)) - before
         assert len(new) <= 1
