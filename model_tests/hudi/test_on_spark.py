@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pktable import HudiTable
+from pktable.hudi.placing import WriteOptions
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
@@ -45,6 +46,57 @@ def test_spark_gives_a_lazy_frame_with_conditions_and_limits(tmp_path: Path) -> 
     assert made.open().read().num_rows == 4
     with pytest.raises(InvalidRequestError, match="without Spark"):
         made.open().scan().to_spark()
+
+
+@covers("LOG-36")
+def test_slices_without_logs_are_read_by_spark_itself_if_it_has_nothing_to_convert(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = HudiTable.create(tmp_path / "t", "k STRING, d DOUBLE, v INT", key="k", spark=spark_session())
+    table.write_options = WriteOptions(most_bytes=1)  # a file group for each key
+
+    def write(rows: list[dict[str, object]]) -> None:
+        table.upsert(rows)
+
+    write(
+        [{"k": "a", "d": float("nan"), "v": 1}, {"k": "b", "d": -0.0, "v": 2}, {"k": "c", "d": 1.0, "v": 3}]
+    )
+    write([{"k": "b", "d": 0.0, "v": 5}])
+    here = HudiTable.open(table.path)
+    merged = table.read()
+    assert merged.schema == table.read(read_optimized=True).schema
+    table.read(read_optimized=True).explain()
+    plan = capsys.readouterr().out
+    assert "FileScan parquet" in plan
+    assert "MapInArrow" not in plan
+    for where in (None, "d > 0.5", "d = 0.0", "v > 1 AND k <> 'c'", "10 / v > 3", "d IS NULL"):
+        for read_optimized in (False, True):
+            found, expected = (
+                sorted(
+                    map(
+                        str,
+                        one.to_arrow(
+                            where=where, read_optimized=read_optimized, columns=["k", "d"]
+                        ).to_pylist(),
+                    )
+                )
+                for one in (table, here)
+            )
+            assert found == expected
+    assert table.count() == table.count(read_optimized=True) == 3
+
+
+@covers("LOG-36", "LOG-21")
+def test_base_files_of_an_earlier_schema_are_converted(tmp_path: Path) -> None:
+    made = MadeTable(tmp_path / "t")
+    made.base(1, [row("a", 1, 1)])
+    made.commit(1)
+    made.columns = (*made.columns, "w")
+    made.base(2, [{**row("b", 1, 1), "w": "new"}], "h")
+    made.commit(2)
+    table = made.open(spark=spark_session())
+    assert table.to_arrow(where="w = 'new'", columns="k").to_pylist() == [{"k": "b"}]
+    assert table.to_arrow().sort_by("k") == made.open().to_arrow().sort_by("k")
 
 
 def test_damage_is_named_by_the_driver(tmp_path: Path) -> None:

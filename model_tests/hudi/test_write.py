@@ -88,6 +88,7 @@ class WriterMachine(RuleBasedStateMachine):
             if instant not in self.oracle.compactions:
                 self.oracle.plan(instant)
             self.oracle.execute(instant)
+        assert self.table.writer().compactor().pending() == []
 
     @rule(count=st.integers(1, 3), base_files=st.booleans())
     def clean(self, count: int, base_files: bool) -> None:
@@ -108,6 +109,7 @@ class WriterMachine(RuleBasedStateMachine):
         except Killed:
             expect_rows = rows_of(self.table)
             self.table.rollback()
+            assert set(self.table.timeline().pending.values()) <= {"compaction"}
             assert expect_rows in (rows_of(self.table), self.oracle.rows("9"))
         new = set(completions(self.table)) - before
         assert len(new) <= 1

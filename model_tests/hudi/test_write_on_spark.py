@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,9 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.model.log_index import Row
 
 from model_tests.backends.spark_session import spark_session
+from model_tests.hudi.dying_task import ROWS
 from model_tests.hudi.written_tables import arrow, delete, new_table, rows_of, tiny_groups, upsert
+from model_tests.processes.run import ROOT
 
 pytestmark = pytest.mark.spark
 
@@ -98,6 +104,24 @@ def test_rows_of_a_dataframe_stay_on_the_executors(tmp_path: Path, monkeypatch: 
         assert len(found) == len(set(found))
     tables[1].compact()
     assert tables[1].check().findings == []
+
+
+@pytest.mark.slow
+@covers("LOG-64", "LOG-73")
+def test_a_task_whose_process_dies_after_it_has_created_its_file_leaves_one_file(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment.pop("SPARK_REMOTE", None)
+    command = [sys.executable, "-m", "model_tests.hudi.dying_task", str(tmp_path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    assert found["died"], "no task created a file"
+    assert found["rows"] == list(range(ROWS))
+    assert len(found["files"]) > 1
+    assert found["files"] == found["found"]
+    assert found["findings"] == []
 
 
 @covers("LOG-58")

@@ -83,6 +83,26 @@ def test_another_writer_between_any_two_operations_loses_and_doubles_nothing(
     assert number > 10
 
 
+@covers("LOG-74")
+def test_a_delete_by_a_condition_deletes_no_row_that_has_ceased_to_match(tmp_path: Path) -> None:
+    for number in range(200):
+        table = tiny_groups(new_table(tmp_path / str(number)))
+        upsert(table, {key: Row(1, 1) for key in "abc"})
+
+        def others(table: HudiTable = table) -> None:
+            OTHERS["upsert"](table)
+
+        store = InterruptedStore(number, others)
+        HudiTable.open(table.path, store=store).delete(where="v = 1")
+        if store.operations <= number:
+            break
+        assert rows_of(table) == {"f": Row(3, 3), "a": Row(3, 3)}, number
+        assert table.check().findings == []
+    else:
+        pytest.fail("it never ended")
+    assert number > 10
+
+
 def actions(path: Path, store: FileIO) -> Actions:
     timeline = f"{path}/.hoodie/timeline"
     return Actions(store, str(path), timeline, f"{timeline}/history", True, lambda: 0)
@@ -150,9 +170,90 @@ def test_a_writer_that_was_rolled_back_and_writes_on_is_neither_seen_nor_in_the_
     assert len(table.history()) == 1
 
 
-@covers("LOG-67")
-@pytest.mark.parametrize("instants", ["the last", "an old one"])
-def test_a_read_during_a_clean_has_all_rows_or_fails(tmp_path: Path, instants: str) -> None:
+def end_and_archive(table: HudiTable) -> None:
+    """Roll every open write back, and remove all that is older than the last write."""
+    table.rollback()
+    for value in (3, 4):
+        upsert(table, {"a": Row(value, value)})
+    table.archive(retain_writes=1, fewest=1)
+
+
+@covers("LOG-75", "LOG-78")
+def test_a_writer_whose_rollback_is_archived_does_not_complete_its_write(tmp_path: Path) -> None:
+    for number in range(200):
+        table = new_table(tmp_path / str(number))
+        upsert(table, {"a": Row(1, 1)})
+
+        def others(table: HudiTable = table) -> None:
+            end_and_archive(table)
+
+        store = InterruptedStore(number, others)
+        upsert(HudiTable.open(table.path, store=store), {"b": Row(1, 1)})
+        if store.operations <= number:
+            break
+        assert rows_of(table) == {"a": Row(4, 4), "b": Row(1, 1)}, number
+        assert table.check().findings == []
+        end_and_archive(table)
+        timeline = {path.name[:17] for path in Path(table.path, ".hoodie", "timeline").glob("2*")}
+        decisions = [path.name[:17] for path in Path(table.path, ".hoodie", ".pktable").iterdir()]
+        assert all(one >= min(timeline) for one in decisions)
+    else:
+        pytest.fail("it never ended")
+    assert number > 10
+
+
+@covers("LOG-71")
+def test_a_history_has_no_file_that_its_last_manifests_do_not_name(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    history = tmp_path / "t" / ".hoodie" / "timeline" / "history"
+    for value in range(26):
+        upsert(table, {"a": Row(value, value)})
+        table.archive(retain_writes=1, fewest=1)
+        named = "".join(path.read_text() for path in history.glob("manifest_*"))
+        assert [path.name for path in history.glob("*.parquet") if path.name not in named] == []
+    assert list(history.glob("*_1.parquet"))
+
+
+@covers("LOG-77")
+@pytest.mark.parametrize("own", ["read", "locate", "upsert", "delete"])
+def test_a_compaction_that_is_executed_and_cleaned_meanwhile_hides_no_row(tmp_path: Path, own: str) -> None:
+    for number in range(100):
+        table = new_table(tmp_path / str(number))
+        upsert(table, {key: Row(1, 1) for key in "ab"})
+        upsert(table, {"a": Row(2, 2)})
+        table.plan_compaction()
+        upsert(table, {"c": Row(3, 3)})
+
+        def others(table: HudiTable = table) -> None:
+            table.compact(fewest_logs=9)
+            table.clean(retain_versions=1)
+
+        store = InterruptedStore(number, others)
+        mine = HudiTable.open(table.path, store=store)
+        before = {"a": Row(2, 2), "b": Row(1, 1), "c": Row(3, 3)}
+        if own == "read":
+            assert rows_of(mine) == before, number
+        elif own == "locate":
+            assert sorted(mine.locate(list("abc"))["key"].to_pylist()) == list("abc"), number
+        else:
+            changed = upsert(mine, {"b": Row(4, 4)}) if own == "upsert" else delete(mine, "b")
+            assert changed is not None, number
+            after = {**before, "b": Row(4, 4)} if own == "upsert" else {"a": Row(2, 2), "c": Row(3, 3)}
+            assert rows_of(table) == after, number
+            found = table.locate(list("abc"))["key"].to_pylist()
+            assert len(found) == len(set(found)), number
+        if store.operations <= number:
+            break
+    assert number > 5
+
+
+def read_streaming(table: HudiTable) -> dict[str, Row]:
+    return {row["k"]: Row(row["ts"], row["v"]) for batch in table.to_batches() for row in batch.to_pylist()}
+
+
+@covers("LOG-67", "LOG-76")
+@pytest.mark.parametrize("how", ["the last", "by key", "streaming", "an old one"])
+def test_a_read_during_a_clean_has_all_rows_or_says_that_they_are_cleaned(tmp_path: Path, how: str) -> None:
     failed = 0
     for number in range(100):
         table = tiny_groups(new_table(tmp_path / str(number)))
@@ -167,17 +268,21 @@ def test_a_read_during_a_clean_has_all_rows_or_fails(tmp_path: Path, instants: s
 
         store = InterruptedStore(number, others)
         reader = HudiTable.open(table.path, store=store)
+        latest = {key: Row(4, 4) for key in "abcd"}
         try:
-            found = rows_of(reader, old if instants == "an old one" else None)
-            assert found in (
-                expected,
-                {key: Row(4, 4) for key in "abcd"} if instants == "the last" else expected,
-            )
-        except (SnapshotNotFoundError, CorruptFileError):
+            if how == "by key":
+                assert sorted(reader.locate(list("abcd"))["key"].to_pylist()) == list("abcd")
+                assert reader.to_arrow(where="k = 'a'", columns="v").to_pylist() in ([{"v": 2}], [{"v": 4}])
+            elif how == "an old one":
+                assert rows_of(reader, old) == expected
+            else:
+                read = rows_of if how == "the last" else read_streaming
+                assert read(reader) in (expected, latest)
+        except SnapshotNotFoundError:
             failed += 1
         if store.operations <= number:
             break
-    assert 0 < failed <= number
+    assert (failed > 0) == (how in ("streaming", "an old one"))
 
 
 @covers("LOG-53")

@@ -39,7 +39,8 @@ def is_kept(model: Model) -> bool:
     histories of keys; `model_tests.append` has tests that take the same steps, and `model_tests.hudi` lets writers of
     Hudi tables work between any two operations of each other. A history does not say what a changelog records.
     """
-    others = ("FairSpec", "StoreSpec", "AppendSpec", "LogSpec", "ChainSpec", "ChangelogSpec")
+    of_hudi = ("LogSpec", "ChainSpec", "CleanSpec", "ArchiveSpec")
+    others = ("FairSpec", "StoreSpec", "AppendSpec", *of_hudi, "ChangelogSpec")
     return model.expected.violated != PASSES and model.specification not in others
 
 

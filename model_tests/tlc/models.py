@@ -171,6 +171,16 @@ def _log_scope(constants: Mapping[str, Any]) -> str:
     return ", ".join([*words, f"{constants['TimeLimit']} times"])
 
 
+def _clean_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of cleans."""
+    return f"{constants['InstantLimit']} instants, {constants['CleanLimit']} cleans, 1 reader"
+
+
+def _archive_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of a write that is archived."""
+    return f"1 writer, {len(_model_values(constants['Enders']))} others that end its write"
+
+
 def _chain_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of the indexes of log files."""
     lost = f", {constants['LossLimit']} lost" if constants["LossLimit"] else ""
@@ -179,12 +189,16 @@ def _chain_scope(constants: Mapping[str, Any]) -> str:
 
 def _scope(model: Model) -> str:
     constants = model.constants
-    if "LogLimit" in constants:
-        return _chain_scope(constants)
-    if "FileCount" in constants:
-        return _append_scope(constants)
-    if "TimeLimit" in constants:
-        return _log_scope(constants)
+    scopes = {
+        "LogLimit": _chain_scope,
+        "FileCount": _append_scope,
+        "TimeLimit": _log_scope,
+        "CleanLimit": _clean_scope,
+        "Enders": _archive_scope,
+    }
+    for name, scope in scopes.items():
+        if name in constants:
+            return scope(constants)
     keys = {int(change[1:]) for text in constants["Batches"] for change in text.split()}
     words = [f"{len(keys)} keys" if len(keys) > 1 else "1 key", f"{constants['MaxLevel'] + 1} levels"]
     if "CommitLimit" in constants:

@@ -101,6 +101,8 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "CommitLimit": "0 - 1",
     },
     "log writers": {"Writers": 1, "Planners": 1, "TimeLimit": "0 - 1", "CrashLimit": "0 - 1"},
+    "log clean": {"InstantLimit": "0 - 1", "CleanLimit": "0 - 1"},
+    "log archive": {"Writers": "{}", "Enders": 1},
     "log chain": {
         "CliqueFiles": "0 - 1",
         "LogLimit": "0 - 1",
@@ -230,6 +232,28 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "[p \\in Processes |-> [Idle EXCEPT !.others = {0}]]",
         ),
     },
+    "LogClean": {
+        "now": ("0",),
+        "bases": ("{0}",),
+        "planned": ("7",),
+        "there": ("{0}",),
+        "retained": ("7",),
+        "doomed": ("{0}",),
+        "cleans": ("3",),
+        "cleaner": ('[NoClean EXCEPT !.phase = "gone"]', "[NoClean EXCEPT !.gone = {0}]"),
+        "reader": ('[NoRead EXCEPT !.phase = "gone"]', "[NoRead EXCEPT !.listed = {0}]"),
+    },
+    "LogArchive": {
+        "requested": ("wrong",),
+        "completed": ("wrong",),
+        "decision": ('"unknown"',),
+        "history": ("wrong",),
+        "files": ("wrong",),
+        "work": (
+            "[p \\in {} |-> 0]",
+            '[p \\in Processes |-> [phase |-> "gone", won |-> "none", acknowledged |-> FALSE]]',
+        ),
+    },
     "Changelogs": {
         "recorded": (
             "[job \\in {} |-> {}]",
@@ -279,6 +303,8 @@ IN_MODEL: Final = {
     "StoreOperations": "store, reads",
     "AppendTable": "append, two deleters",
     "LogIndex": "log writers",
+    "LogClean": "log clean",
+    "LogArchive": "log archive",
     "LogChain": "log chain",
     "Changelogs": "changelog",
 }

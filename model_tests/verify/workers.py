@@ -1,6 +1,6 @@
 """Checks that do not depend on each other, each in a process of its own, as many at a time as there are cores.
 
-What a check shows while it runs comes back to this process: the parts of one check are shown as one.
+This process shows the progress of all, and the parts of one check as one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Show(Protocol):
-    """What a check says of itself while it runs; `Reporter` is one."""
+    """A way to show progress; `Reporter` is one."""
 
     def __call__(self, what: str, done: int, total: int) -> None: ...
 
@@ -39,7 +39,7 @@ Line: TypeAlias = tuple[int, str, int, int]
 class Workers:
     """Runs checks in other processes, and shows how far they have come; to be used in a ``with``.
 
-    The ``with`` ends when every check has. What one raises is raised by its future.
+    The ``with`` ends when every check has. The future of a check raises the error of the check.
     """
 
     def __init__(self, show: Reporter) -> None:

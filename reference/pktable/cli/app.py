@@ -15,7 +15,7 @@ from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import InvalidRequestError, NotATableError
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -46,7 +46,10 @@ MILLIS: Final = re.compile(r"-?[0-9]{1,18}")  # longer ones are no time that any
 
 
 class Command(TyperCommand):
-    """A command whose help names no Python types, and which leaves pandas out where it has the process to itself."""
+    """A command whose help names no Python types, and which leaves pandas out where it has the process to itself.
+
+    One that only Paimon's tables have is refused by name for a Hudi table.
+    """
 
     def get_help(self, ctx: Any) -> str:
         return _without_noise(super().get_help(ctx))
@@ -54,7 +57,14 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         if OWN_PROCESS in ctx.find_root().obj and not ctx.params.get("spark"):
             _leave_pandas_out()
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except NotATableError:
+            if not _is_hudi(ctx.params):
+                raise
+            from pktable.cli.hudi import refused
+
+            raise refused(str(ctx.info_name), ctx.params["path"]) from None
 
 
 class Commands(TyperGroup):
@@ -170,6 +180,8 @@ Fresh = Annotated[
 Where = Annotated[str, typer.Option("--where", metavar="SQL", help="Condition on rows, in Spark's SQL.")]
 Names = Annotated[str, typer.Option(metavar="A,B", help="Column names, comma-separated.")]
 Output = Annotated[Format, typer.Option("--format", help="For people, or one object a line, or CSV.")]
+NOT_HUDI: Final = "this table, which is not Hudi's"
+
 InstantTime = Annotated[
     str | None, typer.Option("--instant", metavar="T", help="As of this instant of a Hudi table.")
 ]
@@ -254,6 +266,12 @@ def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:
 
     found = find_table(path, storage_options=storage_options(storage), external_roots=external_roots())
     return Catalog(*found, clock=_no_clock)
+
+
+def _is_hudi(parameters: Mapping[str, Any]) -> bool:
+    """Return whether the parameters of a command name the path of a Hudi table."""
+    path = parameters.get("path")
+    return isinstance(path, str) and open_hudi(path, storage=parameters.get("storage")) is not None
 
 
 def open_hudi(path: str, on_spark: bool = False, *, storage: Sequence[str] | None = None) -> HudiTable | None:

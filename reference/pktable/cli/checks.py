@@ -26,8 +26,8 @@ from pktable.cli.app import (
     refuse,
     storage_options,
 )
-from pktable.cli.commands import OnSpark, TablePath, app, counted, spark_session
-from pktable.cli.output import Format, ReaderGoneError, print_rows
+from pktable.cli.commands import OnSpark, TablePath, app, spark_session
+from pktable.cli.output import Format, ReaderGoneError, counted, print_rows
 from pktable.cli.progress import Reporter, printable, tell
 from pktable.replay.git_history import GitHistory
 from pktable.replay.replay import BATCHES, StoredStream, Summary, create_table, replay

@@ -10,7 +10,9 @@ import typer
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import APPEND
 
+from pktable.cli import hudi as on_hudi
 from pktable.cli.app import (
+    NOT_HUDI,
     DryRun,
     Names,
     OnSpark,
@@ -23,12 +25,14 @@ from pktable.cli.app import (
     app,
     moment,
     names,
+    open_hudi,
     open_table,
     pairs,
+    refuse,
     spark_session,
     storage_options,
 )
-from pktable.cli.output import Format, print_outcome, print_rows
+from pktable.cli.output import Format, counted, print_outcome, print_rows
 
 INTERVAL: Final = 10.0
 MONTH: Final = 30 * 24 * 3600.0  # in seconds
@@ -59,6 +63,12 @@ def create(
         ),
     ] = None,
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Comment of the table.")] = "",
+    hudi: Annotated[
+        bool, typer.Option("--hudi", help="Create a merge-on-read table of Apache Hudi.")
+    ] = False,
+    ordering: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --hudi: the greatest value of a key wins.")
+    ] = None,
     output: Output = Format.TABLE,
     storage: StorageOptions = None,
     quiet: Quiet = False,
@@ -67,6 +77,13 @@ def create(
 
     Result: table (its path).
     """
+    if hudi:
+        refuse("a Hudi table", option=option or None, comment=comment or None)
+        keys, partition = names(primary_key), names(partition_by)
+        made = on_hudi.create(path, columns, keys, partition, ordering, storage_options(storage))
+        print_outcome(f"created {path}", {"table": made}, output)
+        return
+    refuse(NOT_HUDI, ordering=ordering)
     from pktable.table import Table
 
     table = Table.create(
@@ -97,7 +114,12 @@ def write(
     """Write the rows of a file: upserts, or changes by row kind.
 
     A dry run checks the file and its rows, and writes nothing. Result: rows, snapshot (null if none was made), dry_run.
+    Of a Hudi table: rows, instant (null if there were no rows), dry_run.
     """
+    if hudi := open_hudi(path, storage=storage):
+        refuse("a Hudi table", row_kind=row_kind)
+        on_hudi.write(hudi, file, lambda: open_hudi(path, spark, storage=storage), dry_run, output)
+        return
     from pktable.cli.files import read_rows
 
     table = open_table(path, storage=storage)  # the table and the file are looked at before Spark starts
@@ -135,7 +157,11 @@ def delete(
     """Delete rows matching a condition.
 
     A dry run counts them. Result: rows, snapshot (null if none was made), dry_run.
+    Of a Hudi table: rows, instant (null if there was none to delete), dry_run.
     """
+    if hudi := open_hudi(path, spark, storage=storage):
+        on_hudi.delete(hudi, where, dry_run, output)
+        return
     table = open_table(path, spark, storage=storage)
     snapshot = None if dry_run else table.delete(where=where)
     _print_statement("delete", table, where, snapshot, dry_run, output)
@@ -220,7 +246,12 @@ def compact(
 
     Result: snapshot (null if none was made), dry_run, and of a dry run how many buckets, files and rows would be
     compacted. With --follow: snapshots (how many were made), lost_races, store_failures (how many were survived).
+    Of a Hudi table: instants (of the compactions that were executed), dry_run, and of a dry run groups and files.
     """
+    if hudi := open_hudi(path, spark, storage=storage):
+        refuse("a Hudi table", full=full, follow=follow, interval=interval)
+        on_hudi.compact(hudi, dry_run, output)
+        return
     if interval is not None and (not follow or not 0 < interval < MONTH):
         raise InvalidRequestError(f"--interval {interval:g}: expected --follow and seconds above 0")
     if follow:
@@ -357,7 +388,12 @@ def rollback(
     """Go back to a snapshot or a tag; the later snapshots go.
 
     Result: snapshots (the ids that went). Their files are removed by `pktable clean`.
+    Of a Hudi table: roll back the writes of processes that died. Result: instants (those that were rolled back).
     """
+    if hudi := open_hudi(path):
+        refuse("a Hudi table", snapshot=snapshot, tag=tag)
+        on_hudi.roll_back(hudi, output)
+        return
     gone = open_table(path).rollback(snapshot=snapshot, tag=tag)
     print_outcome(f"removed {_range(gone)}" if gone else "nothing to do", {"snapshots": gone}, output)
 
@@ -371,25 +407,60 @@ def clean(
             metavar="T", help="Only files older than this: ISO text or milliseconds; one day by default."
         ),
     ] = None,
+    retain_commits: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Of a Hudi table: it stays readable as of N commits, 10 by default."
+        ),
+    ] = None,
+    retain_versions: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Of a Hudi table: N base files of each file group stay."),
+    ] = None,
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
     """Delete files that no snapshot, tag or branch needs.
 
     No write may run for longer than the limit. Result: files (how many), bytes, dry_run.
+    Of a Hudi table: files of old file slices. Result: files, instant (null if nothing was deleted), dry_run.
     """
     limit = moment("--older-than", older_than)
-    found = open_table(path).remove_orphans(older_than=limit, dry_run=dry_run)
+    retention = {"retain_commits": retain_commits, "retain_versions": retain_versions}
+    if hudi := open_hudi(path, storage=storage):
+        refuse("a Hudi table", older_than=older_than)
+        on_hudi.clean(hudi, retention, dry_run, output)
+        return
+    refuse(NOT_HUDI, **retention)
+    found = open_table(path, storage=storage).remove_orphans(older_than=limit, dry_run=dry_run)
     size = sum(orphan.size for orphan in found)
     verb = "would delete" if dry_run else "deleted"
     sentence = f"{verb} {counted(len(found), 'file')}, {size:,} bytes" if found else "nothing to do"
     print_outcome(sentence, {"files": len(found), "bytes": size, "dry_run": dry_run}, output)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number and its noun, in the plural if need be."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+@app.command()
+def archive(
+    path: TablePath,
+    retain_writes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many of the last writes stay on the timeline.")
+    ] = 20,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
+    """Shorten the timeline of a Hudi table.
+
+    Old actions move into its history. Reads as of earlier instants are refused from then on.
+    Result: actions (how many were moved).
+    """
+    hudi = open_hudi(path, storage=storage)
+    if hudi is None:
+        open_table(path, storage=storage)  # the better error if there is no table
+        raise InvalidRequestError(f"{path}: archive: for Hudi tables only; use `pktable expire`")
+    on_hudi.archive(hudi, retain_writes, output)
 
 
 def _print_change(

@@ -27,6 +27,11 @@ class Format(str, Enum):
     CSV = "csv"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun, in the plural if need be."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class ReaderGoneError(Exception):
     """Nobody reads standard output any more. Not a BrokenPipeError, of which typer makes exit code 1."""
 
@@ -34,7 +39,7 @@ class ReaderGoneError(Exception):
 def print_outcome(sentence: str, fields: Mapping[str, Any], output: Format) -> None:
     """Print what a command did: the sentence for people, one object of ``fields`` for programs.
 
-    ``fields``: text, numbers, booleans, None and lists of numbers; a command's names never change.
+    ``fields``: text, numbers, booleans, None and lists; a command's names never change.
     Raises ReaderGoneError.
     """
     _print(lambda: print("\n".join(_outcome(sentence, fields, output))))

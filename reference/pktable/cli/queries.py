@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pktable.cli.app import (
+    NOT_HUDI,
     Fresh,
     InstantTime,
     OnSpark,
@@ -25,8 +26,7 @@ from pktable.cli.app import (
     open_table,
     refuse,
 )
-from pktable.cli.commands import counted
-from pktable.cli.output import Format, print_outcome, print_rows
+from pktable.cli.output import Format, counted, print_outcome, print_rows
 from pktable.cli.progress import note, tell
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def read(
         )
         print_rows(found, output)
         return
-    refuse("this table, which is not Hudi's", instant=instant, read_optimized=read_optimized)
+    refuse(NOT_HUDI, instant=instant, read_optimized=read_optimized)
     table = open_table(path, spark, storage=storage)
     rows = table.to_arrow(
         snapshot=snapshot,
@@ -133,7 +133,7 @@ def count(
         rows = hudi.count(instant=instant, read_optimized=read_optimized)
         print_outcome(str(rows), {"rows": rows}, output)
         return
-    refuse("this table, which is not Hudi's", instant=instant, read_optimized=read_optimized)
+    refuse(NOT_HUDI, instant=instant, read_optimized=read_optimized)
     table = open_table(path, spark, storage=storage)
     rows = table.count(snapshot=snapshot, fresh=fresh)
     print_outcome(str(rows), {"rows": rows}, output)
@@ -169,7 +169,7 @@ def files(
         refuse("a Hudi table", snapshot=snapshot)
         print_rows(hudi.files(instant), output)
         return
-    refuse("this table, which is not Hudi's", instant=instant)
+    refuse(NOT_HUDI, instant=instant)
     from pktable.inspect import Inspection
 
     print_rows(Inspection(open_catalog(path, storage=storage)).files(snapshot), output)

@@ -17,7 +17,8 @@ The subtle case is a writer that was taken for dead. Its decision comes too late
 the files that it wrote after it was rolled back.
 
 A decision that a write is complete is deleted once its completed file is there. Who comes too late for it, and creates
-the opposite decision, finds the completed file.
+the opposite decision, finds the completed file. A decision that a write is rolled back is deleted once the instant is
+earlier than all of the timeline. Its writer may come too late for it, too: it finds that its requested file is gone.
 
 The plan of a compaction is claimed and decided like a write, so that no write is complete before the plan that the plan
 does not have. Its execution is decided by another file, and disturbs no write. So is that of a clean.
@@ -25,7 +26,7 @@ does not have. Its execution is decided by another file, and disturbs no write. 
 An action that is complete may leave the timeline for the history. Who comes too late for it, and finds neither its
 completed file nor its requested file, looks there.
 
-Clauses: LOG-49 to LOG-53, LOG-72.
+Clauses: LOG-49 to LOG-53, LOG-72, LOG-75, LOG-78.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ import datetime
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError, InvalidRequestError
@@ -87,6 +89,14 @@ class Decision:
 
 
 ROLLED_BACK: Final = Decision(None)
+
+
+class Standing(Enum):
+    """How far an action is: not ended; complete or a plan; neither, so it was rolled back or given up."""
+
+    OPEN = "open"
+    SETTLED = "settled"
+    GONE = "gone"
 
 
 @dataclass(frozen=True)
@@ -224,27 +234,37 @@ class Actions:
     def _settle(self, instant: str, action: str, ours: Decision) -> None:
         """Decide how a claim ends, and do what is decided. Raises CommitConflictError if it is rolled back."""
         won = self._decided(self._decision(instant, action), int(instant), ours)
-        if self.is_settled(instant, action):  # decided before, and that decision was deleted
+        standing = self._standing(instant, action)
+        late = standing is Standing.GONE and action == DELTA_COMMIT and won.name is not None
+        if standing is Standing.SETTLED or late:  # decided before, and that decision was deleted
             self.store.delete(self._decision(instant, action))
-        elif won.name is None:
+        if standing is Standing.SETTLED:
+            return
+        if late or won.name is None:
             raise CommitConflictError(f"the write of instant {instant} was rolled back", int(instant))
-        else:
-            self.store.put_if_absent(f"{self.directory}/{won.name}", won.content)
-            if won.name.endswith(f".{COMPACTION}.{REQUESTED}"):
-                self.store.delete(self._path(instant, DELTA_COMMIT, REQUESTED))
-            self.store.delete(self._decision(instant, action))
+        self.store.put_if_absent(f"{self.directory}/{won.name}", won.content)
+        if won.name.endswith(f".{COMPACTION}.{REQUESTED}"):
+            self.store.delete(self._path(instant, DELTA_COMMIT, REQUESTED))
+        self.store.delete(self._decision(instant, action))
 
     def is_settled(self, instant: str, action: str) -> bool:
         """Return whether a claim is complete, also in the history, or has become the plan of a compaction.
 
         Clauses: LOG-72.
         """
+        return self._standing(instant, action) is Standing.SETTLED
+
+    def _standing(self, instant: str, action: str) -> Standing:
+        """Return how far an action is. Clauses: LOG-72, LOG-78."""
+        # It is looked for first: a requested file that is gone by then says that the action has been ended.
+        is_open = self.store.exists(self._path(instant, action, REQUESTED))
         same = [one for one in self.names() if one.instant == instant]
         if any(not one.state or (action, one.action) == (DELTA_COMMIT, COMPACTION) for one in same):
-            return True
-        if self.store.exists(self._path(instant, action, REQUESTED)):
-            return False
-        return History(self.store, self.history).completion_of(instant) is not None
+            return Standing.SETTLED
+        if is_open:
+            return Standing.OPEN
+        archived = History(self.store, self.history).completion_of(instant) is not None
+        return Standing.SETTLED if archived else Standing.GONE
 
     def _completion(self, instant: str) -> str:
         found = (one.completion for one in self.names() if one.instant == instant and not one.state)
@@ -345,6 +365,13 @@ class Actions:
         """
         for one in sorted(names, key=lambda one: (not one.state, one.state == REQUESTED, one.instant)):
             self.store.delete(f"{self.directory}/{one.name}")
+
+    def forget_decisions(self) -> None:
+        """Delete the decisions whose instants are earlier than all of the timeline. Clauses: LOG-75."""
+        first = min((one.instant for one in self.names()), default="")
+        for name in self.store.list_names(f"{self.root}/{DECISIONS}"):
+            if name.partition(".")[0] < first:
+                self.store.delete(f"{self.root}/{DECISIONS}/{name}")
 
     def _path(self, instant: str, action: str, state: str) -> str:
         return f"{self.directory}/{instant}.{action}.{state}"

@@ -9,7 +9,7 @@
 
 Ten files of a level are merged into one of the next. Files that the last manifests do not name are deleted.
 
-Clauses: LOG-70, LOG-71, LOG-72.
+Clauses: LOG-70, LOG-71, LOG-72, LOG-75.
 """
 
 from __future__ import annotations
@@ -87,19 +87,25 @@ class Archiver:
             return None
 
     def _append(self, number: int, files: Sequence[HistoryFile], actions: Sequence[ArchivedAction]) -> None:
-        """Add a file of actions, which are in order, and merge files if there are many."""
+        """Add a file of actions, which are in order, and merge files if there are many.
+
+        Of the files that are merged at once no manifest tells, so they are deleted here.
+        """
         added = self._written(history_table(actions), 0)
         if added is None:
             return
-        kept, level = [*files, added], 0
+        kept, level, made = [*files, added], 0, {added.name}
         while len(of_level := [one for one in kept if one.level == level]) >= MERGED:
             merged = self._written(pa.concat_tables([self._table(one) for one in of_level]), level + 1)
             if merged is None:
                 break
             kept = [*(one for one in kept if one.level != level), merged]
+            made.add(merged.name)
             level += 1
         if self.store.put_if_absent(f"{self.directory}/{MANIFEST}{number + 1}", encode_manifest(kept)):
             self._say(number + 1)
+            for name in made - {one.name for one in kept}:
+                self.store.delete(f"{self.directory}/{name}")
             self._clear()
 
     def _written(self, table: pa.Table, level: int) -> HistoryFile | None:
@@ -148,6 +154,7 @@ class Archiver:
         history = History(self.store, self.directory)
         names = [one for one in self.actions.names() if history.completion_of(one.instant) is not None]
         self.actions.forget(names)
+        self.actions.forget_decisions()
         return len({one.instant for one in names})
 
 

@@ -8,7 +8,7 @@ Clauses: LOG-49 to LOG-57, LOG-64.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ from pktable.hudi.lookup import SliceLookup
 from pktable.hudi.pieces import Pieces
 from pktable.hudi.placing import Share, placed, rooms, tagged
 from pktable.hudi.slices import PARTITION_FILE, FileGroup, FileSlice, groups_of, slices_at, writing_slice
-from pktable.hudi.timeline import Timeline, load_timeline
+from pktable.hudi.timeline import Timeline, load_with_files
 from pktable.store.file_io import FileIO
 
 if TYPE_CHECKING:
@@ -112,8 +112,12 @@ class Attempt(ABC):
 
     def _found(self, instant: str, partitions: Sequence[str]) -> TableAt:
         writer = self.writer
-        timeline = load_timeline(writer.store, writer.root, writer.settings)
-        groups = {one: groups_of(writer.store, writer.root, one) for one in partitions}
+        timeline, groups = load_with_files(
+            writer.store,
+            writer.root,
+            writer.settings,
+            lambda: {one: groups_of(writer.store, writer.root, one) for one in partitions},
+        )
         return TableAt(writer, instant, timeline, groups)
 
     def _group_write(
@@ -147,12 +151,15 @@ class Attempt(ABC):
 
 @dataclass(frozen=True)
 class RowsAttempt(Attempt):
-    """An attempt at a write of rows of this process."""
+    """An attempt at a write of rows of this process.
 
-    given: Incoming
+    ``rows``: returns them. It is called after every write before has ended, so it may read the table. Clauses: LOG-74.
+    """
+
+    rows: Callable[[], Incoming]
 
     def _planned(self, instant: str) -> list[GroupWrite]:
-        writer, given = self.writer, self.given
+        writer, given = self.writer, self.rows()
         by_partition = partition_numbers(given)
         at = self._found(instant, list(by_partition))
         lookups = [

@@ -48,7 +48,7 @@ from pktable.hudi.scan import OWN_COLUMNS
 from pktable.hudi.settings import HudiSettings
 from pktable.hudi.slices import FileGroup, FileSlice, file_groups
 from pktable.hudi.stored import parquet_tables
-from pktable.hudi.timeline import Timeline, load_timeline
+from pktable.hudi.timeline import Timeline, load_with_files
 from pktable.store.file_io import FileIO
 
 KEYS_SHOWN: Final = 3
@@ -66,7 +66,7 @@ def check_hudi(
 
     Raises CorruptFileError if the timeline cannot be listed, OutsideTableError. Clauses: RD-11.
     """
-    timeline, groups = load_timeline(store, root, settings), file_groups(store, root)
+    timeline, groups = load_with_files(store, root, settings, lambda: file_groups(store, root))
     check = _Check(store, root, settings, timeline, Findings(root))
     check.writes(groups)
     total = sum(len(group.bases) + len(group.logs) for group in groups)

@@ -15,7 +15,7 @@ Clauses: LOG-66 to LOG-69.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,10 +56,12 @@ class Cleaner:
         """
         for instant in self.pending():
             self.execute(instant)
-        planned = self._planned(retention)
-        if planned is not None:
-            self.execute(planned)
-        return planned
+        plan = self.chosen(retention)
+        if plan is None:
+            return None
+        instant = self.actions.begin_clean(encode_clean_plan(plan, self.root))
+        self.execute(instant)
+        return instant
 
     def pending(self) -> list[str]:
         """Return the instants of the cleans that are planned and not complete, oldest first."""
@@ -68,18 +70,29 @@ class Cleaner:
         planned = (one.instant for one in names if one.action == CLEAN and one.state == REQUESTED)
         return sorted(one for one in planned if one not in done)
 
-    def _planned(self, retention: Retention) -> str | None:
+    def chosen(self, retention: Retention) -> CleanPlan | None:
+        """Return what a clean would delete now, None if all stays. Raises InvalidRequestError, CorruptFileError."""
         names = self.actions.names()
         if any(one.action == SAVEPOINT for one in names):
             raise InvalidRequestError(f"{self.root}: cleaning keeps no savepoints; delete them with Hudi")
         timeline = load_timeline(self.store, self.root, self.settings)
         retained = retained_since(self.store, self.actions.directory, names)
-        plan = choose(file_groups(self.store, self.root), timeline, self.settings, retention, retained)
-        return None if plan is None else self.actions.begin_clean(encode_clean_plan(plan, self.root))
+        return choose(file_groups(self.store, self.root), timeline, self.settings, retention, retained)
+
+    def planned(self, instant: str) -> Mapping[str, Sequence[str]]:
+        """Return the names of the files that a clean deletes, by partition; none if it has left the timeline."""
+        path = self._path(instant)
+        try:
+            return decode_clean_plan(self.store.read(path), at=path).files
+        except FileNotFoundError:
+            return {}
+
+    def _path(self, instant: str) -> str:
+        return f"{self.actions.directory}/{instant}.{CLEAN}.{REQUESTED}"
 
     def execute(self, instant: str) -> None:
         """Execute a planned clean. Raises CorruptFileError, CommitUnknownError. Clauses: LOG-68."""
-        path = f"{self.actions.directory}/{instant}.{CLEAN}.{REQUESTED}"
+        path = self._path(instant)
         try:
             data = self.store.read(path)
         except FileNotFoundError:  # withdrawn, or another process has executed it

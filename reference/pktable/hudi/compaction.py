@@ -41,7 +41,7 @@ from pktable.hudi.scan import OWN_COLUMNS
 from pktable.hudi.settings import HudiSettings
 from pktable.hudi.slice_read import SliceReader
 from pktable.hudi.slices import FileGroup, FileSlice, file_groups, groups_of, slices_at
-from pktable.hudi.timeline import load_timeline
+from pktable.hudi.timeline import load_timeline, load_with_files
 from pktable.retry import retry
 from pktable.store.file_io import FileIO
 
@@ -64,23 +64,26 @@ class Compactor:
         Groups of a compaction that is planned already are left out. Raises InvalidRequestError, CommitConflictError,
         CommitUnknownError. Clauses: LOG-60.
         """
-        if not self._chosen(fewest_logs, None):  # a claim would end writes for nothing
+        if not self.chosen(fewest_logs):  # a claim would end writes for nothing
             return None
         return retry(lambda: self._planned(fewest_logs), on=CommitConflictError, policy=self.actions.policy)
 
     def _planned(self, fewest_logs: int) -> str | None:
         instant = self.actions.begin()
-        chosen = self._chosen(fewest_logs, instant)
+        chosen = self.chosen(fewest_logs, instant)
         if not chosen:
             self.actions.withdraw(instant)
             return None
         self.actions.plan(instant, encode_compaction_plan(chosen))
         return instant
 
-    def _chosen(self, fewest_logs: int, instant: str | None) -> list[CompactedGroup]:
-        timeline = load_timeline(self.store, self.root, self.settings)
+    def chosen(self, fewest_logs: int = 1, instant: str | None = None) -> list[CompactedGroup]:
+        """Return what a plan of ``instant``, by default one made now, would take of each file group."""
+        timeline, groups = load_with_files(
+            self.store, self.root, self.settings, lambda: file_groups(self.store, self.root)
+        )
         at = timeline.latest if instant is None else instant
-        slices = slices_at(file_groups(self.store, self.root), timeline, self.settings, at)
+        slices = slices_at(groups, timeline, self.settings, at)
         return [
             CompactedGroup(
                 one.partition,

@@ -244,7 +244,7 @@ class SliceLookup:
 
 def _in(batch: KeyBatch, numbers: Numbers, keys: pa.Array) -> Numbers:
     """Return those of the keys ``numbers`` that are among ``keys``."""
-    asked = pa.array([batch.keys[i] for i in numbers.tolist()], pa.string())
+    asked = batch.text.take(pa.array(numbers))
     # A table of hashes is made of the fewer of both.
     if len(keys) < len(asked):
         chosen = np.flatnonzero(pc.is_in(asked, value_set=keys).to_numpy(zero_copy_only=False))

@@ -5,13 +5,14 @@ Clauses: LOG-21, LOG-33, LOG-36.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
 from pktable.format.hudi.avro_schema import fields_of
 from pktable.format.hudi.key_summary import KeyBatch
@@ -20,8 +21,15 @@ from pktable.hudi.lookup import SliceLookup
 from pktable.hudi.settings import HudiSettings, expect_instant
 from pktable.hudi.slice_read import SliceReader
 from pktable.hudi.slices import FileSlice, file_groups, slices_at
-from pktable.hudi.timeline import Timeline, expect_retained, load_timeline
+from pktable.hudi.timeline import (
+    Timeline,
+    cleaned_error,
+    expect_retained,
+    load_timeline,
+    load_with_files,
+)
 from pktable.predicate import key_equalities, parse
+from pktable.retry import RetryPolicy, retry
 from pktable.scan import ArrowRows
 from pktable.store.file_io import FileIO
 
@@ -36,6 +44,13 @@ OWN_COLUMNS: Final = (
     "_hoodie_file_name",
 )
 """Columns that Hudi puts in front of those of the user."""
+
+PLACES: Final = pa.schema([(name, pa.string()) for name in ("key", "partition", "group")])
+
+ATTEMPTS: Final = 10
+"""How often a read of the last write is tried while others clean."""
+
+Result = TypeVar("Result")
 
 MOST_ROWS: Final = (1 << 31) - 1  # that a limit of Spark's can say
 
@@ -79,8 +94,13 @@ class HudiSplit:
         return bool(self.slice.logs)
 
     def read(self) -> Iterator[pa.Table]:
-        """Yield the rows, as tables of the scan's columns. Raises CorruptFileError, InvalidRequestError."""
-        yield from self.reader.read(self.slice)
+        """Yield the rows, as tables of the scan's columns.
+
+        Raises CorruptFileError, InvalidRequestError, SnapshotNotFoundError if a clean has deleted the files.
+        Clauses: LOG-76.
+        """
+        with _naming_cleans(self.reader, [self.slice]):
+            yield from self.reader.read(self.slice)
 
 
 @dataclass(frozen=True)
@@ -126,7 +146,7 @@ class HudiScan(ArrowRows):
         return self.to_arrow() if self.session is None else self.to_spark()
 
     def to_spark(self) -> Any:
-        """Return the rows as a lazy DataFrame, each file slice read by one task.
+        """Return the rows as a lazy DataFrame. Slices without log files are Spark's own scan, others take a task each.
 
         Raises InvalidRequestError if the table was opened without Spark. Clauses: LOG-36.
         """
@@ -137,28 +157,43 @@ class HudiScan(ArrowRows):
         return self._frame(*self._plan()[1:])
 
     def _frame(self, splits: Sequence[HudiSplit], fields: Sequence[Field]) -> Any:
+        from pktable.hudi.native import native_frame, native_slices
         from pktable.run.spark.pieces import frame_of_pieces
 
         assert self.session is not None
-        pieces = [partial(_tables, split) for split in sorted(splits, key=lambda one: -one.size_bytes)]
-        frame = frame_of_pieces(self.session, pieces, fields)
+        native = native_slices(splits[0].reader, [one.slice for one in splits], OWN_COLUMNS) if splits else []
+        pieces = [
+            partial(_tables, split)
+            for split in sorted(splits, key=lambda one: -one.size_bytes)
+            if split.slice not in native
+        ]
+        frame = frame_of_pieces(self.session, pieces, [_nullable(one) for one in fields])
+        if native:
+            own = native_frame(self.session, splits[0].reader, native)
+            frame = frame.unionAll(own) if pieces else own
         return frame if self.limit is None else frame.limit(min(self.limit, MOST_ROWS))
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as a pyarrow.Table, all in memory, read by Spark if the table was opened with it."""
+        """Return the rows as a pyarrow.Table, all in memory, read by Spark if the table was opened with it.
+
+        Raises as `to_batches`. Clauses: LOG-76.
+        """
+        return self._retried(self._to_arrow)
+
+    def _to_arrow(self) -> pa.Table:
         if self.session is not None:
             from pktable.run.spark.errors import raised_here
 
             schema, splits, fields = self._plan()
-            frame = self._frame(splits, fields)
-            with raised_here():
-                return frame.toArrow().cast(schema)
+            with _naming_cleans_of(splits), raised_here():
+                return self._frame(splits, fields).toArrow().cast(schema)
         return self.to_batches().read_all()
 
     def to_batches(self) -> pa.RecordBatchReader:
         """Return the rows batch by batch, read in this process as they are asked for.
 
-        Raises CorruptFileError, SnapshotNotFoundError. The reader raises CorruptFileError, too.
+        Raises CorruptFileError, SnapshotNotFoundError. The reader raises them, too: the second one if a clean has
+        deleted its files by then, also those of the last write. Clauses: LOG-76.
         """
         schema, splits, _ = self._plan()
 
@@ -176,13 +211,16 @@ class HudiScan(ArrowRows):
         return pa.RecordBatchReader.from_batches(schema, batches() if self.limit != 0 else iter(()))
 
     def count(self) -> int:
-        """Return the number of rows."""
+        """Return the number of rows. Raises as `to_arrow`."""
+        return self._retried(self._count)
+
+    def _count(self) -> int:
         if self.session is not None:
             from pktable.run.spark.errors import raised_here
 
-            frame = self.to_spark()
-            with raised_here():
-                return int(frame.count())
+            _, splits, fields = self._plan()
+            with _naming_cleans_of(splits), raised_here():
+                return int(self._frame(splits, fields).count())
         narrow = self if self.columns is not None else replace(self, columns=OWN_COLUMNS[2:3])
         return sum(batch.num_rows for batch in narrow.to_batches())
 
@@ -197,6 +235,27 @@ class HudiScan(ArrowRows):
         return [
             _lookup(split.reader, split.slice) for split in replace(self, where=None, columns=None).splits()
         ]
+
+    def locate(self, batch: KeyBatch) -> pa.Table:
+        """Return key, partition and file group of each key of ``batch`` that is there. Raises as `to_arrow`.
+
+        Clauses: LOG-41, LOG-76.
+        """
+        return self._retried(lambda: self._located(batch))
+
+    def _located(self, batch: KeyBatch) -> pa.Table:
+        found = [PLACES.empty_table()]
+        for split in replace(self, where=None, columns=None).splits():
+            with _naming_cleans(split.reader, [split.slice]):
+                numbers = _lookup(split.reader, split.slice).locate(batch)
+            names = (split.slice.partition, split.slice.group)
+            columns = (pa.repeat(pa.scalar(name, pa.string()), len(numbers)) for name in names)
+            found.append(pa.table([batch.text.take(pa.array(numbers)), *columns], schema=PLACES))
+        return pa.concat_tables(found)
+
+    def _retried(self, work: Callable[[], Result]) -> Result:
+        """Return the result of ``work``, called again if a clean deletes files that a read of the last write reads."""
+        return work() if self.instant else retry(work, on=SnapshotNotFoundError, policy=RetryPolicy(ATTEMPTS))
 
     def explain(self) -> str:
         """Return in a few lines which instant and files the scan reads, and which of them it merges."""
@@ -216,11 +275,14 @@ class HudiScan(ArrowRows):
     def _timeline(self) -> tuple[Timeline, str]:
         """Return the timeline and the instant to read, empty if nothing was ever written."""
         timeline = load_timeline(self.store, self.root, self.settings)
-        instant = self.instant or timeline.latest
+        return timeline, self._instant(timeline)
+
+    def _instant(self, timeline: Timeline) -> str:
+        """Return the instant to read. Raises SnapshotNotFoundError if the timeline has no longer begun then."""
         if self.instant is not None and (not timeline.first or self.instant < timeline.first):
             retained = f"{timeline.first} to {timeline.last}" if timeline.first else "none"
             raise SnapshotNotFoundError(f"instant {self.instant}", retained)
-        return timeline, instant
+        return self.instant or timeline.latest
 
     def _fields(self, timeline: Timeline) -> tuple[Field, ...]:
         until = timeline if self.instant is None else timeline.at(self.instant)
@@ -232,7 +294,12 @@ class HudiScan(ArrowRows):
         return (*own, *(replace(field, id=i) for i, field in enumerate(users, len(own))))
 
     def _plan(self) -> tuple[pa.Schema, list[HudiSplit], list[Field]]:
-        timeline, instant = self._timeline()
+        timeline, groups = load_with_files(
+            self.store, self.root, self.settings, lambda: file_groups(self.store, self.root)
+        )
+        instant = self._instant(timeline)
+        if self.instant is not None:
+            expect_retained(self.store, self.root, self.settings, instant)
         fields = self._fields(timeline)
         by_name = {field.name: field for field in fields}
         names = tuple(by_name) if self.columns is None else self.columns
@@ -246,10 +313,6 @@ class HudiScan(ArrowRows):
         reader = SliceReader(
             self.store, self.root, self.settings, timeline, instant, fields, names, predicate
         )
-        groups = file_groups(self.store, self.root)
-        # The last write is readable whatever the cleans before it have deleted.
-        known = timeline.cleaned if self.instant is None else frozenset()
-        expect_retained(self.store, self.root, self.settings, instant, known)
         slices = slices_at(
             groups,
             timeline,
@@ -260,10 +323,42 @@ class HudiScan(ArrowRows):
         pinned = key_equalities(predicate, [OWN_COLUMNS[2]]) if predicate is not None else None
         if pinned and all(key for (key,) in pinned):
             batch = KeyBatch([str(key) for (key,) in pinned])
-            slices = [one for one in slices if _lookup(reader, one).may_have(batch)]
+            with _naming_cleans(reader, slices):
+                slices = [one for one in slices if _lookup(reader, one).may_have(batch)]
         wanted = [by_name[name] for name in names]
         schema = pa.schema([(field.name, to_arrow(field.type)) for field in wanted])
         return schema, [HudiSplit(reader, one) for one in slices], wanted
+
+
+@contextmanager
+def _naming_cleans(reader: SliceReader, slices: Sequence[FileSlice]) -> Iterator[None]:
+    """Raise SnapshotNotFoundError for a missing file of some slices that a clean has deleted. Clauses: LOG-76."""
+    try:
+        yield
+        return
+    except CorruptFileError:
+        files = {
+            (one.partition, name.name) for one in slices for name in (one.base, *one.logs) if name is not None
+        }
+        cleaned = cleaned_error(reader.timeline, reader.instant, files)
+        if cleaned is None:
+            raise
+    raise cleaned
+
+
+@contextmanager
+def _naming_cleans_of(splits: Sequence[HudiSplit]) -> Iterator[None]:
+    """As `_naming_cleans`, of all splits of a read."""
+    if not splits:
+        yield
+        return
+    with _naming_cleans(splits[0].reader, [one.slice for one in splits]):
+        yield
+
+
+def _nullable(field: Field) -> Field:
+    """Return a column that may be null, as Spark has those of files: the schema does not tell who has read it."""
+    return replace(field, type=replace(field.type, nullable=True))
 
 
 def _lookup(reader: SliceReader, slice_: FileSlice) -> SliceLookup:

@@ -58,7 +58,7 @@ class SliceReader:
         return counting_blocks(files, until=self.instant, is_completed=self.timeline.is_completed)
 
     def _rows(self, slice_: FileSlice) -> Iterator[pa.Table]:
-        needed = self._needed()
+        needed = self.needed()
         names = [field.name for field in needed]
         blocks = self.blocks(slice_)
         if not blocks:
@@ -103,7 +103,8 @@ class SliceReader:
         except FileNotFoundError:
             raise CorruptFileError("log file", at=path, expected="a file", found="none") from None
 
-    def _needed(self) -> tuple[Field, ...]:
+    def needed(self) -> tuple[Field, ...]:
+        """Return the columns to return, and those of the condition."""
         tested = self.predicate.columns() if self.predicate is not None else ()
         names = dict.fromkeys((*self.columns, *tested))
         by_name = {field.name: field for field in self.fields}

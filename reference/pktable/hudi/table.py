@@ -132,14 +132,17 @@ class HudiTable:
         and not seen. Raises InvalidRequestError if the rows do not fit or the table is not one that is written: nothing
         is written then. Raises CommitConflictError, CommitUnknownError. Clauses: LOG-50, LOG-54, LOG-58, LOG-64.
         """
-        return self._writer().upsert(rows)
+        return self.writer().upsert(rows)
 
-    def delete(self, keys: Any) -> str | None:
-        """Delete the rows of ``keys``, whatever their ordering values; return the instant, None if none was there.
+    def delete(self, keys: Any = None, *, where: str | None = None) -> str | None:
+        """Delete rows, whatever their ordering values; return the instant, None if none was there.
 
-        ``keys``: rows of the key columns and the partition columns. Raises as `upsert`. Clauses: LOG-62.
+        ``keys``: rows of the key columns and the partition columns. ``where``: instead, a condition on the rows of a
+        snapshot read. Raises as `upsert`. Clauses: LOG-62, LOG-74.
         """
-        return self._writer().delete(keys)
+        if (keys is None) == (where is None):
+            raise InvalidRequestError("delete: give either keys or where=…")
+        return self.writer().delete(keys) if where is None else self.writer().delete_where(where)
 
     def plan_compaction(self, *, fewest_logs: int = 1) -> str | None:
         """Plan a compaction of the file groups with so many log files or more; return its instant, None without any.
@@ -148,7 +151,7 @@ class HudiTable:
         Clauses: LOG-60.
         """
         _expect_positive("fewest_logs", fewest_logs)
-        return self._writer().compactor().plan(fewest_logs)
+        return self.writer().compactor().plan(fewest_logs)
 
     def compact(self, *, fewest_logs: int = 1) -> list[str]:
         """Plan a compaction, execute every planned one, and return their instants.
@@ -157,7 +160,7 @@ class HudiTable:
         Raises as `upsert`, and CorruptFileError. Clauses: LOG-60, LOG-61.
         """
         self.plan_compaction(fewest_logs=fewest_logs)
-        compactor = self._writer().compactor()
+        compactor = self.writer().compactor()
         pending = compactor.pending()
         for instant in pending:
             compactor.execute(instant)
@@ -168,7 +171,7 @@ class HudiTable:
 
         Every write does so first. One that is still running fails. Clauses: LOG-51, LOG-53.
         """
-        return self._writer().roll_back()
+        return self.writer().roll_back()
 
     def clean(self, *, retain_commits: int | None = None, retain_versions: int | None = None) -> str | None:
         """Delete the files of old file slices; return the instant of the clean, None if there is nothing to delete.
@@ -181,12 +184,14 @@ class HudiTable:
         died is finished first. Raises InvalidRequestError, CorruptFileError, CommitUnknownError.
         Clauses: LOG-66 to LOG-69.
         """
-        if retain_commits is not None and retain_versions is not None:
-            raise InvalidRequestError("clean: expected retain_commits or retain_versions, found both")
-        policy, count = (COMMITS, retain_commits) if retain_versions is None else (VERSIONS, retain_versions)
-        count = RETAINED if count is None else count
-        _expect_positive("retain_commits" if policy == COMMITS else "retain_versions", count)
-        return self._writer().cleaner().clean(Retention(policy, count))
+        return self.writer().cleaner().clean(_retention(retain_commits, retain_versions))
+
+    def plan_clean(
+        self, *, retain_commits: int | None = None, retain_versions: int | None = None
+    ) -> Mapping[str, Sequence[str]]:
+        """Return the names of the files that `clean` would delete now, by partition; nothing is written."""
+        plan = self.writer().cleaner().chosen(_retention(retain_commits, retain_versions))
+        return {} if plan is None else plan.files
 
     def archive(self, *, retain_writes: int = 2 * RETAINED, fewest: int = RETAINED) -> int:
         """Move old actions from the timeline into the history; return how many.
@@ -197,9 +202,10 @@ class HudiTable:
         """
         _expect_positive("retain_writes", retain_writes)
         _expect_positive("fewest", fewest)
-        return self._writer().archiver().archive(retain_writes, fewest)
+        return self.writer().archiver().archive(retain_writes, fewest)
 
-    def _writer(self) -> Writer:
+    def writer(self) -> Writer:
+        """Return what writes to the table, for who needs a step of it alone."""
         return Writer(
             self.store,
             self.path,
@@ -270,15 +276,7 @@ class HudiTable:
             raise InvalidRequestError(
                 "locate: expected record keys, found an empty one or one that is no text"
             )
-        batch = KeyBatch(list(dict.fromkeys(keys)))
-        found = [
-            (batch.keys[i], lookup.slice.partition, lookup.slice.group)
-            for lookup in self.scan(instant=instant).lookups()
-            for i in lookup.locate(batch).tolist()
-        ]
-        columns = list(zip(*found, strict=True)) or [()] * 3
-        names = ("key", "partition", "group")
-        return pa.table({name: pa.array(one, pa.string()) for name, one in zip(names, columns, strict=True)})
+        return self.scan(instant=instant).locate(KeyBatch(list(dict.fromkeys(keys))))
 
     def check(
         self, *, reads_rows: bool = True, progress: Progress = lambda what, done, total: None
@@ -298,9 +296,10 @@ class HudiTable:
         return load_timeline(self.store, self.path, self.settings)
 
     def history(self) -> pa.Table:
-        """Return one row per completed write, oldest first: instant, action, operation, completion, files, rows.
+        """Return one row per completed write, oldest first.
 
-        Writes that have left the timeline for the history are left out.
+        Columns: instant, action, operation, completion, files, rows, deletes (how many keys were deleted). Writes that
+        have left the timeline for the history are left out.
         """
         timeline = self.timeline()
         found = [(one, timeline.metadata(one)) for one in timeline.completed]
@@ -315,6 +314,7 @@ class HudiTable:
                 ),
                 "files": pa.array([len(metadata.written) for _, metadata in found], pa.int64()),
                 "rows": pa.array([sum(rows for *_, rows in m.written) for _, m in found], pa.int64()),
+                "deletes": pa.array([metadata.deleted_count for _, metadata in found], pa.int64()),
             }
         )
 
@@ -336,6 +336,15 @@ class HudiTable:
         return pa.table(
             {name: pa.array(column, kind) for name, column, kind in zip(names, columns, kinds, strict=True)}
         )
+
+
+def _retention(commits: int | None, versions: int | None) -> Retention:
+    if commits is not None and versions is not None:
+        raise InvalidRequestError("clean: expected retain_commits or retain_versions, found both")
+    policy, count = (COMMITS, commits) if versions is None else (VERSIONS, versions)
+    count = RETAINED if count is None else count
+    _expect_positive("retain_commits" if policy == COMMITS else "retain_versions", count)
+    return Retention(policy, count)
 
 
 def _expect_positive(name: str, number: int) -> None:

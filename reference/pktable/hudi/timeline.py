@@ -8,23 +8,24 @@ belongs. For an action of the history it is read there.
 
 A clean deletes the files of old slices, and says from which instant on the table is readable.
 
-Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70.
+Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70, LOG-76, LOG-77.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
-from pktable.format.hudi.clean_files import decode_retained
+from pktable.format.hudi.clean_files import decode_clean_plan, decode_retained
 from pktable.format.hudi.names import PROPERTIES, InstantName, timeline_file
 from pktable.format.hudi.timeline_files import CommitMetadata, decode_commit, decode_compaction_plan
 from pktable.hudi.history import History
 from pktable.hudi.settings import HudiSettings
+from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import FileIO
 
 WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
@@ -32,6 +33,8 @@ WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
 
 PENDING_WRITES: Final = frozenset({*WRITES, "compaction", "logcompaction", "clustering"})
 CLEAN: Final = "clean"
+
+Files = TypeVar("Files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Timeline:
         planned: Mapping[tuple[str, str], str],
         cleaned: frozenset[str] = frozenset(),
     ) -> None:
-        self._store, self._root, self._settings = store, root, settings
+        self.store, self.root, self.settings = store, root, settings
         self.completed = tuple(sorted(completed, key=lambda one: one.time))
         self.pending, self.planned, self.cleaned = dict(pending), dict(planned), cleaned
         self._by_time = {one.time: one for one in self.completed}
@@ -106,9 +109,9 @@ class Timeline:
     def metadata(self, instant: Instant) -> CommitMetadata:
         """Return the metadata of a completed write, also if it has left the timeline since. Raises CorruptFileError."""
         try:
-            data: bytes | None = self._store.read(instant.path)
+            data: bytes | None = self.store.read(instant.path)
         except FileNotFoundError:
-            data = History(self._store, f"{self._root}/{self._settings.history}").metadata_of(instant.time)
+            data = History(self.store, f"{self.root}/{self.settings.history}").metadata_of(instant.time)
         if data is None:
             raise CorruptFileError("timeline file", at=instant.path, expected="a file", found="none")
         return decode_commit(data, at=instant.path)
@@ -126,7 +129,7 @@ class Timeline:
                 )
             if found.schema:
                 return found.schema, instant.path
-        return self._settings.created_with, f"{self._root}/{PROPERTIES}"
+        return self.settings.created_with, f"{self.root}/{PROPERTIES}"
 
     def replaced(self) -> dict[tuple[str, str], str]:
         """Return when each file group was replaced, by (partition, file group). Clauses: LOG-34."""
@@ -139,9 +142,9 @@ class Timeline:
     @cached_property
     def _history(self) -> History | None:
         """The history; None for a table whose timeline has no completion times."""
-        if not self._settings.has_completion_times:
+        if not self.settings.has_completion_times:
             return None
-        return History(self._store, f"{self._root}/{self._settings.history}")
+        return History(self.store, f"{self.root}/{self.settings.history}")
 
 
 class _Until(Timeline):
@@ -150,9 +153,9 @@ class _Until(Timeline):
     def __init__(self, whole: Timeline, instant: str) -> None:
         seen = [one for one in whole.completed if one.time <= instant]
         fields = (
-            whole._store,
-            whole._root,
-            whole._settings,
+            whole.store,
+            whole.root,
+            whole.settings,
             seen,
             whole.pending,
             whole.planned,
@@ -191,21 +194,63 @@ def load_timeline(store: FileIO, root: str, settings: HudiSettings) -> Timeline:
     return Timeline(store, root, settings, completed.values(), pending, planned, _cleans(names))
 
 
-def expect_retained(
-    store: FileIO, root: str, settings: HudiSettings, instant: str, known: frozenset[str] = frozenset()
-) -> None:
-    """Raise SnapshotNotFoundError if a clean deletes files of ``instant``; call it after files are listed.
+def load_with_files(
+    store: FileIO, root: str, settings: HudiSettings, listed: Callable[[], Files]
+) -> tuple[Timeline, Files]:
+    """Return the timeline, and what ``listed`` returns, which lists files, of a time in which no clean began.
 
-    ``known``: cleans that leave them. Clauses: LOG-67.
+    A clean deletes a slice after the compaction that replaces it is complete. A timeline from before that would take
+    the new base file for one that is not complete, and see neither. Raises CorruptFileError; SnapshotNotFoundError if
+    cleans begin all the time. Clauses: LOG-77.
     """
+
+    def attempt() -> tuple[Timeline, Files]:
+        timeline = load_timeline(store, root, settings)
+        files = listed()
+        if _cleans(_names(store, f"{root}/{settings.timeline}")) <= timeline.cleaned:
+            return timeline, files
+        raise SnapshotNotFoundError(f"{root}: a list of files without a clean", "none")
+
+    return retry(attempt, on=SnapshotNotFoundError, policy=RetryPolicy())
+
+
+def expect_retained(store: FileIO, root: str, settings: HudiSettings, instant: str) -> None:
+    """Raise SnapshotNotFoundError if a clean deletes files of ``instant``. Clauses: LOG-67."""
     directory = f"{root}/{settings.timeline}"
+    retained = retained_since(store, directory, _names(store, directory))
+    if instant < retained:
+        raise SnapshotNotFoundError(
+            f"instant {instant}", f"{retained} and later; the files of others are cleaned"
+        )
+
+
+def cleaned_error(
+    timeline: Timeline, instant: str, files: Container[tuple[str, str]]
+) -> SnapshotNotFoundError | None:
+    """Return the error of a read as of ``instant`` if a clean deletes some of ``files`` since ``timeline`` was loaded.
+
+    ``files``: (partition, name) of each. Raises CorruptFileError. Clauses: LOG-76.
+    """
+    store, directory = timeline.store, f"{timeline.root}/{timeline.settings.timeline}"
     names = _names(store, directory)
-    if _cleans(names) - known:
-        retained = retained_since(store, directory, names)
-        if instant < retained:
-            raise SnapshotNotFoundError(
-                f"instant {instant}", f"{retained} and later; the files of others are cleaned"
-            )
+    cleans = [one for one in names if one.action == CLEAN and one.state == "requested"]
+    new = [one for one in cleans if one.instant not in timeline.cleaned]
+    now = load_timeline(store, timeline.root, timeline.settings)
+    if now.first <= instant and not any(_cleans_some(store, f"{directory}/{one.name}", files) for one in new):
+        return None
+    retained = max(retained_since(store, directory, names), now.first)
+    return SnapshotNotFoundError(
+        f"instant {instant}", f"{retained} and later; the files of others are cleaned"
+    )
+
+
+def _cleans_some(store: FileIO, path: str, files: Container[tuple[str, str]]) -> bool:
+    """Return whether a clean deletes some files; True if its plan has left the timeline since."""
+    try:
+        plan = decode_clean_plan(store.read(path), at=path)
+    except FileNotFoundError:
+        return True
+    return any((partition, name) in files for partition, names in plan.files.items() for name in names)
 
 
 def retained_since(store: FileIO, directory: str, names: Sequence[InstantName]) -> str:

@@ -11,7 +11,7 @@ A write goes like this:
 A write that another writer has ended in between begins again at 2. One that fails is rolled back; one whose process
 dies is rolled back by the next writer.
 
-Clauses: LOG-49 to LOG-64.
+Clauses: LOG-49 to LOG-64, LOG-74.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from pktable.hudi.compaction import Compactor
 from pktable.hudi.frame_write import FrameRows
 from pktable.hudi.incoming import RowForm
 from pktable.hudi.index_writer import DEFAULT, IndexPolicy
+from pktable.hudi.matching import PLACE, Matching
 from pktable.hudi.pieces import Pieces
 from pktable.hudi.placing import WriteOptions
+from pktable.hudi.scan import HudiScan
 from pktable.hudi.settings import HudiSettings
 from pktable.hudi.timeline import load_timeline
 from pktable.hudi.writable import users, write_settings
@@ -75,18 +77,43 @@ class Writer:
         """
         return self._write(keys, deletes=True)
 
-    def _write(self, rows: Any, *, deletes: bool) -> str | None:
-        found = write_settings(self.store, self.root)
+    def delete_where(self, where: str) -> str | None:
+        """Delete the rows that satisfy a condition; return the instant, None if there are none.
+
+        Raises as `upsert`. Clauses: LOG-62, LOG-74.
+        """
+        settings = write_settings(self.store, self.root)
+        matching = Matching(
+            HudiScan(self.store, self.root, self.settings, self.session, where=where, columns=PLACE)
+        )
+        if not len(matching.rows().keys):  # a claim would end writes for nothing
+            return None
+        schema = load_timeline(self.store, self.root, self.settings).schema_text()[0]
+        return self._tried(RowsAttempt(self, self.actions(utc=settings.utc), schema, True, matching.rows))
+
+    def expect_acceptable(self, rows: Any) -> None:
+        """Raise InvalidRequestError where an upsert of ``rows`` would do so before it writes. Clauses: LOG-58."""
+        form, _ = self._form(deletes=False)
+        form.incoming(form.accepted(rows))
+
+    def _form(self, *, deletes: bool) -> tuple[RowForm, str]:
+        """Return the form that rows must have, and the schema of the table."""
+        hive_style = write_settings(self.store, self.root).hive_style
         schema, at = load_timeline(self.store, self.root, self.settings).schema_text()
-        form = RowForm(users(fields_of(schema, at=at)), self.settings, found.hive_style, deletes)
-        actions = self.actions(utc=found.utc)
+        return RowForm(users(fields_of(schema, at=at)), self.settings, hive_style, deletes), schema
+
+    def _write(self, rows: Any, *, deletes: bool) -> str | None:
+        form, schema = self._form(deletes=deletes)
+        actions = self.actions(utc=write_settings(self.store, self.root).utc)
         accepted = form.accepted(rows)
         if self.session is not None and is_spark_frame(accepted):
             with FrameRows(accepted, form) as frame:
                 attempt: Attempt = FrameAttempt(self, actions, schema, deletes, frame, {})
                 return self._tried(attempt) if frame.count else None
         given = form.incoming(accepted)
-        return self._tried(RowsAttempt(self, actions, schema, deletes, given)) if len(given.keys) else None
+        if not len(given.keys):
+            return None
+        return self._tried(RowsAttempt(self, actions, schema, deletes, lambda: given))
 
     def _tried(self, attempt: Attempt) -> str | None:
         return retry(attempt.run, on=CommitConflictError, policy=self.policy)

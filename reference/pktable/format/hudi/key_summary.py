@@ -16,9 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.hudi.bloom import SIMPLE, Filter, HashedKeys, Numbers, SimpleFilter, decode_filter
@@ -49,10 +51,15 @@ class KeyBatch:
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = keys
-        self._sorted: dict[KeyCollation, tuple[list[bytes], Numbers]] = {}
+        self._sorted: dict[KeyCollation, tuple[Any, Numbers]] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return KeyBatch, (self.keys,)
+
+    @cached_property
+    def text(self) -> Any:
+        """The keys as a pyarrow.Array."""
+        return pa.array(self.keys, pa.string())
 
     @cached_property
     def hashed(self) -> HashedKeys:
@@ -61,11 +68,18 @@ class KeyBatch:
     def between(self, low: str, high: str, order: KeyCollation) -> Numbers:
         """Return the numbers of the keys that are neither less than ``low`` nor greater than ``high``."""
         if order not in self._sorted:
-            encoded = order.of_all(self.keys)
-            numbers = sorted(range(len(encoded)), key=encoded.__getitem__)
-            self._sorted[order] = [encoded[i] for i in numbers], np.array(numbers, np.int64)
+            encoded = self._encoded(order)
+            numbers = pc.array_sort_indices(encoded)
+            self._sorted[order] = encoded.take(numbers), numbers.to_numpy().astype(np.int64)
         encoded, found = self._sorted[order]
-        return found[bisect_left(encoded, order.of(low)) : bisect_right(encoded, order.of(high))]
+        begin = bisect_left(encoded, order.of(low), key=pa.BinaryScalar.as_py)
+        return found[begin : bisect_right(encoded, order.of(high), begin, key=pa.BinaryScalar.as_py)]
+
+    def _encoded(self, order: KeyCollation) -> Any:
+        """Return bytes that compare as the keys do."""
+        if order is KeyCollation.BYTES:
+            return self.text.cast(pa.binary())
+        return pa.array(order.of_all(self.keys), pa.binary())
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,15 @@ class CommitMetadata:
 
     ``schema``: the Avro schema of the rows, without Hudi's own columns; empty if the commit has none.
     ``internal_schema``: that of Hudi's schema-on-read, empty without. ``replaced``: (partition, file group) of the
-    groups that the commit replaced. ``written``: (partition, path, rows) of the files it wrote.
+    groups that the commit replaced. ``written``: (partition, path, rows) of the files it wrote. ``deleted_count``: of
+    the keys that it deleted.
     """
 
     schema: str
     internal_schema: str
     replaced: frozenset[tuple[str, str]]
     written: tuple[tuple[str, str, int], ...]
+    deleted_count: int
     operation: str
 
 
@@ -68,6 +70,11 @@ def decode_commit(data: bytes, *, at: str) -> CommitMetadata:
                 (partition, group) for partition, groups in replaced.items() for group in groups
             ),
             written=tuple(_written(content.get("partitionToWriteStats") or {})),
+            deleted_count=sum(
+                int(one.get("numDeletes") or 0)
+                for files in (content.get("partitionToWriteStats") or {}).values()
+                for one in files
+            ),
             operation=content.get("operationType") or "",
         )
     except (AttributeError, TypeError, ValueError, KeyError) as error:

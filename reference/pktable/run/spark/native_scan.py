@@ -20,7 +20,7 @@ Clauses: RD-1, RD-6, RD-7, RD-11.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Final
@@ -46,6 +46,7 @@ from pktable.context import TableContext
 from pktable.datafile.evolution import same_values
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.type_text import quoted
+from pktable.format.types import Field
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
@@ -127,9 +128,7 @@ def native_test(context: TableContext, columns: Sequence[str]) -> Callable[[Buck
 def _unchanged(context: TableContext, schema_id: int, columns: Sequence[str]) -> bool:
     before = context.schema_of(schema_id).by_id
     fields = [context.schema.field(name) for name in columns]
-    if any(is_finer(field.type) or VARIABLE in field.name for field in fields) or any(
-        field.name.casefold() in SPARKS_OWN for field in before.values()
-    ):
+    if not fits_spark(fields) or any(field.name.casefold() in SPARKS_OWN for field in before.values()):
         return False
     return all(
         field.id in before
@@ -219,7 +218,7 @@ def _live_rows(
     first, then = (asked, None) if not predicate or predicate.never_fails else (None, asked)
 
     def scan(paths: Sequence[str], condition: str | None = first) -> DataFrame:
-        rows = _scan(session, paths, schema, how)
+        rows = scan_files(session, paths, schema, how)
         if located:
             file, position = PLACE
             rows = rows.selectExpr(
@@ -255,9 +254,17 @@ def _live(rows: DataFrame, is_live: Column, then: str | None) -> DataFrame:
     return rows.where(F.when(is_live, F.expr(then)) if then else is_live)
 
 
-def _scan(
-    session: SparkSession, paths: Sequence[str], schema: StructType, how: PartitionColumns
+def fits_spark(fields: Iterable[Field]) -> bool:
+    """Return whether Spark's scan gives columns as they are: no time too fine for it, no name it takes otherwise."""
+    return not any(
+        is_finer(one.type) or VARIABLE in one.name or one.name.casefold() in SPARKS_OWN for one in fields
+    )
+
+
+def scan_files(
+    session: SparkSession, paths: Sequence[str], schema: StructType, how: PartitionColumns = FROM_FILES
 ) -> DataFrame:
+    """Return the rows of Parquet files, in the columns of ``schema``; one that a file lacks is null. Starts no job."""
     named, given = {field.name for field in how.named}, dict(how.given)
     stored = [field for field in schema if field.name not in named and field.name not in given]
     # Under the first option names of directories say nothing.
