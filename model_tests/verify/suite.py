@@ -54,7 +54,7 @@ PROFILE_NAMES: Final = ("quick", "deep")
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
 TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
 SEEDS: Final = {"quick": 300, "deep": 10_000}
-TRACED_SEEDS: Final = {"quick": 50, "deep": 1_000}
+TRACED_SEEDS: Final = {"quick": 50, "deep": 300}
 """How many of them TLC is asked to explain."""
 PART: Final = {"model": 1_000, "local": 100, "spark": 20, "seeds": 1_000}
 """How many histories of a backend, and how many seeds, one process runs."""

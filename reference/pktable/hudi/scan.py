@@ -162,10 +162,11 @@ class HudiScan(ArrowRows):
 
         assert self.session is not None
         native = native_slices(splits[0].reader, [one.slice for one in splits], OWN_COLUMNS) if splits else []
+        natively = set(map(id, native))
         pieces = [
             partial(_tables, split)
             for split in sorted(splits, key=lambda one: -one.size_bytes)
-            if split.slice not in native
+            if id(split.slice) not in natively
         ]
         frame = frame_of_pieces(self.session, pieces, [_nullable(one) for one in fields])
         if native:
