@@ -219,6 +219,27 @@ def test_an_expiry_goes_on_though_the_latest_snapshot_is_rolled_back() -> None:
     replay(jobs, ["d 68", "c 18", "d 20", "c 4"], Setting(kept=2, kind="append"))
 
 
+@covers("CMT-41")
+@pytest.mark.parametrize(
+    ("setting", "kind"), [(USUAL, "write only"), (APPEND, "delete")], ids=["rows", "vectors"]
+)
+def test_a_base_that_a_fence_ended_does_not_show_that_the_id_was_free(setting: Setting, kind: str) -> None:
+    """The snapshot that followed the base may be gone, too, by no fence; then the id is there to be taken again."""
+    jobs = {
+        "a": Job((kind,)),
+        "b": Job((kind, "expire most", kind, kind, "expire as others do")),
+    }
+    found = played(jobs, [f"a to {PUT}", "b", "a"], setting)
+    assert not isinstance(found, BadRun), found.error
+
+
+@covers("DV-11")
+def test_the_tag_of_a_snapshot_that_is_rolled_back_at_the_same_time_is_no_damage() -> None:
+    jobs = {"a": Job(("tag middle",)), "b": Job(("rollback 2",))}
+    found = played(jobs, ["b to put_if_absent fence-", "a", "b"], SMALL)
+    assert not isinstance(found, BadRun), found.error
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     one, same = by_seed(7), by_seed(7)
     assert not isinstance(one, BadRun)

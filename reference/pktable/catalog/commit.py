@@ -187,8 +187,8 @@ class Committer:
             raise failure
         raise _LostRaceError
 
-    def _is_base_of(self, before: TableState, after: TableState, following: Snapshot) -> bool:
-        """Whether it shows that ``following`` was made from ``after``, which was made from ``before``.
+    def _is_base_of(self, before: TableState, after: TableState, following: Snapshot) -> bool | None:
+        """Return whether ``following`` was made from ``after``, which was made from ``before``; None if it may be.
 
         Raises SnapshotNotFoundError. Clauses: CMT-5, CMT-41.
         """
@@ -203,7 +203,7 @@ class Committer:
             return True
         # Only vectors changed: what was made from another state has the same data files, and no other file of ours.
         found = {one.file_name for one in base} | {one.file_name for one in indexes}
-        return not found.isdisjoint(_metadata_names(after) - _metadata_names(before))
+        return None if found.isdisjoint(_metadata_names(after) - _metadata_names(before)) else True
 
     def _has_not_ended(self, state: TableState, fence: Fence) -> bool:
         return state.snapshot is not None and not self.snapshots.fences.hides(fence, state.snapshot)

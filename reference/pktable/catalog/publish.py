@@ -69,11 +69,14 @@ class _AbsentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A snapshot to be put. ``base``: the one it was made from. ``is_base_of``: whether another was made from it."""
+    """A snapshot to be put. ``base``: the one it was made from.
+
+    ``is_base_of``: whether another was made from it, None if nothing shows that.
+    """
 
     snapshot: Snapshot
     base: Snapshot | None
-    is_base_of: Callable[[Snapshot], bool]
+    is_base_of: Callable[[Snapshot], bool | None]
 
 
 class Publisher:
@@ -158,12 +161,14 @@ class Publisher:
     def _without_fences(self, put: Put, fence: Fence) -> Verdict:
         """Return the outcome of a put that the fences admit: did others, who put no fences, end the id before it?
 
-        Clauses: CMT-41.
+        Where a fence has ended the base, a snapshot of this id was there. It may be this one, or another one that
+        others have ended since. Clauses: CMT-41.
         """
         snapshot, base = put.snapshot, put.base
-        if base is None or base.id <= fence.expired or self._snapshots.file(base.id) == base:
+        has_expired = base is not None and base.id <= fence.expired
+        if base is None or (not has_expired and self._snapshots.file(base.id) == base):
             return Verdict.COMMITTED
-        if self._fences.newest().number != fence.number:  # so that is where the base has gone
+        if self._fences.newest().number != fence.number:  # it may have ended the base, or this snapshot
             return self.outcome(put, snapshot)
         others = [one for one in self._snapshots.listed() if one > fence.expired and one != snapshot.id]
         if any(one < snapshot.id for one in others):  # the base was rolled back
@@ -173,10 +178,14 @@ class Publisher:
         try:
             made_from_ours = put.is_base_of(self._snapshots.read(snapshot.id + 1))
         except SnapshotNotFoundError:
+            if self._fences.newest().number != fence.number:
+                return self.outcome(put, snapshot)
             # It has expired. It did so after ours, unless ours came later: then ours is still there.
             if self._snapshots.file(snapshot.id) != snapshot:
                 return Verdict.UNKNOWN
             return self._take_back(snapshot)
+        if made_from_ours is None and has_expired:
+            return Verdict.UNKNOWN
         return Verdict.COMMITTED if made_from_ours else self._take_back(snapshot)
 
     def _take_back(self, snapshot: Snapshot) -> Verdict:
