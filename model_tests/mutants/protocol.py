@@ -214,7 +214,7 @@ PROTOCOL = (
         reworded(
             publish,
             (
-                "if base is None or base.id <= fence.expired or self._snapshots.file(base.id) == base:",
+                "if base is None or (not has_expired and self._snapshots.file(base.id) == base):",
                 "if True:",
             ),
         ), "CMT-41",
@@ -437,5 +437,17 @@ PROTOCOL = (
         42, "a compaction records no changes",
         patched((Compaction, "delta", faults.without_changelog)), "CHG-11",
         "a: write only; b: compact", "a; b", "the changes after snapshot", Setting(producer="lookup"),
+    ),
+    _mutant(
+        43, "a base that a fence has ended shows that the id was free",
+        reworded(
+            publish,
+            (
+                "if base is None or (not has_expired and self._snapshots.file(base.id) == base):",
+                "if base is None or has_expired or self._snapshots.file(base.id) == base:",
+            ),
+        ), "CMT-41",
+        f"a: write only; b: write only, expire most, write only, write only, {OTHERS}",
+        "a to put_if_absent snapshot-; b; a", NOT_THERE,
     ),
 )  # fmt: skip
