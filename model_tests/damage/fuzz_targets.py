@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from pktable import CorruptFileError, InvalidRequestError
 from pktable.bucket.reader import DataReader
@@ -208,11 +207,11 @@ def _supported(decode: Callable[..., Any]) -> Target:
 
 def _hudi_records(data: bytes, at: str) -> None:
     _, starts, lengths = record_bounds(data, at=at)
-    bounds = np.array(starts, np.int64), np.array(lengths, np.int64)
     fields = fields_of(HUDI_SCHEMA, at=at)
-    records = [data[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+    ends = (starts + lengths).tolist()
+    records = [data[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
     with contextlib.suppress(CorruptFileError):
-        decode_columns(data, *bounds, written_out(HUDI_SCHEMA, at=at), fields, at=at)
+        decode_columns(data, starts, lengths, written_out(HUDI_SCHEMA, at=at), fields, at=at)
     decode_records(records, HUDI_SCHEMA, at=at)
 
 
