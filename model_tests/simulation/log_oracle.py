@@ -61,6 +61,9 @@ class LogOracle:
     _files: set[int] = field(default_factory=set)
     _rolled_back: set[int] = field(default_factory=set)  # by no fence, and not put again since
     _ended_by: dict[int, tuple[Work, bool]] = field(default_factory=dict)  # by id; whether by a rollback
+    _removers: dict[int, Work] = field(
+        default_factory=dict
+    )  # by id: who is to remove a file that was rolled back
 
     @staticmethod
     def after(
@@ -78,6 +81,8 @@ class LogOracle:
                     oracle._commit(decode_snapshot(data, at=path))
             elif data is not None and (number := numbered(name, FENCE)) is not None:
                 oracle._end(decode_fence(number, data, at=path), by)
+            elif data is not None and name.startswith(REMOVED):
+                oracle._removers[int(name.removeprefix(REMOVED).partition("-")[0])] = by
             oracle.past.append(tuple(oracle.retained.values()))
         return oracle
 
@@ -92,6 +97,7 @@ class LogOracle:
             return
         self._rolled_back.discard(snapshot.id)
         self._ended_by.pop(snapshot.id, None)
+        self._removers.pop(snapshot.id, None)
         latest = max(self.retained, default=0)
         if snapshot.id != latest + 1:
             self.problems.append(f"snapshot {snapshot.id} was put after snapshot {latest}")
@@ -122,7 +128,10 @@ class LogOracle:
             )
 
     def _remove(self, one: int, by: Work) -> None:
-        """Remove a snapshot file: after its end, and so that one who stops in the middle leaves no gap."""
+        """Remove a snapshot file: after its end, and so that one who stops in the middle leaves no gap.
+
+        A file that another process is to remove is left to it.
+        """
         self._files.discard(one)
         if one in self.retained:
             if by.kind == FOREIGN_ROLLBACK:
@@ -135,7 +144,10 @@ class LogOracle:
         elif one in self._ended_by:
             ender, rolled_back = self._ended_by.pop(one)
             later = one + 1 if rolled_back else one - 1
-            if ender is by and later in self._files and self._ended_by.get(later) == (ender, rolled_back):
+            its_own = (
+                self._ended_by.get(later) == (ender, rolled_back) and self._removers.get(later, by) is by
+            )
+            if ender is by and later in self._files and its_own:
                 self.problems.append(f"snapshot {one} was removed before snapshot {later}")
 
     def writes(self, snapshot: Snapshot) -> Writes | None:

@@ -233,6 +233,15 @@ def test_a_base_that_a_fence_ended_does_not_show_that_the_id_was_free(setting: S
     assert not isinstance(found, BadRun), found.error
 
 
+@covers("CMT-45")
+def test_a_rollback_leaves_a_snapshot_to_the_process_that_is_to_remove_it() -> None:
+    """A writer finds that its snapshot was rolled back, and removes it while the rollback removes those before."""
+    jobs = {"a": Job(("write",)), "b": Job(("rollback 2",))}
+    schedule = ["a past put_if_absent snapshot-8", "b to put_if_absent removed-8"]
+    found = played(jobs, [*schedule, "a past put_if_absent removed-8", "b", "a"], SMALL)
+    assert not isinstance(found, BadRun), found.error
+
+
 @covers("DV-11")
 def test_the_tag_of_a_snapshot_that_is_rolled_back_at_the_same_time_is_no_damage() -> None:
     jobs = {"a": Job(("tag middle",)), "b": Job(("rollback 2",))}
