@@ -119,7 +119,7 @@ LOOKUP_MUTANTS: Final = (
     _mutant(
         7, "a new clique does not point to the one before",
         reworded(index_writer, ("chain = (itself,)\n", "chain = ()\n")),
-        cases.a_file_of_an_earlier_clique_is_missing, "LOG-44", "a_missing_file_is_damage: .* is not missed",
+        cases.a_file_of_an_earlier_clique_is_missing, "LOG-79", "a_missing_file_is_damage: .* is not missed",
     ),
     _mutant(
         8, "a lookup ends at the first clique that does not have the key",
