@@ -40,16 +40,22 @@ EVERYTHING: Final = KeySummary(
 class Scheme:
     """A way to index log files. ``policy``: for so many of them. ``own``: whether each has a filter of its own, too."""
 
+    title: str
     policy: Callable[[int], IndexPolicy]
     own: bool = True
 
 
+NONE: Final = "none"
 SCHEMES: Final[Mapping[str, Scheme]] = {
-    "individual": Scheme(lambda files: IndexPolicy(FALSE_POSITIVES, ROWS, 1), own=False),
-    "cumulative": Scheme(lambda files: IndexPolicy(FALSE_POSITIVES, files * ROWS), own=False),
-    "both": Scheme(lambda files: IndexPolicy(FALSE_POSITIVES, files * ROWS)),
-    "cliques": Scheme(lambda files: IndexPolicy(FALSE_POSITIVES, CLIQUE_FILES * ROWS, CLIQUE_FILES)),
-    "ours": Scheme(lambda files: IndexPolicy()),
+    NONE: Scheme("none: as Hudi writes them", lambda files: IndexPolicy()),
+    "individual": Scheme("individual", lambda files: IndexPolicy(FALSE_POSITIVES, ROWS, 1), own=False),
+    "cumulative": Scheme("cumulative", lambda files: IndexPolicy(FALSE_POSITIVES, files * ROWS), own=False),
+    "both": Scheme("both", lambda files: IndexPolicy(FALSE_POSITIVES, files * ROWS)),
+    "cliques": Scheme(
+        f"both, cliques of {CLIQUE_FILES} files",
+        lambda files: IndexPolicy(FALSE_POSITIVES, CLIQUE_FILES * ROWS, CLIQUE_FILES),
+    ),
+    "ours": Scheme("both, cliques of 4,096 keys", lambda files: IndexPolicy()),
 }
 
 

@@ -7,6 +7,7 @@ not depend on the machine; times are of the process. They are compared with what
 
 from __future__ import annotations
 
+import itertools
 import math
 import shlex
 import sys
@@ -25,6 +26,7 @@ from benchmarks.log_groups import (
     BASE_ROWS,
     CLIQUE_FILES,
     FALSE_POSITIVES,
+    NONE,
     ROWS,
     SCHEMES,
     Cost,
@@ -39,15 +41,6 @@ from benchmarks.machine import describe, hardware
 RESULT = Path(__file__).parent / "results" / "log-index.md"
 SIZES = (1, 3, 10, 30, 100, 300)
 MODEL_FILES = 30
-NONE = "none"
-TITLES = {
-    NONE: "none: as Hudi writes them",
-    "individual": "individual",
-    "cumulative": "cumulative",
-    "both": "both",
-    "cliques": f"both, cliques of {CLIQUE_FILES} files",
-    "ours": "both, cliques of 4,096 keys",
-}
 OLD: Mapping[str, Collection[int]] = {
     "none": (),
     "the older half": range(MODEL_FILES // 2),
@@ -78,8 +71,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pktable-log-index-") as directory:
         root = Path(directory)
         logs = writes(root / "rows", max(SIZES))
-        found = measured(root, logs, SIZES)
-        orders = {name: _ordered(root / name, logs[:MODEL_FILES], old) for name, old in OLD.items()}
+        found = measure(root, logs, SIZES)
+        orders = {name: _measure_old(root / name, logs[:MODEL_FILES], old) for name, old in OLD.items()}
     command = shlex.join(["python", "-m", "benchmarks.log_index", *sys.argv[1:]])
     text = "\n".join(report(found, orders, logs[0], f"`{command}`. {hardware(about)}.")) + "\n"
     RESULT.write_text(text)
@@ -87,19 +80,17 @@ def main() -> None:
     print(text)
 
 
-def measured(root: Path, logs: Sequence[Written], sizes: Sequence[int]) -> dict[Key, Found]:
+def measure(root: Path, logs: Sequence[Written], sizes: Sequence[int]) -> dict[Key, Found]:
     """Return what is found by scheme, with and without old log files, and by the number of log files."""
     found: dict[Key, Found] = {}
-    for files in sizes:
-        for name in TITLES:
-            for half in (False, True) if name != NONE else (False,):
-                old = range(files) if name == NONE else range(files // 2 if half else 0)
-                table = group(
-                    root / f"{name}-{half}-{files}", SCHEMES.get(name, SCHEMES["ours"]), logs[:files], old
-                )
-                plain = sum(len(encode_block(log.block)) for log in logs[:files])
-                miss, hit = (cost(table, key) for key in (ABSENT, _key(logs[files * 3 // 4])))
-                found[name, half, files] = Found(miss, hit, log_bytes(table) - plain)
+    for files, (name, scheme), half in itertools.product(sizes, SCHEMES.items(), (False, True)):
+        if name == NONE and half:
+            continue
+        old = files if name == NONE else files // 2 if half else 0
+        table = group(root / f"{name}-{half}-{files}", scheme, logs[:files], range(old))
+        plain = sum(len(encode_block(log.block)) for log in logs[:files])
+        miss, hit = (cost(table, key) for key in (ABSENT, _key(logs[files * 3 // 4])))
+        found[name, half, files] = Found(miss, hit, log_bytes(table) - plain)
     return found
 
 
@@ -107,7 +98,7 @@ def _key(log: Written) -> str:
     return log.keys[ROWS // 2]
 
 
-def _ordered(root: Path, logs: Sequence[Written], old: Collection[int]) -> list[Cost | None]:
+def _measure_old(root: Path, logs: Sequence[Written], old: Collection[int]) -> list[Cost | None]:
     """Return the costs of a miss, of a key in an old log file and of one in another, None without such a file."""
     table = group(root, SCHEMES["ours"], logs, old)
     new = [i for i in range(len(logs)) if i not in old]
@@ -126,8 +117,8 @@ def panels(found: Mapping[Key, Found]) -> dict[str, dict[str, dict[int, float]]]
     sizes = sorted({files for _, _, files in found})
     return {
         title: {
-            TITLES[name]: {files: of(found[name, False, files]) / 1000 for files in sizes}
-            for name in TITLES
+            SCHEMES[name].title: {files: of(found[name, False, files]) / 1000 for files in sizes}
+            for name in SCHEMES
             if of(found[name, False, sizes[-1]])
         }
         for title, of in what.items()
@@ -152,23 +143,24 @@ def report(
     yield "* *Cumulative*: it has one of all keys so far instead, which is sized for those of all log files."
     yield "* *Both*: it has both. A *clique* ends the cumulative filter, and the next file begins another one."
     yield "* Our writers do the last row: both, and a clique ends at 4,096 keys."
-    yield "* Old log files are as Hudi writes them, without an index. Where half of them are old, it is the older half.\n"
+    yield "* *Old* log files are as Hudi writes them, without an index. If half of them are, it is the older half.\n"
     yield (
-        f"The yardstick is the footer of the base file, with such a filter of its keys: {_told(base, of_base=True)}. "
-        "With the filter that Hudi makes by default it has 431 kB more.\n"
+        f"The yardstick is the footer of the base file, with such a filter of its keys: {base.base_reads} reads, "
+        f"{base.base_bytes / 1000:.0f} kB. Hudi's default filter has 431 kB, for any number of keys up to 60,000.\n"
     )
     yield "![kilobytes against the number of log files](log-index.svg)\n"
     yield from _table("A key that nobody has", "", found, lambda one: one.miss)
     where = "The key is in a log file that has an index, at three quarters of the way. "
     yield from _table("A key in one log file", where, found, lambda one: one.hit)
     yield from _written(found, log)
-    yield from _orders(orders)
+    yield from _old_files(orders)
     yield from _model(found, log)
-    yield from _shown(found)
+    yield from _differences(found)
+    yield from _summary(found)
     yield from _base_or_not(base.base_bytes)
 
 
-def _told(one: Cost, of_base: bool = False) -> str:
+def _cell(one: Cost, of_base: bool = False) -> str:
     reads, size = (one.base_reads, one.base_bytes) if of_base else (one.reads, one.bytes)
     return f"{reads:,} / {size / 1000:,.0f}"
 
@@ -180,9 +172,9 @@ def _table(title: str, where: str, found: Mapping[Key, Found], of: Callable[[Fou
     yield f"| index | old | {' | '.join(map(str, sizes))} |"
     yield f"| --- | ---: |{' ---: |' * len(sizes)}"
     for name, half in dict.fromkeys((name, half) for name, half, _ in found):
-        cells = [_told(of(found[name, half, files])) for files in sizes]
+        cells = [_cell(of(found[name, half, files])) for files in sizes]
         old = "100 %" if name == NONE else "50 %" if half else "0 %"
-        yield f"| {TITLES[name]} | {old} | {' | '.join(cells)} |"
+        yield f"| {SCHEMES[name].title} | {old} | {' | '.join(cells)} |"
     yield ""
 
 
@@ -198,20 +190,20 @@ def _written(found: Mapping[Key, Found], log: Written) -> Iterator[str]:
     yield f"| --- |{' ---: |' * len(sizes)}"
     for name in SCHEMES:
         cells = [found[name, False, files].added / files / 1000 for files in sizes]
-        yield f"| {TITLES[name]} | {' | '.join(f'{one:,.1f}' for one in cells)} |"
+        yield f"| {SCHEMES[name].title} | {' | '.join(f'{one:,.1f}' for one in cells)} |"
     yield ""
 
 
-def _orders(orders: Mapping[str, Sequence[Cost | None]]) -> Iterator[str]:
+def _old_files(orders: Mapping[str, Sequence[Cost | None]]) -> Iterator[str]:
     yield "## Old log files\n"
     yield (
-        f"{MODEL_FILES} log files, {TITLES['ours']}. An index covers all older files, also those without one. So a "
-        "miss decodes only the old files behind the last index. Reads / kB / ms of the processor:\n"
+        f"{MODEL_FILES} log files, {SCHEMES['ours'].title}. An index covers all older files, also those without one. "
+        "So a miss decodes only the old files behind the last index. Reads / kB / ms of the processor:\n"
     )
     yield "| old | a key that nobody has | a key in an old file | a key in another file |"
     yield "| --- | ---: | ---: | ---: |"
     for name, costs in orders.items():
-        cells = ["" if one is None else f"{_told(one)} / {one.milliseconds:.1f}" for one in costs]
+        cells = ["" if one is None else f"{_cell(one)} / {one.milliseconds:.1f}" for one in costs]
         yield f"| {name} | {' | '.join(cells)} |"
     yield ""
 
@@ -264,50 +256,52 @@ def _model(found: Mapping[Key, Found], log: Written) -> Iterator[str]:
     )
     yield "| index | a key that nobody has | a key in one log file | kB written |"
     yield "| --- | ---: | ---: | ---: |"
-    for name in TITLES:
+    for name in SCHEMES:
         reads, miss, hit_reads, hit, written = model.of(name)
         one = found[name, False, MODEL_FILES]
         cells = [
-            f"{reads} / {miss / 1000:,.0f} → {_told(one.miss)}",
-            f"{hit_reads} / {hit / 1000:,.0f} → {_told(one.hit)}",
+            f"{reads} / {miss / 1000:,.0f} → {_cell(one.miss)}",
+            f"{hit_reads} / {hit / 1000:,.0f} → {_cell(one.hit)}",
             f"{written / 1000:,.0f} → {one.added / 1000:,.0f}",
         ]
-        yield f"| {TITLES[name]} | {' | '.join(cells)} |"
+        yield f"| {SCHEMES[name].title} | {' | '.join(cells)} |"
     yield ""
 
 
-def _shown(found: Mapping[Key, Found]) -> Iterator[str]:
-    one, most = min(SIZES), max(SIZES)
-    kilobytes = {name: found[name, False, most].added / most / 1000 for name in SCHEMES}
-    hit = found["both", False, most].hit
+def _differences(found: Mapping[Key, Found]) -> Iterator[str]:
+    most = max(files for _, _, files in found)
     yield "Where they differ:\n"
     yield (
-        "* A summary is found by one read of 32 KiB instead of three small ones, and a second one if it is larger. That is "
-        "fewer reads and more bytes, also of a log file without an index, whose end is read before the whole file."
+        "* A summary is found by one read of 32 KiB instead of three small ones, and a second one if it is larger. "
+        "That is fewer reads and more bytes. The end of a log file is read, too, if it has no index."
     )
-    yield (
-        "* Filters are stored as they are, not in base64, and sorted keys are compressed. So less is written. (The "
-        "calculation has no base64 either.)"
-    )
+    yield "* Sorted keys are compressed, so less is written."
     yield "* Files are asked one by one, the oldest of a clique first, until one has the key."
     yield (
-        "* Both filters of a file are in one summary under one checksum. So a filter of its own spares the keys of a file, "
-        f"but not the cumulative filter: at {most} files in one clique a hit takes {_told(hit)}. In cliques of 4,096 keys "
-        "the summary fits the first read.\n"
+        "* Both filters of a file are in one summary under one checksum. So a filter of its own spares the keys of a "
+        f"file, but not its cumulative filter: with {most} files in one clique, a key in one of them takes "
+        f"{_cell(found['both', False, most].hit)}. In cliques of 4,096 keys the first read has the summary.\n"
     )
+
+
+def _summary(found: Mapping[Key, Found]) -> Iterator[str]:
+    sizes = sorted({files for _, _, files in found})
+    misses = ", ".join(f"{_cell(found['both', False, files].miss)} at {files}" for files in sizes)
+    added = {name: found[name, False, sizes[-1]].added / sizes[-1] / 1000 for name in SCHEMES}
     yield "## What this shows\n"
     yield (
-        f"* The claim of the RFC holds in one clique: a miss takes {_told(found['both', False, one].miss)} at {one} log "
-        f"file, {_told(found['both', False, MODEL_FILES].miss)} at {MODEL_FILES} and "
-        f"{_told(found['both', False, most].miss)} at {most}, where the footer of the base file takes "
-        f"{_told(found[NONE, False, 1].miss, of_base=True)}."
+        f"* With all log files in one clique, the RFC's claim holds: a miss takes {misses} log files. The footer of "
+        f"the base file takes {_cell(found[NONE, False, sizes[0]].miss, of_base=True)}."
     )
     yield (
-        f"* The price is a filter for all keys in every log file, {kilobytes['both']:,.0f} kB at {most} files. In cliques it "
-        f"does not grow: {kilobytes['cliques']:,.0f} kB, or {kilobytes['ours']:,.0f} with 4,096 keys, and a miss takes one "
+        f"* The price is a filter for all keys in every log file, {added['both']:,.0f} kB at {sizes[-1]}. In cliques "
+        f"it does not grow: {added['cliques']:,.0f} kB, or {added['ours']:,.0f} with 4,096 keys. Then a miss takes one "
         "read for each clique."
     )
-    yield "* Individual filters alone take a read for each log file, as many as decoding takes, and fewer bytes."
+    yield (
+        "* Individual filters alone take one read for each log file. That is half as many reads as decoding takes, and "
+        "a third of the bytes."
+    )
     yield "* What old files cost is gone as soon as one file with an index is behind them, before any compaction.\n"
 
 

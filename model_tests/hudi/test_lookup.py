@@ -51,6 +51,17 @@ def test_a_file_that_grew_is_looked_up_by_itself(tmp_path: Path) -> None:
     assert located(table, ["a", "b", "c"]) == {"a", "b", "c"}
 
 
+@covers("LOG-38", "LOG-40", "LOG-41")
+def test_the_index_of_a_file_with_several_blocks_has_the_keys_of_all(table: MadeTable) -> None:
+    first, last, later = (table.data(2, [row(key, 2, 2)]) for key in "abc")
+    path = table.log(2, first, *table.index(2, last, ["a", "b"]))
+    table.commit(2)
+    assert located(table, ["a", "b", "c"]) == {"a", "b"}
+    assert table.open().check().findings == []
+    path.write_bytes(path.read_bytes() + encode_block(later))  # by a writer that knows no index
+    assert located(table, ["a", "b", "c"]) == {"a", "b", "c"}
+
+
 @covers("LOG-26", "LOG-41")
 @pytest.mark.parametrize("has_index", [True, False])
 def test_rolled_back_keys_are_not_found_behind_an_index(tmp_path: Path, has_index: bool) -> None:
