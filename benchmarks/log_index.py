@@ -320,7 +320,7 @@ def _base_or_not(base_bytes: int) -> Iterator[str]:
         yield f"| {keys:,} | {alone:,} | {both:,} | {both / alone:.1f} |"
     yield ""
     yield (
-        f"It saves the read of the base file's footer, here {base_bytes:,} bytes, which is one read for all log "
+        f"It saves the read of the base file's footer, here {base_bytes:,} bytes, which is read once for all log "
         "files of the slice. So the index is of the log alone."
     )
 

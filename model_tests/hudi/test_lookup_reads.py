@@ -1,4 +1,4 @@
-"""What a lookup reads; and that an index which is gone or admits more changes that, and no answer."""
+"""A lookup reads little where there is an index. An index that is gone or admits more changes that, and no answer."""
 
 from __future__ import annotations
 
