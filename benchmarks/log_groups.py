@@ -77,12 +77,12 @@ class Cost:
     milliseconds: float
 
 
-def writes(root: Path, count: int) -> list[Written]:
-    """Return the rows of so many writes. ``root``: where a table may be made for that."""
+def writes(root: Path, count: int, rows: int = ROWS) -> list[Written]:
+    """Return so many writes of ``rows`` rows. ``root``: where a table may be made for that."""
     table = MadeTable(root)
     found = []
     for number in range(2, count + 2):
-        keys = [f"{(number * 7 + i) % 1000:04}-{number:06}-{i:06}" for i in range(ROWS)]
+        keys = [f"{(number * 7 + i) % 1000:04}-{number:06}-{i:06}" for i in range(rows)]
         found.append(Written(table.data(number, [row(key, number, number) for key in keys]), keys))
     return found
 

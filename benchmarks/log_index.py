@@ -37,10 +37,12 @@ from benchmarks.log_groups import (
     writes,
 )
 from benchmarks.machine import describe, hardware
+from model_tests.hudi.made_tables import MadeTable
 
 RESULT = Path(__file__).parent / "results" / "log-index.md"
 SIZES = (1, 3, 10, 30, 100, 300)
 MODEL_FILES = 30
+SMALL_WRITES, SMALL_FILES = (1, 10, 100), 100
 OLD: Mapping[str, Collection[int]] = {
     "none": (),
     "the older half": range(MODEL_FILES // 2),
@@ -73,8 +75,9 @@ def main() -> None:
         logs = writes(root / "rows", max(SIZES))
         found = measure(root, logs, SIZES)
         orders = {name: _measure_old(root / name, logs[:MODEL_FILES], old) for name, old in OLD.items()}
+        small = {rows: measure_small(root, rows, SMALL_FILES) for rows in SMALL_WRITES}
     command = shlex.join(["python", "-m", "benchmarks.log_index", *sys.argv[1:]])
-    text = "\n".join(report(found, orders, logs[0], f"`{command}`. {hardware(about)}.")) + "\n"
+    text = "\n".join(report(found, orders, small, logs[0], f"`{command}`. {hardware(about)}.")) + "\n"
     RESULT.write_text(text)
     draw_lookups(panels(found), found[NONE, False, 1].miss.base_bytes / 1000, RESULT.with_suffix(".svg"))
     print(text)
@@ -88,14 +91,27 @@ def measure(root: Path, logs: Sequence[Written], sizes: Sequence[int]) -> dict[K
             continue
         old = files if name == NONE else files // 2 if half else 0
         table = group(root / f"{name}-{half}-{files}", scheme, logs[:files], range(old))
-        plain = sum(len(encode_block(log.block)) for log in logs[:files])
-        miss, hit = (cost(table, key) for key in (ABSENT, _key(logs[files * 3 // 4])))
-        found[name, half, files] = Found(miss, hit, log_bytes(table) - plain)
+        found[name, half, files] = _found(table, logs[:files])
     return found
 
 
 def _key(log: Written) -> str:
-    return log.keys[ROWS // 2]
+    return log.keys[len(log.keys) // 2]
+
+
+def measure_small(root: Path, rows: int, files: int) -> tuple[int, Found]:
+    """Return the bytes of so many log files of few rows without an index, and what is found in them with ours."""
+    logs = writes(root / f"rows-{rows}", files, rows)
+    return _plain_bytes(logs), _found(group(root / f"small-{rows}", SCHEMES["ours"], logs), logs)
+
+
+def _found(table: MadeTable, logs: Sequence[Written]) -> Found:
+    miss, hit = (cost(table, key) for key in (ABSENT, _key(logs[len(logs) * 3 // 4])))
+    return Found(miss, hit, log_bytes(table) - _plain_bytes(logs))
+
+
+def _plain_bytes(logs: Sequence[Written]) -> int:
+    return sum(len(encode_block(log.block)) for log in logs)
 
 
 def _measure_old(root: Path, logs: Sequence[Written], old: Collection[int]) -> list[Cost | None]:
@@ -129,7 +145,11 @@ def panels(found: Mapping[Key, Found]) -> dict[str, dict[str, dict[int, float]]]
 
 
 def report(
-    found: Mapping[Key, Found], orders: Mapping[str, Sequence[Cost | None]], log: Written, where: str
+    found: Mapping[Key, Found],
+    orders: Mapping[str, Sequence[Cost | None]],
+    small: Mapping[int, tuple[int, Found]],
+    log: Written,
+    where: str,
 ) -> Iterator[str]:
     base = found[NONE, False, 1].miss
     yield "# Lookups in indexed log files"
@@ -153,6 +173,7 @@ def report(
     where = "The key is in a log file that has an index, at three quarters of the way. "
     yield from _table("A key in one log file", where, found, lambda one: one.hit)
     yield from _written(found, log)
+    yield from _small_writes(small)
     yield from _old_files(orders)
     yield from _model(found, log)
     yield from _differences(found)
@@ -191,6 +212,20 @@ def _written(found: Mapping[Key, Found], log: Written) -> Iterator[str]:
     for name in SCHEMES:
         cells = [found[name, False, files].added / files / 1000 for files in sizes]
         yield f"| {SCHEMES[name].title} | {' | '.join(f'{one:,.1f}' for one in cells)} |"
+    yield ""
+
+
+def _small_writes(small: Mapping[int, tuple[int, Found]]) -> Iterator[str]:
+    yield "## Small writes\n"
+    yield (
+        f"{SMALL_FILES} log files, {SCHEMES['ours'].title}. A filter has the size for 4,096 keys from the first file "
+        "on, and each index names the files of its clique. So the index of a small write is larger than its rows.\n"
+    )
+    yield "| rows of a write | kB of a log file | kB of its index | a key that nobody has | a key in one log file |"
+    yield "| ---: | ---: | ---: | ---: | ---: |"
+    for rows, (plain, one) in small.items():
+        sizes = (f"{size / SMALL_FILES / 1000:.1f}" for size in (plain, one.added))
+        yield f"| {rows} | {' | '.join(sizes)} | {_cell(one.miss)} | {_cell(one.hit)} |"
     yield ""
 
 

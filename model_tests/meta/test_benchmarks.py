@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ def test_lookups_in_logs_are_counted_for_every_index_and_share_of_old_files(
     monkeypatch.setattr(log_groups, "BASE_ROWS", 300)
     monkeypatch.setattr(log_index, "SIZES", (1, 4))
     monkeypatch.setattr(log_index, "MODEL_FILES", 4)
+    monkeypatch.setattr(log_index, "SMALL_FILES", 3)
     logs = writes(tmp_path / "rows", 4)
     found = log_index.measure(tmp_path, logs, (1, 4))
     assert len(found) == 2 * (2 * len(SCHEMES) - 1)
@@ -153,9 +155,13 @@ def test_lookups_in_logs_are_counted_for_every_index_and_share_of_old_files(
     )
     assert all(one.miss.base_reads == 1 and one.hit.base_reads == 0 for one in found.values())
     behind = cost(group(tmp_path / "old", SCHEMES["ours"], logs, range(2, 4)), "0500-absent")
-    text = "\n".join(log_index.report(found, {"the newer half": [behind, None, None]}, logs[0], "here"))
+    small = {2: log_index.measure_small(tmp_path, 2, 3)}
+    text = "\n".join(
+        log_index.report(found, {"the newer half": [behind, None, None]}, small, logs[0], "here")
+    )
     assert "the RFC's claim holds: a miss takes 1 / 33 at 1, 1 / 33 at 4 log files" in text
     assert "| the newer half | 5 / " in text
+    assert re.search(r"\| 2 \| 0\.7 \| 7\.\d \| 1 / \d+ \| [34] / \d+ \|", text)
     assert {len(lines) for lines in log_index.panels(found).values()} == {5, 6}
 
 
