@@ -24,6 +24,8 @@ from pktable.table import check
 from pktable_spec.covers import covers
 
 from model_tests.damage import fuzz
+from model_tests.damage.fuzz_seeds import seeds
+from model_tests.damage.fuzz_targets import TARGETS
 from model_tests.damage.table_damage import Surgeon
 
 if sys.version_info >= (3, 14):
@@ -146,14 +148,14 @@ def test_a_hint_may_be_anything(tmp_path: Path, hint: bytes) -> None:
 # Without atheris too: the targets of the fuzzer, on what decodes and on what hardly does not
 
 
-SEEDS = list(fuzz.seeds())
+SEEDS = list(seeds())
 
 
 @covers("RD-11")
 def test_the_seeds_of_the_fuzzer_decode() -> None:
-    assert {name for name, _ in SEEDS} == set(fuzz.TARGETS) - {"statistics"}
+    assert {name for name, _ in SEEDS} == set(TARGETS) - {"statistics"}
     for name, data in SEEDS:
-        fuzz.TARGETS[name](data)
+        TARGETS[name](data)
 
 
 @covers("RD-11")
@@ -161,7 +163,7 @@ def test_the_seeds_of_the_fuzzer_decode() -> None:
 @given(data=st.data())
 def test_a_decoder_raises_nothing_but_corrupt_file_errors(data: st.DataObject) -> None:
     name, good = data.draw(st.sampled_from(SEEDS))
-    number = list(fuzz.TARGETS).index(name)
+    number = list(TARGETS).index(name)
     at, end = sorted(data.draw(st.tuples(*[st.integers(0, len(good))] * 2)))
     fuzz.run_one(
         bytes([number]) + good[:at] + data.draw(st.binary(max_size=8)) + good[end if at % 2 else at + 1 :]

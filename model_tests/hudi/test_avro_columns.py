@@ -101,8 +101,7 @@ def by_columns(schema: dict[str, Any], content: bytes, names: list[str]) -> pa.T
     text = json.dumps(schema)
     fields = [field for field in fields_of(text, at="log") if field.name in names]
     _, starts, lengths = record_bounds(content, at="log")
-    bounds = np.array(starts, np.int64), np.array(lengths, np.int64)
-    return decode_columns(content, *bounds, written_out(text, at="log"), fields, at="log")
+    return decode_columns(content, starts, lengths, written_out(text, at="log"), fields, at="log")
 
 
 def by_fastavro(schema: dict[str, Any], content: bytes, names: list[str]) -> pa.Table:

@@ -31,15 +31,15 @@ _asked = local()
 def _counted_after_filter(unmerged_rows: Any) -> Any:
     """Filter the rows of a file first, and count positions over those that are left."""
 
-    def filtered(files: Any, state: Any, columns: Any, predicate: Any) -> Iterator[Any]:
+    def filtered(files: Any, state: Any, columns: Any, predicate: Any, kept: Any) -> Iterator[Any]:
         vectors = files.vectors(state)
         for file in state.files:
             reader, position = DataReader(files, state.place, file), 0
             groups = row_groups_that_may_match(reader, files.schema, predicate) if predicate else None
             for _, table in reader.read(columns, row_groups=groups):
-                kept = predicate.filter(table) if predicate else table
-                yield without_deleted(kept, position, vectors.get(file.file_name))
-                position += kept.num_rows
+                rows = predicate.filter(table, columns=kept) if predicate else table
+                yield without_deleted(rows, position, vectors.get(file.file_name))
+                position += rows.num_rows
 
     return filtered
 
@@ -50,8 +50,8 @@ def _limit_before_vectors(runner_read: Any) -> Any:
     def limited(self: Any, files: Any, query: Query) -> Any:
         live_rows = read.live_rows
 
-        def cut(table: Any, position: int, vector: Any, predicate: Any) -> Any:
-            return live_rows(table.slice(0, query.limit), position, vector, predicate)
+        def cut(table: Any, *others: Any) -> Any:
+            return live_rows(table.slice(0, query.limit), *others)
 
         with mock.patch.object(read, "live_rows", cut):
             return runner_read(self, files, query)
@@ -61,7 +61,7 @@ def _limit_before_vectors(runner_read: Any) -> Any:
 
 def _base_not_added(live_rows: Any) -> Any:
     """Count positions from the start of the row group."""
-    return lambda table, position, vector, predicate: live_rows(table, 0, vector, predicate)
+    return lambda table, position, *others: live_rows(table, 0, *others)
 
 
 def _values_prune_always(column_ranges: Any) -> Any:

@@ -68,19 +68,29 @@ def read_bucket(
 
     Raises CorruptFileError. Clauses: RD-1, RD-3, RD-4, RD-5, RD-6.
     """
-    needed = (
-        [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
-    )
+    needed = _needed(columns, predicate)
     read = merged_rows if part.merges else unmerged_rows
-    for found in read(context, part.state, needed, predicate):
+    for found in read(context, part.state, needed, predicate, columns or needed[:1]):
         if found.num_rows:
             yield found.select(list(columns))
 
 
+def _needed(columns: Sequence[str], predicate: Predicate | None) -> list[str]:
+    """Return ``columns``, and those that only ``predicate`` reads."""
+    return list(dict.fromkeys([*columns, *(predicate.columns() if predicate else ())]))
+
+
 def unmerged_rows(
-    context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
+    context: TableContext,
+    state: BucketState,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    kept: Sequence[str],
 ) -> Iterator[pa.Table]:
-    """Yield the rows of every file that are live and satisfy ``predicate``. Clauses: RD-1, RD-7, RD-8, RD-16."""
+    """Yield the rows of every file that are live and satisfy ``predicate``, as tables of the columns ``kept``.
+
+    Clauses: RD-1, RD-7, RD-8, RD-16.
+    """
     vectors = context.vectors(state)
     if context.options.data_evolution:
         if vectors:
@@ -89,14 +99,14 @@ def unmerged_rows(
             )
         for files in same_rows(state.files):
             for table in stitched_rows(context, state.place, files, columns):
-                yield live_rows(table, 0, None, predicate)
+                yield live_rows(table, 0, None, predicate, kept)
         return
     for file in state.files:
         reader = DataReader(context, state.place, file)
         groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
         for position, table in reader.read(columns, row_groups=groups):
-            yield live_rows(table, position, vector, predicate)
+            yield live_rows(table, position, vector, predicate, kept)
 
 
 def stitched_rows(
@@ -154,27 +164,9 @@ def located_rows(
     `ROW_ID` (int64), null where the file does not store it. A table is of one file, and positions ascend.
     Raises CorruptFileError. Clauses: APP-2, APP-32, RD-7.
     """
-    assert not part.merges, "a row of a merge lies in several files"
-    needed = (
-        [*columns, *(name for name in predicate.columns() if name not in columns)] if predicate else columns
-    )
-    # A table without columns would have no rows.
-    needed = needed or [context.schema.fields[0].name]
-    vectors = context.vectors(part.state)
-    for file in part.state.files:
-        reader = DataReader(context, part.state.place, file)
-        groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
-        vector = vectors.get(file.file_name)
-        stored = [ROW_ID] if row_ids and ROW_ID in reader.stored.names else []
-        for position, table in reader.read([*needed, *stored], row_groups=groups):
-            if row_ids and not stored:
-                table = table.append_column(ROW_ID, pa.nulls(table.num_rows, pa.int64()))
-            numbers = pa.array(np.arange(position, position + table.num_rows, dtype=np.int64))
-            found = live_rows(table.append_column(POSITION, numbers), position, vector, predicate)
-            if found.num_rows:
-                names = pa.array([file.file_name] * found.num_rows)
-                place = [FILE, POSITION, ROW_ID] if row_ids else [FILE, POSITION]
-                yield found.append_column(FILE, names).select([*columns, *place])
+    place = [FILE, POSITION, ROW_ID] if row_ids else [FILE, POSITION]
+    for file, found in _numbered_rows(context, part, columns, predicate, row_ids=row_ids):
+        yield found.append_column(FILE, pa.repeat(file.file_name, found.num_rows)).select([*columns, *place])
 
 
 def positions_by_file(
@@ -185,26 +177,67 @@ def positions_by_file(
     They are a deletion vector of the table's kind, so that memory is bounded by bitmaps. Clauses: APP-2, APP-12.
     """
     builders: dict[str, VectorBuilder] = {}
-    for table in located_rows(context, part, (), predicate):
-        name = table.column(FILE)[0].as_py()
-        builder = builders.setdefault(name, VectorBuilder(DeletionVector({}, context.vector_bits)))
-        builder.mark(table.column(POSITION).to_numpy())
+    for file, table in _numbered_rows(context, part, (), predicate):
+        empty = DeletionVector({}, context.vector_bits)
+        builders.setdefault(file.file_name, VectorBuilder(empty)).mark(table.column(POSITION).to_numpy())
     return {name: builder.vector() for name, builder in builders.items()}
 
 
+def _numbered_rows(
+    context: TableContext,
+    part: BucketRead,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    *,
+    row_ids: bool = False,
+) -> Iterator[tuple[DataFileMeta, pa.Table]]:
+    """Yield the rows of a file that `located_rows` finds, as tables with rows but without the column `FILE`."""
+    assert not part.merges, "a row of a merge lies in several files"
+    # A table without columns would have no rows.
+    needed = _needed(columns, predicate) or [context.schema.fields[0].name]
+    kept = [*columns, POSITION, ROW_ID] if row_ids else [*columns, POSITION]
+    vectors = context.vectors(part.state)
+    for file in part.state.files:
+        reader = DataReader(context, part.state.place, file)
+        groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
+        vector = vectors.get(file.file_name)
+        stored = [ROW_ID] if row_ids and ROW_ID in reader.stored.names else []
+        for position, table in reader.read([*needed, *stored], row_groups=groups):
+            if row_ids and not stored:
+                table = table.append_column(ROW_ID, pa.nulls(table.num_rows, pa.int64()))
+            numbers = pa.array(np.arange(position, position + table.num_rows, dtype=np.int64))
+            found = live_rows(table.append_column(POSITION, numbers), position, vector, predicate, kept)
+            if found.num_rows:
+                yield file, found
+
+
 def live_rows(
-    table: pa.Table, position: int, vector: DeletionVector | None, predicate: Predicate | None
+    table: pa.Table,
+    position: int,
+    vector: DeletionVector | None,
+    predicate: Predicate | None,
+    kept: Sequence[str],
 ) -> pa.Table:
-    """Return the rows of ``table``, whose first is at ``position``, that are live and satisfy ``predicate``."""
+    """Return the rows of ``table`` that are live and satisfy ``predicate``, as a table of the columns ``kept``.
+
+    ``position``: that of the first row.
+    """
     if predicate is None:
-        return without_deleted(table, position, vector)
-    return predicate.filter(table, None if vector is None else ~vector.mask(table.num_rows, position))
+        return without_deleted(table.select(list(kept)), position, vector)
+    return predicate.filter(table, None if vector is None else ~vector.mask(table.num_rows, position), kept)
 
 
 def merged_rows(
-    context: TableContext, state: BucketState, columns: Sequence[str], predicate: Predicate | None
+    context: TableContext,
+    state: BucketState,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    kept: Sequence[str],
 ) -> Iterator[pa.Table]:
-    """Yield the rows that the merge of all runs leaves. Clauses: CHG-19, RD-3, RD-4, RD-5, MRG-3."""
+    """Yield the rows that the merge of all runs leaves and that satisfy ``predicate``, as tables of ``kept``.
+
+    Clauses: CHG-19, RD-3, RD-4, RD-5, MRG-3.
+    """
     runs = sorted_runs(state.files, context.order)
     engine = context.merge_engine
     shadows = context.deeper_rows_are_merged(state.files)
@@ -213,7 +246,7 @@ def merged_rows(
         window = window.without_deeper() if shadows else window
         folded = engine.fold(window)
         rows = folded.rows(folded.adds()).select(list(columns))
-        yield predicate.filter(rows) if predicate else rows
+        yield predicate.filter(rows, columns=kept) if predicate else rows
 
 
 def live_record_count(context: TableContext, state: BucketState) -> int:

@@ -61,12 +61,14 @@ class StoredRows(Protocol):
 class ParquetRows:
     """A Parquet file, read by row groups; page checksums are verified."""
 
-    def __init__(self, source: Any, at: str) -> None:
-        metadata, read_ahead = None, READ_AHEAD_BYTES
+    def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
+        """``metadata``: the footer of the file if it has been read."""
+        read_ahead = READ_AHEAD_BYTES
         if source.size() <= LIKELY_BYTES:  # a single read fetches all of the file
+            source.seek(0)
             source, read_ahead = pa.BufferReader(source.read()), 0
             checked_footer(source, at=at)
-        else:
+        elif metadata is None:
             metadata = read_footer(source, at=at)
         self._file = pq.ParquetFile(
             source,
@@ -77,7 +79,8 @@ class ParquetRows:
         )
         self._source, self._at = source, at
         self.metadata = self._file.metadata
-        self.names = tuple(self._file.schema_arrow.names)
+        self.schema: pa.Schema = self._file.schema_arrow
+        self.names = tuple(self.schema.names)
         self.row_count: int | None = self.metadata.num_rows
 
     def tables(
@@ -102,8 +105,7 @@ class ParquetRows:
 
     def _expect_countable(self, group: int, columns: Columns) -> None:
         """Raise InvalidRequestError if Arrow cannot hold a time of a row group."""
-        schema = self._file.schema_arrow
-        fine = [name for name in columns if holds_nanoseconds(schema.field(name).type)]
+        fine = [name for name in columns if holds_nanoseconds(self.schema.field(name).type)]
         if fine:
             times, stored = (file.read_row_group(group, columns=fine) for file in (self._file, self._bytes))
             expect_countable(times, stored, self._at)

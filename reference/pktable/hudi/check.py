@@ -170,12 +170,12 @@ class _Check:
 
     def _summary(self, path: str, what: str, summary: KeySummary, batch: KeyBatch) -> None:
         """Report keys that a summary of them rules out: readers that prune by it do not find them."""
-        everything = np.arange(len(batch.keys))
-        admitted = {"LOG-16": batch.between(summary.low, summary.high, summary.order)}
+        between = batch.between(summary.low, summary.high, summary.order, batch.numbers)
+        admitted = {"LOG-16": between}
         if summary.filter is not None:
-            admitted["LOG-14"] = summary.filter.among(batch.hashed, everything)
+            admitted["LOG-14"] = summary.filter.among(batch.hashed, batch.numbers)
         for clause, numbers in admitted.items():
-            missed = np.setdiff1d(everything, numbers).tolist()
+            missed = np.setdiff1d(batch.numbers, numbers).tolist()
             if missed:
                 shown = ", ".join(batch.keys[i] for i in missed[:KEYS_SHOWN])
                 found = f"{len(missed)} ruled out, such as {shown}"

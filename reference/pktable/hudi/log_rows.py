@@ -140,11 +140,11 @@ def _avro_table(placed: PlacedBlock, schema: str, fields: Sequence[Field]) -> pa
     stored = {field.name: field.type for field in chosen}
     _, starts, lengths = record_bounds(content, at=at)
     whole = written_out(schema, at=at)
-    bounds = np.array(starts, np.int64), np.array(lengths, np.int64)
-    columns = decode_columns(content, *bounds, whole, chosen, at=at)
+    columns = decode_columns(content, starts, lengths, whole, chosen, at=at)
     if columns is None:
         view = memoryview(content)
-        records = [view[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+        ends = starts + lengths
+        records = [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         rows = decode_records(records, schema, at=at, names=list(stored))
         try:
             columns = arrow_columns(rows, whole, stored)

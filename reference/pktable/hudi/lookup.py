@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.hudi.key_summary import KeyBatch, KeySummary, summary_of_footer
@@ -36,7 +35,7 @@ from pktable.hudi.log_rows import KEY, SIGNS, Wanted, block_rows
 from pktable.hudi.log_scan import PlacedBlock, counting_blocks, rolled_back
 from pktable.hudi.settings import HudiSettings
 from pktable.hudi.slices import FileSlice
-from pktable.hudi.stored import parquet_tables
+from pktable.hudi.stored import parquet_footer, parquet_tables
 from pktable.hudi.timeline import Timeline
 from pktable.store.file_io import FileIO
 
@@ -66,7 +65,7 @@ class SliceLookup:
         if not batch.keys:
             return NONE
         found = self._in_log(batch)
-        rest = _without(np.arange(len(batch.keys)), found)
+        rest = _without(batch.numbers, found)
         return np.sort(np.concatenate([found, self._in_base(batch, rest)]))
 
     def may_have(self, batch: KeyBatch) -> bool:
@@ -86,27 +85,26 @@ class SliceLookup:
 
     def _base_summary(self) -> KeySummary | None:
         path = self._base_path()
-        return self._opened(path, lambda file: summary_of_footer(pq.read_metadata(file).metadata, at=path))
+        return self._opened(
+            path, lambda file: summary_of_footer(parquet_footer(file, path).metadata, at=path)
+        )
 
     def _in_base(self, batch: KeyBatch, numbers: Numbers) -> Numbers:
         if self.slice.base is None or not len(numbers):
             return NONE
-        summary = self._base_summary()
-        if summary is not None:
-            numbers = _both(numbers, summary.among(batch))
-            if not len(numbers):
-                return NONE
         path = self._base_path()
-        left, found = numbers, NONE
 
-        def search(file: Any) -> None:
-            nonlocal left, found
-            for _, table in parquet_tables(file, path, SIGNS[:1]):
-                here = _in(batch, left, one_array(table.column(KEY)))
-                left, found = _without(left, here), np.concatenate([found, here])
+        def search(file: Any) -> Numbers:
+            footer = parquet_footer(file, path)
+            summary = summary_of_footer(footer.metadata, at=path)
+            left, found = numbers if summary is None else summary.among(batch, numbers), NONE
+            if len(left):
+                for _, table in parquet_tables(file, path, SIGNS[:1], footer=footer):
+                    here = _in(batch, left, one_array(table.column(KEY)))
+                    left, found = _without(left, here), np.concatenate([found, here])
+            return found
 
-        self._opened(path, search)
-        return found
+        return self._opened(path, search)
 
     # Log files
 
@@ -124,7 +122,6 @@ class SliceLookup:
 
         ``decodes``: whether a file without an index is decoded for its rollback blocks. Clauses: LOG-41, LOG-42.
         """
-        everything = np.arange(len(batch.keys))
         candidates: dict[str, Numbers] = {}
         rolled: set[str] = set()
         for log in reversed(self.slice.logs):
@@ -132,7 +129,7 @@ class SliceLookup:
                 continue
             found = self._index(log)
             if found is None:
-                candidates[log.name] = everything
+                candidates[log.name] = batch.numbers
                 if decodes and not self.settings.has_completion_times:
                     rolled |= self._rolled_back(log)
                 continue
@@ -172,7 +169,7 @@ class SliceLookup:
         index = found.index
         if index.own is None:
             return NONE
-        numbers = _both(numbers, index.own.among(batch))
+        numbers = index.own.among(batch, numbers)
         counting = [self._counts(one) for one in index.instants]
         if not len(numbers) or not any(counting):
             return NONE
@@ -257,11 +254,6 @@ def _in(batch: KeyBatch, numbers: Numbers, keys: pa.Array) -> Numbers:
 def _without(numbers: Numbers, others: Numbers) -> Numbers:
     """Return those of ``numbers`` that are none of ``others``; each is there once."""
     return np.setdiff1d(numbers, others, assume_unique=True) if len(others) else numbers
-
-
-def _both(numbers: Numbers, others: Numbers) -> Numbers:
-    """Return the numbers that are in both; each is there once."""
-    return np.intersect1d(numbers, others, assume_unique=True)
 
 
 def opened(store: FileIO, path: str, work: Callable[[Any], Result]) -> Result:

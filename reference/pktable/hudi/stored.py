@@ -16,7 +16,8 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageError
 
 from pktable.datafile.evolution import conformed, require_conversion
-from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS
+from pktable.datafile.parquet_footer import read_footer
+from pktable.datafile.readers import LIBRARY_ERRORS, ParquetRows
 from pktable.format.bounds import require_bounded_rows
 from pktable.format.types import DataType, Field, from_arrow, to_arrow
 
@@ -28,17 +29,18 @@ Result = TypeVar("Result")
 
 
 def parquet_tables(
-    source: Any, at: str, fields: Sequence[Field], *, batch_rows: int = BATCH_ROWS
+    source: Any, at: str, fields: Sequence[Field], *, batch_rows: int = BATCH_ROWS, footer: Any = None
 ) -> Iterator[tuple[int, pa.Table]]:
     """Yield (position of the first row, rows) of a Parquet file with exactly the columns ``fields``, in file order.
 
-    Raises CorruptFileError, and InvalidRequestError for an encrypted file or a column that cannot be converted.
+    ``footer``: the `pyarrow.parquet.FileMetaData` of the file if it has been read. Raises CorruptFileError, and
+    InvalidRequestError for an encrypted file or a column that cannot be converted.
     Clauses: LOG-21, LOG-35.
     """
     size = source.size()
     _expect_plain(source, size, at)
-    rows = _guarded(lambda: FORMATS["parquet"](source, at), at)
-    _guarded(lambda: require_bounded_rows(rows.row_count, size), at)
+    rows = _guarded(lambda: ParquetRows(source, at, footer), at)
+    _guarded(lambda: require_bounded_rows(rows.metadata.num_rows, size), at)
     schema = rows.metadata.schema.to_arrow_schema()
     stored = {
         name: _guarded(lambda name=name: from_arrow(schema.field(name).type), at)  # type: ignore[misc]
@@ -49,6 +51,12 @@ def parquet_tables(
     while (found := _guarded(lambda: next(tables, None), at)) is not None:
         position, table = found
         yield position, aligned(table, stored, fields, table.num_rows, at)
+
+
+def parquet_footer(source: Any, at: str) -> Any:
+    """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises CorruptFileError, InvalidRequestError."""
+    _expect_plain(source, source.size(), at)
+    return _guarded(lambda: read_footer(source, at=at), at)
 
 
 def aligned(

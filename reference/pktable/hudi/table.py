@@ -272,7 +272,7 @@ class HudiTable:
         to the same file group. Log files are asked by their indexes where they have them.
         Raises InvalidRequestError for an empty key; SnapshotNotFoundError, CorruptFileError. Clauses: LOG-41.
         """
-        if any(not isinstance(key, str) or not key for key in keys):
+        if "" in keys or not all(issubclass(kind, str) for kind in set(map(type, keys))):
             raise InvalidRequestError(
                 "locate: expected record keys, found an empty one or one that is no text"
             )

@@ -69,16 +69,22 @@ class Predicate:
         """The condition as SQL for Spark, with all types written out. Raises InvalidRequestError."""
         return spark_text(self.root)
 
-    def filter(self, table: pa.Table, live: npt.NDArray[np.bool_] | None = None) -> pa.Table:
+    def filter(
+        self,
+        table: pa.Table,
+        live: npt.NDArray[np.bool_] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
         """Return the rows of ``table`` that satisfy the condition, in order.
 
         ``live``: one bool per row; the condition is evaluated only on rows where it is True. None: on all rows.
+        ``columns``: those to return, all if None; at least one, because a table without columns has no rows to take.
         Raises InvalidRequestError, as Spark does, if a part of the condition divides by zero, overflows or cannot
         convert a value, in a row that the parts before it keep. Clauses: RD-6.
         """
         from pktable.predicate.arrow_eval import filtered
 
-        return filtered(self.root, table, self.source, live)
+        return filtered(self.root, table, self.source, live, columns)
 
 
 def parse(where: str, fields: Sequence[Field]) -> Predicate:

@@ -10,7 +10,7 @@ Clauses: RD-6.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -56,32 +56,40 @@ LIVE: Final = "__pktable_live"
 
 
 def filtered(
-    root: Expression, table: pa.Table, where: str, live: npt.NDArray[np.bool_] | None = None
+    root: Expression,
+    table: pa.Table,
+    where: str,
+    live: npt.NDArray[np.bool_] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Return the rows of ``table``, in order, that are ``live`` and for which ``root`` is true.
 
-    A condition that may fail is evaluated only for the live rows that the conditions before it keep. Raises
-    InvalidRequestError, with ``where`` as the text of the condition, if it fails for one of them.
+    ``columns``: those to return, all if None; at least one. A condition that may fail is evaluated only for the live
+    rows that the conditions before it keep. Raises InvalidRequestError, with ``where`` as the text of the condition,
+    if it fails for one of them.
     """
     from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
 
-    names = table.column_names
+    columns = table.column_names if columns is None else columns
     tests = [(expression_of(one, table.schema), may_fail(one)) for one in conjuncts(root)]
     if live is not None:
         tests.insert(0, (pc.field(LIVE), False))
         table = table.append_column(LIVE, pa.array(live))
+    groups = list(_guarded(tests))
     try:
-        for group in _guarded(tests):
+        for group in groups:
             plan = [
                 Declaration("table_source", TableSourceNodeOptions(table)),
                 Declaration("project", ProjectNodeOptions([reduce(pc.and_kleene, group)])),
             ]
             holds = Declaration.from_sequence(plan).to_table(use_threads=False).column(0)
+            if group is groups[-1]:
+                table = table.select(columns)
             # Taking rows by number is faster than any filter, and the condition need not read the taken columns.
             table = table.take(pc.indices_nonzero(holds))
     except pa.ArrowInvalid as error:
         raise InvalidRequestError(f"where {where!r}: {str(error).partition(chr(10))[0]}") from None
-    return table.select(names)
+    return table
 
 
 def evaluated(values: Mapping[str, Expression], rows: pa.Table, what: str | None = None) -> pa.Table:

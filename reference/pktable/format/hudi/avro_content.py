@@ -8,6 +8,7 @@ Clauses: LOG-7, LOG-8, LOG-9.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import struct
@@ -17,6 +18,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 import fastavro
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
@@ -28,6 +31,8 @@ BLOCK_VERSION: Final = 3
 _HEAD: Final = struct.Struct(">ii")
 _LENGTH: Final = struct.Struct(">i")
 
+Numbers = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True)
 class AvroContent:
@@ -38,8 +43,8 @@ class AvroContent:
     tail: bytes | memoryview = b""
 
 
-def record_bounds(content: bytes | memoryview, *, at: str) -> tuple[int, list[int], list[int]]:
-    """Return the version of a content, and where each record starts and how long it is.
+def record_bounds(content: bytes | memoryview, *, at: str) -> tuple[int, Numbers, Numbers]:
+    """Return the version of a content, and where each record starts and how long it is, in bytes.
 
     Raises CorruptFileError. Clauses: LOG-7.
     """
@@ -49,28 +54,39 @@ def record_bounds(content: bytes | memoryview, *, at: str) -> tuple[int, list[in
     version, count = _HEAD.unpack_from(content)
     if not 0 <= count <= (size - _HEAD.size) // _LENGTH.size:
         raise CorruptFileError("record count", at=at, expected="a number of records that fit", found=count)
-    starts, lengths = [], []
-    start, unpack, width = _HEAD.size, _LENGTH.unpack_from, _LENGTH.size
-    for i in range(count):
-        if size - start < width:
-            raise CorruptFileError("Avro block", at=at, expected=f"{count} records", found=i)
-        (length,) = unpack(content, start)
-        start += width
-        if not 0 <= length <= size - start:
-            raise CorruptFileError("record length", at=at, expected=f"at most {size - start}", found=length)
-        starts.append(start)
-        lengths.append(length)
-        start += length
+    places = _places(content, count)
+    starts = places[:-1] + _LENGTH.size
+    lengths = places[1:] - starts
+    wrong = np.flatnonzero((lengths < 0) | (places[1:] > size))
+    if len(wrong):
+        at_most, found = size - int(starts[wrong[0]]), int(lengths[wrong[0]])
+        raise CorruptFileError("record length", at=at, expected=f"at most {at_most}", found=found)
+    if len(starts) < count:
+        raise CorruptFileError("Avro block", at=at, expected=f"{count} records", found=len(starts))
     return version, starts, lengths
+
+
+def _places(content: bytes | memoryview, count: int) -> Numbers:
+    """Return where each of ``count`` records and its length begin, then where the last one ends.
+
+    They are fewer if a length would lie outside the content. Every length is taken as it is.
+    """
+    place, unpack = _HEAD.size, _LENGTH.unpack_from
+    places = [place]
+    with contextlib.suppress(struct.error):
+        for _ in range(count):
+            place += _LENGTH.size + unpack(content, place)[0]
+            places.append(place)
+    return np.array(places, np.int64)
 
 
 def decode_avro_content(content: bytes | memoryview, *, at: str) -> AvroContent:
     """Return the parts of the content of an Avro block. Raises CorruptFileError. Clauses: LOG-7, LOG-8."""
     version, starts, lengths = record_bounds(content, at=at)
     view = memoryview(content)
-    records = [view[start : start + length] for start, length in zip(starts, lengths, strict=True)]
-    end = starts[-1] + lengths[-1] if starts else _HEAD.size
-    return AvroContent(version, records, view[end:])
+    ends = (starts + lengths).tolist()
+    records = [view[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
+    return AvroContent(version, records, view[ends[-1] if ends else _HEAD.size :])
 
 
 def encode_avro_content(content: AvroContent) -> bytes:

@@ -225,18 +225,20 @@ class HashedKeys:
             _Murmur(keys[start : start + KEYS_AT_ONCE], self._lengths[start : start + KEYS_AT_ONCE])
             for start in range(0, len(keys), KEYS_AT_ONCE)
         ]
-        self._hashes: list[npt.NDArray[np.uint32]] = [np.zeros(len(keys), np.uint32)]
+        self._last: npt.NDArray[np.uint32] = np.zeros(len(keys), np.uint32)
+        self._hashes: list[npt.NDArray[np.int64]] = []
 
     def hash(self, number: int) -> npt.NDArray[np.int64]:
         """Return the hash ``number``, from 0 on, of each key: not negative, before the number of bits is known."""
-        while len(self._hashes) <= number + 1:
-            seeds, start, found = self._hashes[-1], 0, []
+        while len(self._hashes) <= number:
+            start, found = 0, []
             for part in self._parts:
                 end = start + len(part.lengths)
-                found.append(part.of(seeds[start:end]))
+                found.append(part.of(self._last[start:end]))  # the hash before is the seed of the next
                 start = end
-            self._hashes.append(np.concatenate(found) if found else seeds)
-        return np.abs(self._hashes[number + 1].view(np.int32).astype(np.int64))
+            self._last = np.concatenate(found) if found else self._last
+            self._hashes.append(np.abs(self._last.view(np.int32).astype(np.int64)))
+        return self._hashes[number]
 
 
 class _Murmur:

@@ -51,7 +51,9 @@ class KeyBatch:
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = keys
-        self._sorted: dict[KeyCollation, tuple[Any, Numbers]] = {}
+        self._sorted: dict[
+            KeyCollation, tuple[Any, Numbers]
+        ] = {}  # the keys in order, and each one's place there
 
     def __reduce__(self) -> tuple[object, ...]:
         return KeyBatch, (self.keys,)
@@ -65,15 +67,30 @@ class KeyBatch:
     def hashed(self) -> HashedKeys:
         return HashedKeys(KeyCollation.BYTES.of_all(self.keys))
 
-    def between(self, low: str, high: str, order: KeyCollation) -> Numbers:
-        """Return the numbers of the keys that are neither less than ``low`` nor greater than ``high``."""
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The numbers of all keys."""
+        return np.arange(len(self.keys))
+
+    @cached_property
+    def _is_ascii(self) -> bool:
+        """Whether all keys are of characters that every order has before all others, and in the same order."""
+        return bool(pc.all(pc.string_is_ascii(self.text)).as_py())
+
+    def between(self, low: str, high: str, order: KeyCollation, numbers: Numbers) -> Numbers:
+        """Return those of the keys ``numbers`` that are neither less than ``low`` nor greater than ``high``."""
+        order = KeyCollation.BYTES if self._is_ascii else order
         if order not in self._sorted:
             encoded = self._encoded(order)
-            numbers = pc.array_sort_indices(encoded)
-            self._sorted[order] = encoded.take(numbers), numbers.to_numpy().astype(np.int64)
-        encoded, found = self._sorted[order]
+            sorted_ = pc.array_sort_indices(encoded)
+            places = np.empty(len(encoded), np.int64)
+            places[sorted_.to_numpy()] = self.numbers
+            self._sorted[order] = encoded.take(sorted_), places
+        encoded, places = self._sorted[order]
         begin = bisect_left(encoded, order.of(low), key=pa.BinaryScalar.as_py)
-        return found[begin : bisect_right(encoded, order.of(high), begin, key=pa.BinaryScalar.as_py)]
+        end = bisect_right(encoded, order.of(high), begin, key=pa.BinaryScalar.as_py)
+        found = places[numbers]
+        return numbers[(begin <= found) & (found < end)]
 
     def _encoded(self, order: KeyCollation) -> Any:
         """Return bytes that compare as the keys do."""
@@ -91,12 +108,13 @@ class KeySummary:
     order: KeyCollation
     filter: Filter | None
 
-    def among(self, batch: KeyBatch) -> Numbers:
-        """Return the numbers of the keys that may be in the set. None that is in it is left out.
+    def among(self, batch: KeyBatch, numbers: Numbers | None = None) -> Numbers:
+        """Return those of the keys ``numbers``, by default of all, that may be in the set, in the order given.
 
-        Clauses: LOG-14, LOG-16.
+        None that is in the set is left out. Clauses: LOG-14, LOG-16.
         """
-        numbers = batch.between(self.low, self.high, self.order)
+        numbers = batch.numbers if numbers is None else numbers
+        numbers = batch.between(self.low, self.high, self.order, numbers)
         if self.filter is None or not len(numbers):
             return numbers
         return self.filter.among(batch.hashed, numbers)
