@@ -153,7 +153,7 @@ def test_lookups_in_logs_are_counted_for_every_index_and_share_of_old_files(
     assert (
         found[NONE, False, 4].added == 0 < found["individual", False, 4].added < found["both", False, 4].added
     )
-    assert all(one.miss.base_reads == 1 and one.hit.base_reads == 0 for one in found.values())
+    assert all(one.miss.base_reads > one.hit.base_reads == 0 for one in found.values())
     behind = cost(group(tmp_path / "old", SCHEMES["ours"], logs, range(2, 4)), "0500-absent")
     small = {2: log_index.measure_small(tmp_path, 2, 3)}
     text = "\n".join(

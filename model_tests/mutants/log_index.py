@@ -92,7 +92,7 @@ LOOKUP_MUTANTS: Final = (
     ),
     _mutant(
         3, "a file without an index has no keys",
-        reworded(lookup, ("candidates[log.name] = everything", "candidates[log.name] = NONE")),
+        reworded(lookup, ("candidates[log.name] = batch.numbers", "candidates[log.name] = NONE")),
         cases.a_file_without_an_index, "LOG-40",
     ),
     _mutant(
@@ -201,8 +201,8 @@ LOOKUP_MUTANTS: Final = (
     _mutant(
         20, "the absolute value of a hash is taken with 32 bits",
         reworded(bloom, (
-            "np.abs(self._hashes[number + 1].view(np.int32).astype(np.int64))",
-            "np.abs(self._hashes[number + 1].view(np.int32)).astype(np.int64)",
+            "np.abs(self._last.view(np.int32).astype(np.int64))",
+            "np.abs(self._last.view(np.int32)).astype(np.int64)",
         )),
         cases.a_key_of_the_least_hash, "LOG-13", "filters_are_hadoops: ",
     ),
