@@ -1,4 +1,4 @@
-"""How plots are saved, and those of compactions and of growth."""
+"""How plots are saved, and those of compactions, of growth and of lookups in logs."""
 
 from __future__ import annotations
 
@@ -44,6 +44,29 @@ def draw_growth(found: Mapping[str, Mapping[int, Mapping[str, float]]], path: Pa
         axis.grid(which="both", alpha=0.3)
         axis.legend(fontsize="small")
     figure.suptitle("What grows with what")
+    save(figure, path)
+
+
+def draw_lookups(
+    panels: Mapping[str, Mapping[str, Mapping[int, float]]], yardstick: float, path: Path
+) -> None:
+    """Draw kilobytes against the number of log files, log-log: a panel for each title, a line for each index.
+
+    ``yardstick``: the kilobytes of the footer of a base file.
+    """
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 4.5), squeeze=False)
+    colours: dict[str, Any] = {}
+    for axis, (title, lines) in zip(axes[0], panels.items(), strict=True):
+        for name, by_size in lines.items():
+            sizes, values = list(by_size), list(by_size.values())
+            (line,) = axis.plot(sizes, values, marker="o", color=colours.get(name), label=name)
+            colours[name] = line.get_color()
+        axis.axhline(yardstick, color="grey", linestyle=":", label="footer of the base file")
+        axis.set(xscale="log", yscale="log", title=title, xlabel="log files", ylabel="kB")
+        axis.grid(which="both", alpha=0.3)
+        axis.legend(fontsize="small")
     save(figure, path)
 
 

@@ -15,22 +15,19 @@ from pktable.format.hudi.bloom import HashedKeys, SimpleFilter, capacity, filter
 from pktable.format.hudi.delete_content import Delete
 from pktable.format.hudi.key_summary import summary_of_footer
 from pktable.format.hudi.log_block import LogBlock, encode_block
-from pktable.format.hudi.log_index import LogIndex
 from pktable.hudi.index_writer import LIST, IndexPolicy
-from pktable.hudi.lookup import index_of_file
-from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.model.log_index import Row
 
 from model_tests.histories.checks import check, fail
 from model_tests.hudi.hadoop_bloom import bits_of
+from model_tests.hudi.indexed_logs import add, based, index_of
 from model_tests.hudi.made_tables import MadeTable, row
 from model_tests.hudi.written_tables import new_table, upsert
 
 Case = Callable[[Path], None]
 
-DEFAULT: Final = IndexPolicy()
 ALONE: Final = IndexPolicy(clique_files=1)
 BIT_COUNT, HASH_COUNT = 1001, 3
 LEAST_HASH: Final = "a9cnrK0q"
@@ -65,7 +62,7 @@ def a_missing_file_is_damage(table: MadeTable, path: Path) -> None:
 @check
 @covers("LOG-48")
 def chain_is(path: Path, expected: Sequence[Path]) -> None:
-    found = [member.name for member in _index(path).chain]
+    found = [member.name for member in index_of(path).chain]
     if found != [one.name for one in expected]:
         fail(f"the chain of {path.name} is {found}")
 
@@ -73,7 +70,7 @@ def chain_is(path: Path, expected: Sequence[Path]) -> None:
 @check
 @covers("LOG-48")
 def filter_is_not_overfull(path: Path, policy: IndexPolicy) -> None:
-    index = _index(path)
+    index = index_of(path)
     assert index.all is not None
     assert isinstance(index.all.filter, SimpleFilter)
     most = capacity(index.all.filter, policy.false_positives)
@@ -109,36 +106,10 @@ def nothing_is_damaged(table: MadeTable) -> None:
 @covers("LOG-13")
 def an_empty_key_is_refused(table: MadeTable) -> None:
     try:
-        _add(table, 2, "a", "")
+        add(table, 2, "a", "")
     except InvalidRequestError:
         return
     fail("it is in an index")
-
-
-def _index(path: Path) -> LogIndex:
-    found = index_of_file(LocalFileIO(), str(path))
-    assert found is not None
-    return found.index
-
-
-def _table(root: Path, version: int = 8) -> MadeTable:
-    table = MadeTable(root, version)
-    table.base(1, [row("base", 1, 1)])
-    table.commit(1)
-    return table
-
-
-def _add(
-    table: MadeTable, number: int, *keys: str, policy: IndexPolicy | None = DEFAULT, completed: bool = True
-) -> Path:
-    """Write a log file of a commit. ``policy``: None for one without an index."""
-    block = table.data(number, [row(key, number, number) for key in keys])
-    blocks = [block] if policy is None else table.index(number, block, list(keys), policy)
-    table.begin(number)
-    path = table.log(number, *blocks)
-    if completed:
-        table.commit(number)
-    return path
 
 
 def _add_6(table: MadeTable, number: int, block: LogBlock, *keys: str, completed: bool = True) -> None:
@@ -150,79 +121,79 @@ def _add_6(table: MadeTable, number: int, block: LogBlock, *keys: str, completed
 
 
 def an_open_commit_is_completed_later(root: Path) -> None:
-    table = _table(root)
-    _add(table, 2, "a", policy=None, completed=False)
-    _add(table, 3, "b")
+    table = based(root)
+    add(table, 2, "a", policy=None, completes=False)
+    add(table, 3, "b")
     table.commit(2, completed=4)
     keys_are_found(table.open(), ["base", "a", "b"], "c")
 
 
 def a_delete_comes_last(root: Path) -> None:
-    table = _table(root)
-    _add(table, 2, "a")
+    table = based(root)
+    add(table, 2, "a")
     table.log(3, *table.index(3, table.deletes(3, Delete("b", None)), []))
     table.commit(3)
     keys_are_found(table.open(), ["base", "a"], "b")
 
 
 def a_file_without_an_index(root: Path) -> None:
-    table = _table(root)
-    _add(table, 2, "a")
-    _add(table, 3, "b", policy=None)
+    table = based(root)
+    add(table, 2, "a")
+    add(table, 3, "b", policy=None)
     keys_are_found(table.open(), ["base", "a", "b"], "c")
 
 
 def an_index_behind_a_file_without_one(root: Path) -> None:
-    table = _table(root)
-    _add(table, 2, "a", policy=None)
-    _add(table, 3, "b")
+    table = based(root)
+    add(table, 2, "a", policy=None)
+    add(table, 3, "b")
     keys_are_found(table.open(), ["base", "a", "b"], "c")
 
 
 def keys_whose_order_is_not_that_of_java(root: Path) -> None:
-    table = _table(root)
-    _add(table, 2, "\uff5e", "\U0001f600")
+    table = based(root)
+    add(table, 2, "\uff5e", "\U0001f600")
     keys_are_found(table.open(), ["base", "\uff5e", "\U0001f600"], "a")
 
 
 def a_clique_of_each_file(root: Path) -> None:
-    table = _table(root)
+    table = based(root)
     for number, key in enumerate("abc", 2):
-        _add(table, number, key, policy=ALONE)
+        add(table, number, key, policy=ALONE)
     for key in "abc":
         keys_are_found(table.open(), key)
 
 
 def a_file_of_an_earlier_clique_is_missing(root: Path) -> None:
-    table = _table(root)
-    first, _ = (_add(table, number, key, policy=ALONE) for number, key in enumerate("ab", 2))
+    table = based(root)
+    first, _ = (add(table, number, key, policy=ALONE) for number, key in enumerate("ab", 2))
     keys_are_found(table.open(), ["base", "a", "b"])
     a_missing_file_is_damage(table, first)
 
 
 def a_list_of_cliques(root: Path) -> None:
-    table = _table(root)
+    table = based(root)
     policy = IndexPolicy(clique_files=1, chain=LIST)
-    paths = [_add(table, number, key, policy=policy) for number, key in enumerate("abcd", 2)]
+    paths = [add(table, number, key, policy=policy) for number, key in enumerate("abcd", 2)]
     chain_is(paths[-1], paths[-2::-1])
 
 
 def a_compaction_is_planned(root: Path) -> None:
-    table = _table(root)
-    _add(table, 2, "a")
+    table = based(root)
+    add(table, 2, "a")
     table.plan_compaction(3, ["g"])
-    _add(table, 4, "b")
+    add(table, 4, "b")
     keys_are_found(table.open(), ["base", "a", "b"], "c")
 
 
 def keys_out_of_order(root: Path) -> None:
-    table = _table(root)
-    _add(table, 2, "b", "a")
+    table = based(root)
+    add(table, 2, "b", "a")
     nothing_is_damaged(table)
 
 
 def a_block_behind_a_torn_one(root: Path) -> None:
-    table = _table(root)
+    table = based(root)
     block = table.data(2, [row("a", 2, 2)])
     path = table.log(2, block)
     path.write_bytes(encode_block(block)[:-5] + path.read_bytes())
@@ -231,7 +202,7 @@ def a_block_behind_a_torn_one(root: Path) -> None:
 
 
 def a_rollback_in_the_log(root: Path) -> None:
-    table = _table(root, 6)
+    table = based(root, 6)
     _add_6(table, 2, table.data(2, [row("a", 2, 2)]), "a")
     _add_6(table, 3, table.data(3, [row("b", 3, 3)]), "b", completed=False)
     table.log(4, table.rollback(4, 3), base=1, version=3)
@@ -240,7 +211,7 @@ def a_rollback_in_the_log(root: Path) -> None:
 
 
 def a_block_of_an_open_commit(root: Path) -> None:
-    table = _table(root, 6)
+    table = based(root, 6)
     _add_6(table, 2, table.data(2, [row("a", 2, 2)]), "a", completed=False)
     _add_6(table, 3, table.data(3, [row("b", 3, 3)]), "b")
     keys_are_found(table.open(), ["base", "b"], "a")
@@ -255,9 +226,9 @@ def a_base_file_of_ours(root: Path) -> None:
 
 
 def more_keys_than_a_filter_is_sized_for(root: Path) -> None:
-    table = _table(root)
+    table = based(root)
     policy = IndexPolicy(clique_keys=3)
-    paths = [_add(table, number, key, key + key, policy=policy) for number, key in enumerate("abc", 2)]
+    paths = [add(table, number, key, key + key, policy=policy) for number, key in enumerate("abc", 2)]
     filter_is_not_overfull(paths[-1], policy)
 
 
@@ -279,4 +250,4 @@ def a_key_of_the_least_hash(root: Path) -> None:
 
 
 def an_empty_key(root: Path) -> None:
-    an_empty_key_is_refused(_table(root))
+    an_empty_key_is_refused(based(root))

@@ -25,7 +25,7 @@ from pktable.format.hudi.delete_content import (
     encode_delete_content,
 )
 from pktable.format.hudi.log_block import BlockKind, HeaderKey, LogBlock, encode_block
-from pktable.format.hudi.log_index import with_index
+from pktable.format.hudi.log_index import LogIndex, with_index
 from pktable.format.hudi.positions import encode_positions
 from pktable.hudi.index_writer import DEFAULT, IndexPolicy, IndexWriter
 from pktable.hudi.slices import FileGroup, file_groups, writing_slice
@@ -159,12 +159,18 @@ class MadeTable:
         group: str = "g",
     ) -> list[LogBlock]:
         """The block with the index of a new log file of a file group. ``keys``: those of its rows, in order."""
+        return with_index(block, self.next_index(number, keys, policy, group), keys)
+
+    def next_index(
+        self, number: int, keys: Sequence[str], policy: IndexPolicy = DEFAULT, group: str = "g"
+    ) -> LogIndex:
+        """The index of a new log file of a file group."""
         store, table = LocalFileIO(), self.open()
         groups = {one.id: one for one in file_groups(store, str(self.root))}
         timeline, found = table.timeline(), groups.get(group, FileGroup("", group))
         slice_ = writing_slice(found, timeline, table.settings, instant(number))
         writer = IndexWriter(store, str(self.root), slice_, ("", group) in timeline.planned, policy)
-        return with_index(block, writer.next_index(instant(number), keys), keys)
+        return writer.next_index(instant(number), keys)
 
     def data(
         self,

@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pktable.format.hudi.bloom import filter_of
-from pktable.format.hudi.key_summary import KeyBatch, KeyCollation, KeySummary, summary_of_footer
+from pktable.format.hudi.key_summary import (
+    BLOOM,
+    BLOOM_KIND,
+    GREATEST,
+    LEAST,
+    KeyBatch,
+    KeyCollation,
+    KeySummary,
+    summary_of_footer,
+)
 from pktable.format.hudi.log_block import BlockKind, LogBlock, decode_log, encode_block
 from pktable.format.hudi.log_index import (
     ENTRY,
@@ -101,7 +110,7 @@ def test_a_parquet_block_has_the_index_in_its_metadata(tmp_path: Path) -> None:
     assert same(found.index, index)
     assert found.keys_at is None
     metadata = pq.read_metadata(pa.BufferReader(made.content)).metadata
-    assert ENTRY in metadata
+    assert set(metadata) == {ENTRY, BLOOM, BLOOM_KIND, LEAST, GREATEST}
     stored = summary_of_footer(metadata, at="log")
     assert stored is not None
     assert (stored.low, stored.high, stored.order) == ("a", "\uff5e", KeyCollation.JAVA)

@@ -1,7 +1,7 @@
 """Mutants of writing and looking up: each is one rule done wrong, and one of the two machines must notice it.
 
-The machines are those of `test_lookup`, with commits that end in any order, and of `test_write`, with processes that
-die. A mutant replaces a public function or method.
+The machines are those of `test_lookup_histories`, with commits that end in any order, and of `test_write`, with
+processes that die. A mutant replaces a public function or method.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pktable.format.hudi import bloom, key_summary
 from pktable.hudi import actions, attempt, compaction, incoming, lookup, slices
 from pktable_spec.covers import covers
 
-from model_tests.hudi.test_lookup import FileGroupMachine
+from model_tests.hudi.test_lookup_histories import FileGroupMachine
 from model_tests.hudi.test_write import WriterMachine
 
 pytestmark = pytest.mark.slow

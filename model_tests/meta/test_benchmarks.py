@@ -1,15 +1,17 @@
-"""The reports of the benchmarks of deletion vectors follow from what they measured."""
+"""The reports of benchmarks follow from what they measured."""
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import dv_layouts, growth
+from benchmarks import dv_layouts, growth, log_groups, log_index
 from benchmarks.compaction.report import report as compaction_report
+from benchmarks.log_groups import NONE, SCHEMES, cost, group, writes
 from benchmarks.roaring.cells import IMPLEMENTATIONS
 from benchmarks.roaring.published import TABLE, Row
 from benchmarks.roaring.report import write_report
@@ -133,6 +135,34 @@ def test_growth_is_measured_at_every_size_and_told_as_an_exponent(tmp_path: Path
         assert all(milliseconds > 0 for one in found.values() for milliseconds in one.values())
     assert growth.exponent((10, 1000), (3.0, 300.0)) == pytest.approx(1)
     assert growth.exponent((10, 1000), (3.0, 3.0)) == pytest.approx(0)
+
+
+def test_lookups_in_logs_are_counted_for_every_index_and_share_of_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_groups, "BASE_ROWS", 300)
+    monkeypatch.setattr(log_index, "SIZES", (1, 4))
+    monkeypatch.setattr(log_index, "MODEL_FILES", 4)
+    monkeypatch.setattr(log_index, "SMALL_FILES", 3)
+    logs = writes(tmp_path / "rows", 4)
+    found = log_index.measure(tmp_path, logs, (1, 4))
+    assert len(found) == 2 * (2 * len(SCHEMES) - 1)
+    assert found["both", False, 4].miss.reads == found["both", True, 4].miss.reads == 1
+    assert found["individual", False, 4].miss.reads == 4
+    assert found[NONE, False, 4].miss.reads == 8
+    assert (
+        found[NONE, False, 4].added == 0 < found["individual", False, 4].added < found["both", False, 4].added
+    )
+    assert all(one.miss.base_reads > one.hit.base_reads == 0 for one in found.values())
+    behind = cost(group(tmp_path / "old", SCHEMES["ours"], logs, range(2, 4)), "0500-absent")
+    small = {2: log_index.measure_small(tmp_path, 2, 3)}
+    text = "\n".join(
+        log_index.report(found, {"the newer half": [behind, None, None]}, small, logs[0], "here")
+    )
+    assert "the RFC's claim holds: a miss takes 1 / 33 at 1, 1 / 33 at 4 log files" in text
+    assert "| the newer half | 5 / " in text
+    assert re.search(r"\| 2 \| 0\.7 \| 7\.\d \| 1 / \d+ \| [34] / \d+ \|", text)
+    assert {len(lines) for lines in log_index.panels(found).values()} == {5, 6}
 
 
 def test_what_was_not_measured_is_told_row_by_row(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,16 @@ def test_every_citation_names_a_clause_in_force() -> None:
 
 def test_every_must_is_tested() -> None:
     assert trace(ROOT).untested == []
+
+
+def test_what_clauses_name_as_their_tests_is_there() -> None:
+    text = "".join(path.read_text() for path in (ROOT / "spec/clauses").glob("*.md"))
+    named = set(re.findall(r"`(test_\w+)`", text))
+    defined = (
+        re.findall(r"def (test_\w+)", path.read_text()) for path in (ROOT / "model_tests").rglob("*.py")
+    )
+    assert named <= {name for names in defined for name in names}
+    assert len(named) > 8
 
 
 @pytest.fixture

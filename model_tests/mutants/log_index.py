@@ -92,7 +92,7 @@ LOOKUP_MUTANTS: Final = (
     ),
     _mutant(
         3, "a file without an index has no keys",
-        reworded(lookup, ("candidates[log.name] = everything", "candidates[log.name] = NONE")),
+        reworded(lookup, ("candidates[log.name] = batch.numbers", "candidates[log.name] = NONE")),
         cases.a_file_without_an_index, "LOG-40",
     ),
     _mutant(
@@ -119,7 +119,7 @@ LOOKUP_MUTANTS: Final = (
     _mutant(
         7, "a new clique does not point to the one before",
         reworded(index_writer, ("chain = (itself,)\n", "chain = ()\n")),
-        cases.a_file_of_an_earlier_clique_is_missing, "LOG-44", "a_missing_file_is_damage: .* is not missed",
+        cases.a_file_of_an_earlier_clique_is_missing, "LOG-79", "a_missing_file_is_damage: .* is not missed",
     ),
     _mutant(
         8, "a lookup ends at the first clique that does not have the key",
@@ -201,8 +201,8 @@ LOOKUP_MUTANTS: Final = (
     _mutant(
         20, "the absolute value of a hash is taken with 32 bits",
         reworded(bloom, (
-            "np.abs(self._hashes[number + 1].view(np.int32).astype(np.int64))",
-            "np.abs(self._hashes[number + 1].view(np.int32)).astype(np.int64)",
+            "np.abs(self._last.view(np.int32).astype(np.int64))",
+            "np.abs(self._last.view(np.int32)).astype(np.int64)",
         )),
         cases.a_key_of_the_least_hash, "LOG-13", "filters_are_hadoops: ",
     ),

@@ -58,7 +58,7 @@ MayExtend(log) == index[log].slice = begin
 \* Clauses: LOG-48.
 HasRoom(log) == Cardinality(index[log].members) + 1 < CliqueFiles
 
-\* The pointer of a new clique.  Clauses: LOG-48.
+\* The pointer of a new clique.  Clauses: LOG-79.
 Before(log) == log
 
 \* The index of the next file.  ``covers`` has what members and pointers lead to.  Clauses: LOG-45.
@@ -125,6 +125,6 @@ LossIsNoticed == \A log \in lost :
 \* The index that is made after a compaction has the keys of its slice only.  Clauses: LOG-46.
 RangeNarrows == \A log \in InSlice : index[log].slice = begin => index[log].covers \subseteq begin..written
 
-\* One read leads to all files of the slice.  Clauses: LOG-45, LOG-48.
+\* One read leads to all files of the slice.  Clauses: LOG-45, LOG-79.
 ChainIsWhole == InSlice = {} \/ InSlice \ {Head} \subseteq index[Head].covers
 =============================================================================

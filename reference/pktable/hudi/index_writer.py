@@ -9,7 +9,7 @@ new index answers for it.
 3. If it was made for an earlier file slice (while a compaction was planned that is complete now), it admits keys that
    the base file has taken over. Then an exact one is made of the files of this slice.
 
-Clauses: LOG-38 to LOG-42, LOG-45, LOG-46.
+Clauses: LOG-38 to LOG-42, LOG-45, LOG-46, LOG-79.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class IndexWriter:
     def next_index(self, instant: str, keys: Sequence[str]) -> LogIndex:
         """Return the index of a new log file of ``instant`` with the records of ``keys``, in order.
 
-        Raises CorruptFileError. Clauses: LOG-42, LOG-45, LOG-46.
+        Raises CorruptFileError. Clauses: LOG-42, LOG-45, LOG-46, LOG-79.
         """
         head, others, rolled = self._head()
         added = sorted({*keys, *(key for log in others for key in self._keys(log))})

@@ -188,7 +188,10 @@ def _with_metadata(content: bytes, index: LogIndex, keys: Sequence[str]) -> byte
         in_java = sorted(keys, key=KeyCollation.JAVA.of)
         entries |= footer_of_summary(KeySummary(in_java[0], in_java[-1], KeyCollation.JAVA, index.own.filter))
     sink = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata(entries), sink, write_page_index=True)
+    # Arrow's schema, which Hudi does not know, would have a copy of the metadata.
+    with pq.ParquetWriter(sink, table.schema, store_schema=False, write_page_index=True) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(entries)
     return sink.getvalue()
 
 
