@@ -1,4 +1,4 @@
-"""Inputs of the fuzzer that decode, made by our own encoders. Checksums and compression are left out."""
+"""Inputs that decode, for the fuzzer to begin with. They have no checksums and are not compressed."""
 
 from __future__ import annotations
 

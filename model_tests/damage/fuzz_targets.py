@@ -1,4 +1,4 @@
-"""What the fuzzer and ordinary tests give bytes to: every decoder, as a function that takes nothing else."""
+"""Decoders as functions of bytes alone, for the fuzzer and for ordinary tests."""
 
 from __future__ import annotations
 
