@@ -37,10 +37,8 @@ def parquet_tables(
     InvalidRequestError for an encrypted file or a column that cannot be converted.
     Clauses: LOG-21, LOG-35.
     """
-    size = source.size()
-    _expect_plain(source, size, at)
-    rows = _guarded(lambda: ParquetRows(source, at, footer), at)
-    _guarded(lambda: require_bounded_rows(rows.metadata.num_rows, size), at)
+    rows = _plain(lambda: ParquetRows(source, at, footer), source, at)
+    _guarded(lambda: require_bounded_rows(rows.metadata.num_rows, source.size()), at)
     schema = rows.metadata.schema.to_arrow_schema()
     stored = {
         name: _guarded(lambda name=name: from_arrow(schema.field(name).type), at)  # type: ignore[misc]
@@ -55,8 +53,7 @@ def parquet_tables(
 
 def parquet_footer(source: Any, at: str) -> Any:
     """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises CorruptFileError, InvalidRequestError."""
-    _expect_plain(source, source.size(), at)
-    return _guarded(lambda: read_footer(source, at=at), at)
+    return _plain(lambda: read_footer(source, at=at), source, at)
 
 
 def aligned(
@@ -96,12 +93,15 @@ def _named_like(before: DataType, after: DataType) -> DataType:
     return replace(before, children=tuple(children))
 
 
-def _expect_plain(source: Any, size: int, at: str) -> None:
-    source.seek(max(0, size - len(ENCRYPTED)))
-    end = source.read(len(ENCRYPTED))
-    source.seek(0)
-    if end == ENCRYPTED:
-        raise InvalidRequestError(f"{at}: encrypted Parquet files are not supported")
+def _plain(work: Callable[[], Result], source: Any, at: str) -> Result:
+    """Return what ``work`` reads of a Parquet file. Raises InvalidRequestError if the file is encrypted."""
+    try:
+        return _guarded(work, at)
+    except CorruptFileError:
+        source.seek(max(0, source.size() - len(ENCRYPTED)))
+        if source.read(len(ENCRYPTED)) != ENCRYPTED:
+            raise
+        raise InvalidRequestError(f"{at}: encrypted Parquet files are not supported") from None
 
 
 def _guarded(work: Callable[[], Result], at: str) -> Result:
