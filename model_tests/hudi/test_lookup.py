@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pktable.format.hudi.key_summary import KeyBatch, KeyCollation
 from pktable.format.hudi.log_block import encode_block
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
@@ -87,3 +88,27 @@ def test_a_table_without_a_base_file_is_looked_up_by_its_log(tmp_path: Path) -> 
     assert table.open().locate(["k1"]).to_pylist() == [{"key": "k1", "partition": "", "group": "g"}]
     with pytest.raises(InvalidRequestError, match="empty"):
         table.open().locate([""])
+
+
+@covers("LOG-41")
+@pytest.mark.parametrize("key", ["", None, 5, b"base"])
+def test_what_is_no_key_is_not_looked_up(table: MadeTable, key: object) -> None:
+    with pytest.raises(
+        InvalidRequestError, match=r"^locate: expected record keys, found an empty one or one"
+    ):
+        table.open().locate(["base", key])  # type: ignore[list-item]
+
+
+@covers("LOG-16", "LOG-41")
+@pytest.mark.parametrize(
+    ("low", "high"), [("b", "é"), ("b", "\U00010000"), ("b", "\ue000"), ("b\U00010000", "c")]
+)
+def test_a_range_admits_the_keys_that_java_orders_into_it(low: str, high: str) -> None:
+    """Keys of ASCII are compared by their bytes, others by their UTF-16 code units; the answers are the same."""
+    keys = ["a", "b", "b~", "bb", "c", "z"]
+    every = [*keys, "é", "\ue000", "\U00010000", "\uffff"]
+    java = KeyCollation.JAVA
+    for asked in (keys, every):
+        batch = KeyBatch(asked)
+        admitted = {asked[i] for i in batch.between(low, high, java, batch.numbers)}
+        assert admitted == {key for key in asked if java.of(low) <= java.of(key) <= java.of(high)}
