@@ -57,6 +57,14 @@ class Report:
     files: int = 0
     rows: int = 0
 
+    def __str__(self) -> str:
+        """Return a line per finding, and one of how many there are and what was checked."""
+        result = f"errors: {self.errors}, notes: {len(self.findings) - self.errors}"
+        checked = (
+            f"snapshots: {self.snapshots}, buckets: {self.buckets}, files: {self.files}, rows: {self.rows}"
+        )
+        return "\n".join([*map(str, self.findings), f"{result}; {checked}"])
+
     @property
     def errors(self) -> int:
         return sum(finding.severity == ERROR for finding in self.findings)
