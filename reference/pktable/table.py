@@ -351,12 +351,19 @@ class Table(TableReads, TableUpkeep):
     def _require_engine(self, *, updates: bool = False, deletes: bool = False) -> None:
         """Raise InvalidRequestError unless merging a +U replaces a row, or a -D removes it. Clauses: MRG-18."""
         engine = self.catalog.context.merge_engine
-        if (updates and not engine.updates) or (deletes and not engine.deletes):
-            what = "rows cannot be replaced" if updates else "rows cannot be deleted by key"
-            raise InvalidRequestError(
-                f"{self.path}: {what} under merge-engine={engine.name} and the options of this table; "
-                "write_changes writes rows of any kind"
+        if updates and not engine.updates:
+            what, remedy = "replaced", "upsert writes rows that it merges"
+        elif deletes and not engine.deletes:
+            what, remedy = (
+                "deleted by key",
+                "`pktable options delete` lists those that say what a deletion does",
             )
+        else:
+            return
+        raise InvalidRequestError(
+            f"{self.path}: rows cannot be {what} under merge-engine={engine.name} and the options of this table; "
+            f"{remedy}"
+        )
 
     def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> int | None:
         commit_id = CommitId.given(commit_id)  # refused before files are written
