@@ -18,7 +18,6 @@ from pktable.cli.app import (
     OnSpark,
     Output,
     Quiet,
-    SnapshotId,
     StorageOptions,
     TablePath,
     Where,
@@ -313,7 +312,9 @@ def tag(
         str | None,
         typer.Argument(metavar="NAME", help="Name of the tag; without it the tags are listed."),
     ] = None,
-    snapshot: SnapshotId = None,
+    snapshot: Annotated[
+        int | None, typer.Option(metavar="N", help="The snapshot to keep; by default the latest.")
+    ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Remove the tag, and files only it references.")
     ] = False,
