@@ -45,7 +45,10 @@ Replaces = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class CommitId:
-    """Who commits, and which of its commits this is. A streaming writer numbers its checkpoints. Clauses: META-2."""
+    """Who commits, and which of its commits this is. A streaming writer numbers its checkpoints.
+
+    Without a number of its own a write that is repeated is committed again. Clauses: META-2, CMT-53.
+    """
 
     user: str
     identifier: int = BATCH
