@@ -209,6 +209,42 @@ def test_delete_compact_count_history_and_files(filled: Path, cli: Run) -> None:
     assert "data-" in cli("files", filled)[1]
 
 
+def test_count_takes_the_filter_and_the_times_of_a_read(filled: Path, cli: Run) -> None:
+    assert cli("tag", filled, "kept", "--snapshot", 2)[0] == 0
+    assert cli("delete", filled, "--where", "id = 1")[0] == 0
+    assert cli("count", filled, "--where", "id <> 2")[1] == "1\n"
+    assert cli("count", filled, "--where", "id <> 2", "--tag", "kept")[1] == "2\n"
+    assert cli("count", filled, "--timestamp", "2999-01-01")[1] == "2\n"
+    assert cli("count", filled, "--timestamp", "1999-01-01")[0] == 2
+    assert cli("count", filled, "--snapshot", 2, "--tag", "kept")[0] == 2
+
+
+def test_describe_lists_columns_keys_and_options(tmp_path: Path, cli: Run) -> None:
+    columns = (
+        "--columns",
+        "id BIGINT, day DATE, s STRING",
+        "--primary-key",
+        "id,day",
+        "--partition-by",
+        "day",
+    )
+    options = ("-o", "deletion-vectors.enabled=true", "--comment", "All, of it")
+    assert cli("create", tmp_path / "t", *columns, *options)[0] == 0
+    assert cli("describe", tmp_path / "t", "--format", "csv")[1].splitlines() == [
+        "part,name,value",
+        "column,id,BIGINT NOT NULL",
+        "column,day,DATE NOT NULL",
+        "column,s,STRING",
+        "primary key,id,",
+        "primary key,day,",
+        "partition key,day,",
+        "option,bucket,1",
+        "option,deletion-vectors.enabled,true",
+        'comment,,"All, of it"',
+    ]
+    assert cli("describe", tmp_path / "nosuch")[0] == 2
+
+
 # Whose fault it is
 
 

@@ -27,22 +27,23 @@ KERNELS = (
     "pyarrow.orc",
     "pyarrow.parquet",
 )
-COMMANDS = (
+ON_TABLES = (
     *(
+        "archive",
+        "changes",
         "check",
+        "clean",
         "compact",
         "count",
         "create",
         "delete",
+        "describe",
         "expire",
         "files",
-        "history",
-        "read",
-        "replay-git",
-        "tag",
     ),
-    *("verify", "write"),
+    *("history", "read", "rollback", "tag", "update", "write"),
 )
+COMMANDS = (*ON_TABLES, "options", "replay-git", "verify")
 
 # Runs a command as `pktable.cli.main` does, and then prints the modules that are loaded.
 SPY = """
@@ -177,7 +178,7 @@ def test_an_interrupt_of_a_command_is_one_line(
 def test_the_list_of_commands_is_whole_and_no_line_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     lines = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
-    assert {line.split()[0] for line in lines} >= set(COMMANDS)
+    assert {line.split()[0] for line in lines} == set(COMMANDS)
     assert [line for line in lines if line.endswith("...") or len(line) > 80] == []
 
 
@@ -189,6 +190,22 @@ def test_help_names_options_and_no_python_types(
     out = capsys.readouterr().out
     assert re.findall(r"<\w+>|TEXT|INTEGER|BOOLEAN", out.replace("--comment TEXT", "")) == []
     assert "Usage: pktable" in out
+
+
+@pytest.mark.parametrize("command", ON_TABLES)
+def test_every_command_on_a_table_has_the_common_options(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert [option for option in ("--format", "--storage-option", "--quiet") if option not in out] == []
+
+
+def test_a_wrong_option_points_to_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["count", "t", "--nosuch"]) == 2
+    assert capsys.readouterr().err.endswith("(see pktable count --help)\n")
+    assert run(["nosuch"]) == 2
+    assert capsys.readouterr().err.endswith("(see pktable --help)\n")
 
 
 def test_a_command_that_is_loaded_late_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> None:

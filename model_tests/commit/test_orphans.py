@@ -155,6 +155,7 @@ def test_a_table_whose_snapshots_are_gone_is_damaged_and_not_empty(tmp_path: Pat
             one.unlink()
     if left != "manifests":
         shutil.rmtree(path / "manifest")
+    assert "CMT-51" in [one.clause for one in Table.open(path).check().findings if one.severity == "error"]
     for work in (
         lambda: Table.open(path).to_arrow(fresh=True),
         lambda: Table.open(path).snapshots(),
@@ -162,6 +163,15 @@ def test_a_table_whose_snapshots_are_gone_is_damaged_and_not_empty(tmp_path: Pat
     ):
         with pytest.raises(CorruptFileError, match="snapshots: expected snapshot-"):
             work()
+
+
+@covers("CMT-51", "CMT-48")
+def test_the_files_of_a_table_whose_snapshots_are_gone_are_no_orphans(path: Path) -> None:
+    shutil.rmtree(path / "snapshot")
+    before = stored(path)
+    with pytest.raises(CorruptFileError, match="snapshots: expected snapshot-"):
+        Table.open(path).remove_orphans(older_than=FAR)
+    assert stored(path) == before
 
 
 @covers("CMT-51")

@@ -202,6 +202,8 @@ def test_commands_take_hudi_tables(table: MadeTable, cli: Run) -> None:
     assert read("--read-optimized", "--limit", 1) == "k,v\na,10\n"
     assert cli("count", table.root)[:2] == (0, "2\n")
     assert cli("count", table.root, "--instant", instant(10), "--read-optimized")[:2] == (0, "2\n")
+    assert cli("count", table.root, "--where", "k = 'b'")[:2] == (0, "1\n")
+    assert "column,v,INT\nprimary key,k,\n" in cli("describe", table.root, "--format", "csv")[1]
     history = [json.loads(line) for line in cli("history", table.root, "--format", "jsonl")[1].splitlines()]
     assert [(one["instant"], one["files"]) for one in history] == [(instant(10), 1), (instant(20), 1)]
     files = [json.loads(line) for line in cli("files", table.root, "--format", "jsonl")[1].splitlines()]

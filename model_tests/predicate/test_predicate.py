@@ -262,6 +262,8 @@ def test_nan_hides_in_no_range() -> None:
         ("k = 1 garbage", "garbage"),
         ("k = = 1", "line 1"),
         ("s = 'open", "a quote is not closed"),
+        ("k = 1e", "expected a number"),
+        ("k = 1.5e", "expected a number"),
         ("(k = 1", "line 1"),
         ("nosuch = 1", "columns are id, k, n"),
         ("x.k = 1", "x is not known here"),

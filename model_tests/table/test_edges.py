@@ -219,3 +219,14 @@ def test_what_a_small_write_brings_is_one_row_group(tmp_path: Path) -> None:
     table.upsert(pa.table({"id": range(100), "v": pa.array(range(100), pa.int32())}))
     (file,) = (tmp_path / "t" / "bucket-0").glob("data-*")
     assert pq.ParquetFile(file).num_row_groups == 1
+
+
+@covers("META-12")
+@pytest.mark.parametrize("size", ["0", "1", "8 mb"])
+def test_a_manifest_has_at_least_one_entry_however_small_its_target_size(tmp_path: Path, size: str) -> None:
+    options = {"manifest.target-file-size": size, "bucket": "3"}
+    table = Table.create(tmp_path / "t", "k INT", primary_key="k", options=options)
+    table.upsert(pa.table({"k": pa.array(range(30), pa.int32())}))
+    assert table.count() == 30
+    manifests = [one.name for one in (tmp_path / "t" / "manifest").iterdir() if "list" not in one.name]
+    assert len(manifests) == (1 if size == "8 mb" else 3)

@@ -95,6 +95,10 @@ FORMS: dict[str, Callable[[pa.Table], Any]] = {
     "DuckDB": lambda table: duckdb().from_arrow(table),
     "a list of dicts": lambda table: table.to_pylist(),
     "a tuple of dicts": lambda table: tuple(table.to_pylist()),
+    "an iterator of dicts": lambda table: iter(table.to_pylist()),
+    "a generator of dicts": lambda table: (row for row in table.to_pylist()),
+    "a list of record batches": lambda table: table.to_batches(max_chunksize=1),
+    "an iterator of record batches": lambda table: iter(table.to_batches(max_chunksize=1)),
     "a dict of lists": lambda table: table.to_pydict(),
     "a dict of Arrow": lambda table: {name: table[name] for name in table.column_names},
     "a dict of pandas": lambda table: dict(pandas_frame(table).items()),
@@ -163,12 +167,25 @@ def test_no_rows_make_no_snapshot(tmp_path: Path, rows: Any) -> None:
     assert table.snapshots() == []
 
 
-@pytest.mark.parametrize("rows", ["rows.csv", None, 5, [1], pd.Series([1]), {1, 2}, (row for row in ROWS)])
+@pytest.mark.parametrize("rows", ["rows.csv", None, 5, [1], pd.Series([1]), {1, 2}])
 def test_a_refusal_names_the_form_that_came_and_those_that_are_accepted(tmp_path: Path, rows: Any) -> None:
     found = "row 0: expected a dict of the columns id, v, found 1"
     if not isinstance(rows, list):
-        found = f"rows: expected .*pandas, polars or Spark.*list of dicts.*found {type(rows).__name__}$"
+        found = f"rows: expected .*pandas, polars or Spark.*iterator of dicts.*found {type(rows).__name__}$"
     refused(tmp_path, "id BIGINT, v INT", rows, f"^{found}")
+
+
+BATCH = pa.record_batch({"id": [1], "v": [1]})
+
+
+@pytest.mark.parametrize("rows", [[BATCH, BATCH.select(["id"])], [BATCH, {"id": 2, "v": 2}]])
+def test_record_batches_of_other_columns_are_refused_in_one_line(tmp_path: Path, rows: Any) -> None:
+    refused(tmp_path, "id BIGINT, v INT", rows, "^rows: expected record batches of the same columns: [^\n]*$")
+
+
+def test_a_row_of_a_wrong_kind_is_shown_in_one_line(tmp_path: Path) -> None:
+    rows = [pa.table({"id": [1], "v": [1]})]
+    refused(tmp_path, "id BIGINT, v INT", rows, "^row 0: expected a dict of the columns id, v, found [^\n]*$")
 
 
 @pytest.mark.parametrize("rows", [pa.chunked_array([[1]]), pa.array([1])])

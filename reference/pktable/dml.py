@@ -226,6 +226,9 @@ class MergeBuilder:
         names = Names(schema.fields, source_fields(source_types(source)), aliases)
         return cls(statements, names, source, _on(on, names))
 
+    def __repr__(self) -> str:
+        return f"<MergeBuilder of {self.statements.catalog.context.root}: {len(self.clauses)} clauses, not executed>"
+
     def when_matched_update(self, set: Assignments, condition: str | None = None) -> MergeBuilder:
         """Update the columns ``set`` of a target row that a source row matches; the others keep their values."""
         what = "when_matched_update"
@@ -277,7 +280,7 @@ class MergeBuilder:
         statement = self.statement()
         condition = target_condition(statement, self.source if isinstance(self.source, pa.Table) else None)
         predicate = Predicate("merge", condition) if condition else None
-        return self.statements.execute(statement, self.source, predicate, commit_id or CommitId.new())
+        return self.statements.execute(statement, self.source, predicate, CommitId.given(commit_id))
 
     def statement(self) -> Statement:
         """Return the MERGE as it is so far. Raises InvalidRequestError."""

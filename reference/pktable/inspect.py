@@ -93,7 +93,7 @@ class Inspection:
                     rows.append(_file_row(context, bucket, file, deleted.get(file.file_name, 0)))
             return pa.Table.from_pylist(rows, schema=FILES)
 
-        return self._catalog.read_as_of(AsOf(snapshot), work)
+        return self._catalog.read_as_of(AsOf.given(snapshot), work)
 
     def buckets(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per bucket. ``index_file``: its DV index files, comma-separated, null if it has none."""
@@ -113,7 +113,7 @@ class Inspection:
             ]
             return pa.Table.from_pylist(rows, schema=BUCKETS)
 
-        return self._catalog.read_as_of(AsOf(snapshot), work)
+        return self._catalog.read_as_of(AsOf.given(snapshot), work)
 
     def vectors(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per deletion vector: its DV index file, data file, place in bytes, and deleted positions."""
@@ -137,7 +137,7 @@ class Inspection:
                     )
             return pa.Table.from_pylist(rows, schema=VECTORS)
 
-        return self._catalog.read_as_of(AsOf(snapshot), work)
+        return self._catalog.read_as_of(AsOf.given(snapshot), work)
 
     def records(self, file_name: str, snapshot: int | None = None) -> pa.Table:
         """Return every record of a live data file by position, those deleted by its vector included.
@@ -154,7 +154,7 @@ class Inspection:
                         return _records(context, bucket, file)
             raise InvalidRequestError(f"{file_name} is not a live data file of snapshot {state.id}")
 
-        return self._catalog.read_as_of(AsOf(snapshot), work)
+        return self._catalog.read_as_of(AsOf.given(snapshot), work)
 
     def _buckets(self, state: TableState) -> list[BucketState]:
         return [

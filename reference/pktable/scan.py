@@ -163,9 +163,23 @@ class Scan(ArrowRows):
         expect_runner(self.forced, has_spark=not isinstance(self.runner, LocalRunner))
         limit = self.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
+            raise InvalidRequestError(f"limit: expected an integer, 0 or more, found {limit!r}")
         if self.where is not None and not isinstance(self.where, str):
             raise InvalidRequestError(f"where: expected text, found {type(self.where).__name__}")
+
+    def __repr__(self) -> str:
+        asked = {
+            "snapshot": self.as_of.snapshot,
+            "tag": self.as_of.tag,
+            "timestamp": self.as_of.time_millis,
+            "fresh": self.fresh or None,
+            "where": self.where,
+            "columns": self.columns and list(self.columns),
+            "limit": self.limit,
+            "runner": self.forced,
+        }
+        given = ", ".join(f"{name}={value!r}" for name, value in asked.items() if value is not None)
+        return f"<Scan of {self.catalog.context.root}: {given or 'all rows'}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         # The copy reads in its own process, without Spark, as the copy of a table does.

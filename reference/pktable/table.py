@@ -96,7 +96,7 @@ class Table(TableReads, TableUpkeep):
             columns,
             primary_key,
             partition_by,
-            dict(options or {}),
+            options or {},
             comment,
             now_millis(),
         )
@@ -162,10 +162,10 @@ class Table(TableReads, TableUpkeep):
     def upsert(self, rows: Any, *, commit_id: CommitId | None = None) -> int | None:
         """Insert ``rows``, and replace those whose primary key is there already.
 
-        ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list of dicts, a dict of lists,
-        one row as a dict, or any other object with ``__arrow_c_stream__``; if the table has a session also a Spark
-        DataFrame. Nothing is rounded or parsed: a value that its column cannot hold is refused. The index of pandas is
-        ignored, and what pandas calls missing (``isna``) is null.
+        ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list or an iterator of dicts or
+        of record batches, a dict of lists, one row as a dict, or any other object with ``__arrow_c_stream__``; if the
+        table has a session also a Spark DataFrame. Nothing is rounded or parsed: a value that its column cannot hold is
+        refused. The index of pandas is ignored, and what pandas calls missing (``isna``) is null.
 
         Of rows with equal keys the last one decides. Returns the id of the snapshot after the write, None if there
         were no rows.
@@ -210,7 +210,7 @@ class Table(TableReads, TableUpkeep):
         self._require_engine(deletes=True)
         if where is not None:
             self._require_writable()
-            return self._statements.delete(where, commit_id or CommitId.new())
+            return self._statements.delete(where, CommitId.given(commit_id))
         return self._write(keys, ChangeKind(RowKind.DELETE, keys_only=True), commit_id)
 
     def update(
@@ -227,7 +227,7 @@ class Table(TableReads, TableUpkeep):
         """
         self._require_writable()
         self._require_engine(updates=True)
-        return self._statements.update(set, where, commit_id or CommitId.new())
+        return self._statements.update(set, where, CommitId.given(commit_id))
 
     def merge(
         self,
@@ -265,7 +265,7 @@ class Table(TableReads, TableUpkeep):
         self._require_writable()
         if not self._statements.is_about_partitions(where):
             self._require_engine(updates=True, deletes=True)
-        return self._statements.overwrite(rows, where, commit_id or CommitId.new())
+        return self._statements.overwrite(rows, where, CommitId.given(commit_id))
 
     def truncate(self, *, commit_id: CommitId | None = None) -> int | None:
         """Remove all rows; return the id of the snapshot after it, None if there were none. Clauses: STM-7."""
@@ -351,16 +351,24 @@ class Table(TableReads, TableUpkeep):
     def _require_engine(self, *, updates: bool = False, deletes: bool = False) -> None:
         """Raise InvalidRequestError unless merging a +U replaces a row, or a -D removes it. Clauses: MRG-18."""
         engine = self.catalog.context.merge_engine
-        if (updates and not engine.updates) or (deletes and not engine.deletes):
-            what = "rows cannot be replaced" if updates else "rows cannot be deleted by key"
-            raise InvalidRequestError(
-                f"{self.path}: {what} under merge-engine={engine.name} and the options of this table; "
-                "write_changes writes rows of any kind"
+        if updates and not engine.updates:
+            what, remedy = "replaced", "upsert writes rows that it merges"
+        elif deletes and not engine.deletes:
+            what, remedy = (
+                "deleted by key",
+                "`pktable options delete` lists those that say what a deletion does",
             )
+        else:
+            return
+        raise InvalidRequestError(
+            f"{self.path}: rows cannot be {what} under merge-engine={engine.name} and the options of this table; "
+            f"{remedy}"
+        )
 
     def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> int | None:
+        commit_id = CommitId.given(commit_id)  # refused before files are written
         staged = self.stage_write(rows, change)
-        return staged.commit(commit_id or CommitId.new()).id if staged else None
+        return staged.commit(commit_id).id if staged else None
 
     @property
     def _statements(self) -> Statements:
@@ -397,6 +405,8 @@ def runner_of(spark: SparkSession | None, wanted: Runner | str | None = None) ->
     expect_runner(wanted, has_spark=spark is not None)
     if spark is None:
         return LocalRunner()
+    if not hasattr(spark, "createDataFrame"):
+        raise InvalidRequestError(f"spark: expected a SparkSession, found {spark!r}")
     from pktable.run.by_size import RunnerBySize
     from pktable.run.spark.runner import SparkRunner
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
-from pktable.catalog.as_of import millis_of
+from pktable.catalog.as_of import AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.check.findings import Progress
@@ -43,7 +43,7 @@ class TableUpkeep(ABC):
         Raises InvalidRequestError if the name is taken or not allowed, or there is no snapshot yet;
         SnapshotNotFoundError. Clauses: CMT-17, CMT-32.
         """
-        found = self.catalog.snapshots.latest_id() if snapshot is None else snapshot
+        found = self.catalog.snapshots.latest_id() if snapshot is None else AsOf.given(snapshot).snapshot
         if found is None:
             raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
         self.catalog.expiry.make_tag(name, found)
@@ -78,7 +78,7 @@ class TableUpkeep(ABC):
         ``dry_run``: return the ids that would expire, and change nothing.
         Raises InvalidRequestError. Clauses: CHG-17, CHG-22, CMT-16, CMT-26 to CMT-31.
         """
-        limit = None if older_than is None else millis_of(older_than)
+        limit = None if older_than is None else millis_of(older_than, "older_than")
         return self.catalog.expiry.expire(
             retain_last=retain_last, older_than=limit, now_millis=now_millis(), dry_run=dry_run
         )
@@ -93,7 +93,7 @@ class TableUpkeep(ABC):
         ``dry_run``: return them, and delete nothing. Raises CorruptFileError if some metadata cannot be read, because
         then it is not known what that metadata needs. Clauses: CMT-48, CMT-49.
         """
-        limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than)
+        limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than, "older_than")
         context = self.catalog.context
         found = find_orphans(context, limit)
         return found if dry_run else remove_orphans(context, found)
@@ -117,10 +117,11 @@ class TableUpkeep(ABC):
         self._require_writable()
         if (snapshot is None) == (tag is None):
             raise InvalidRequestError("rollback: expected either a snapshot or a tag")
-        if snapshot is not None:
-            return self.catalog.rollback.to_snapshot(snapshot)
-        assert tag is not None
-        return self.catalog.rollback.to_tag(tag, CommitId.new())
+        wanted = AsOf.given(snapshot, tag)
+        if wanted.snapshot is not None:
+            return self.catalog.rollback.to_snapshot(wanted.snapshot)
+        assert wanted.tag is not None
+        return self.catalog.rollback.to_tag(wanted.tag, CommitId.new())
 
     def check(
         self,

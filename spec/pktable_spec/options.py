@@ -32,7 +32,7 @@ from pktable_spec.option_table import (
 
 __all__ = ["MERGE_ENGINES", "OPTIONS", "Effect", "Option", "TableOptions", "parse_options"]
 
-UNKNOWN: Final = "one of the implemented options"
+UNKNOWN: Final = "one of the implemented options, which `pktable options` lists"
 FIXED: Final = "a fixed number of buckets, at least 1"
 DYNAMIC_BUCKETS: Final = -1
 """The number of buckets that says of a key table that they grow in number, and of an append table that it has none."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from numbers import Integral
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError
@@ -39,11 +40,12 @@ class AsOf:
             raise InvalidRequestError(
                 f"read: give one of snapshot, tag and timestamp, not {' and '.join(named)}"
             )
-        if snapshot is not None and (not isinstance(snapshot, int) or isinstance(snapshot, bool)):
+        if snapshot is not None and (not isinstance(snapshot, Integral) or isinstance(snapshot, bool)):
             raise InvalidRequestError(f"snapshot: expected an integer, found {snapshot!r}")
         if tag is not None and (not isinstance(tag, str) or not is_file_name(f"{TAG}{tag}")):
             raise InvalidRequestError(f"tag: expected a name, found {tag!r}")
-        return cls(snapshot, tag, None if timestamp is None else millis_of(timestamp))
+        number = None if snapshot is None else int(snapshot)  # such as one of numpy
+        return cls(number, tag, None if timestamp is None else millis_of(timestamp))
 
     def find(self, snapshots: SnapshotLog) -> Snapshot | None:
         """Return the snapshot asked for, None for the latest. Raises SnapshotNotFoundError, CorruptFileError."""
@@ -57,10 +59,10 @@ class AsOf:
 LATEST: Final = AsOf()
 
 
-def millis_of(timestamp: int | str | datetime) -> int:
+def millis_of(timestamp: int | str | datetime, what: str = "timestamp") -> int:
     """Return a time as milliseconds since the epoch. Text and datetimes are UTC unless they say otherwise.
 
-    Raises InvalidRequestError.
+    Raises InvalidRequestError; ``what`` begins the message.
     """
     if isinstance(timestamp, str):
         try:
@@ -69,9 +71,13 @@ def millis_of(timestamp: int | str | datetime) -> int:
             timestamp = datetime.fromisoformat(timestamp[:-1] + "+00:00" if utc else timestamp)
         except ValueError:
             raise InvalidRequestError(
-                f"timestamp: expected ISO text such as 2024-05-01T12:00:00, found {timestamp!r}"
+                f"{what}: expected ISO text such as 2024-05-01T12:00:00, found {timestamp!r}"
             ) from None
     if isinstance(timestamp, datetime):
         aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)
         return int(aware.timestamp() * 1000)
-    return timestamp
+    if not isinstance(timestamp, Integral) or isinstance(timestamp, bool):
+        raise InvalidRequestError(
+            f"{what}: expected a datetime, ISO text or milliseconds since 1970, found {timestamp!r}"
+        )
+    return int(timestamp)

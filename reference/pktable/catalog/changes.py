@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE
 
 from pktable.catalog import rules
@@ -44,7 +45,10 @@ Replaces = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class CommitId:
-    """Who commits, and which of its commits this is. A streaming writer numbers its checkpoints. Clauses: META-2."""
+    """Who commits, and which of its commits this is. A streaming writer numbers its checkpoints.
+
+    Without a number of its own a write that is repeated is committed again. Clauses: META-2, CMT-53.
+    """
 
     user: str
     identifier: int = BATCH
@@ -53,6 +57,20 @@ class CommitId:
     def new(cls) -> CommitId:
         """Return the id of a commit that nobody else makes."""
         return cls(str(uuid.uuid4()))
+
+    @classmethod
+    def given(cls, commit_id: CommitId | None) -> CommitId:
+        """Return the id that a caller gave, a new one for None. Raises InvalidRequestError unless it can be stored."""
+        if commit_id is None:
+            return cls.new()
+        if not isinstance(commit_id, CommitId):
+            raise InvalidRequestError(f"commit_id: expected CommitId(user, number), found {commit_id!r}")
+        user, number = commit_id.user, commit_id.identifier
+        if not isinstance(user, str) or type(number) is not int or not -BATCH <= number <= BATCH:
+            raise InvalidRequestError(
+                f"commit_id: expected a text and an integer of 64 bits, found {user!r} and {number!r}"
+            )
+        return commit_id
 
 
 class CatalogChange(Protocol):

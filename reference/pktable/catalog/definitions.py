@@ -68,6 +68,15 @@ def column_names(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return table options as the text that a schema stores. Raises InvalidRequestError."""
+    if not isinstance(options, Mapping):
+        raise InvalidRequestError(f"options: expected a dict of names and values, found {options!r}")
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
+    }
+
+
 Column = tuple[str, DataType, "str | None"]
 """Name, type and comment."""
 

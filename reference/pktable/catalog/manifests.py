@@ -154,8 +154,7 @@ class ManifestWriter:
     def entries(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
         """Write ``entries`` as one manifest, or several of about the target size. Clauses: META-12."""
         data = encode_manifest(entries)
-        parts = -(-len(data) // (self._manifests._options.manifest_target_bytes * 2))
-        if parts > 1 and len(entries) > 1:
+        if len(data) > self._manifests._options.manifest_target_bytes * 2 and len(entries) > 1:
             middle = len(entries) // 2
             return [*self.entries(entries[:middle]), *self.entries(entries[middle:])]
         name = self._write(paths.MANIFEST, data)

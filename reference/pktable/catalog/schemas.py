@@ -14,7 +14,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.catalog.definitions import column_names, parse_definition
+from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
@@ -56,6 +56,10 @@ def find_store(
     ``path`` names. ``external_roots``: directories and URIs outside of the table that it may use.
     Raises InvalidRequestError. Clauses: SAFE-1, SAFE-2.
     """
+    if (
+        not isinstance(path, (str, os.PathLike)) or not os.fspath(path).strip()
+    ):  # "" is not the current directory
+        raise InvalidRequestError(f"path: expected the directory or URI of a table, found {path!r}")
     if store is None:
         found, root = open_store(path, storage_options)
     elif storage_options:
@@ -101,9 +105,7 @@ def create_schema(
         highest_field_id=highest_field_id(fields),
         partition_keys=column_names("partition_by", partition_by),
         primary_keys=keys,
-        options={
-            name: str(value) for name, value in {**({"bucket": "1"} if keys else {}), **options}.items()
-        },
+        options={**({"bucket": "1"} if keys else {}), **option_texts(options)},
         comment=comment,
         time_millis=now_millis,
     )

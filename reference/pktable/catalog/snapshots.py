@@ -245,7 +245,8 @@ class SnapshotLog:
         try:
             return self._store.read(self._paths.tag(tag))
         except FileNotFoundError:
-            raise SnapshotNotFoundError(f"tag {tag!r}", f"tags {', '.join(self.tags()) or 'none'}") from None
+            others = ", ".join(self.tags())
+            raise SnapshotNotFoundError(f"tag {tag!r}", f"tags {others}" if others else "no tags") from None
 
     def tags(self) -> list[str]:
         """Return the names of all tags, sorted."""
@@ -260,7 +261,8 @@ class SnapshotLog:
         """
         if not isinstance(tag, str) or not TAG_NAME.fullmatch(tag):
             raise InvalidRequestError(
-                f"tag {tag!r}: expected letters, digits and ._-, not digits alone, nor a dot first"
+                f"tag {tag!r}: not a name of a tag, which has letters, digits and ._- only, "
+                "not digits alone, and does not begin with a dot"
             )
         found = self.read(snapshot)
         try:
@@ -276,7 +278,7 @@ class SnapshotLog:
 
     def _put_tag(self, tag: str, data: bytes) -> None:
         if not self._store.put_if_absent(self._paths.tag(tag), data):
-            raise InvalidRequestError(f"tag {tag!r}: expected a new name, found a tag of that name")
+            raise InvalidRequestError(f"tag {tag!r} exists already; take another name, or delete it first")
 
     def as_of(self, time_millis: int) -> Snapshot:
         """Return the latest snapshot not younger than ``time_millis`` since the epoch.

@@ -5,7 +5,7 @@
 
 A file that does not decode becomes a finding, and the others are still read.
 
-Clauses: CMT-1, CMT-36, CMT-40, META-1, META-2, META-52.
+Clauses: CMT-1, CMT-36, CMT-40, CMT-51, META-1, META-2, META-52.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TypeVar
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
 from pktable.catalog.fences import FenceLog
+from pktable.catalog.snapshots import SnapshotLog
 from pktable.check.findings import NOTE, Findings
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.schema import TableSchema, decode_schema
@@ -81,11 +82,17 @@ def read_schemas(store: FileIO, root: str, findings: Findings) -> dict[int, Tabl
 
 
 def read_snapshots(
-    store: FileIO, root: str, findings: Findings, *, only: int | None = None
+    store: FileIO,
+    root: str,
+    findings: Findings,
+    *,
+    only: int | None = None,
+    two_commits: Callable[[], bool] = lambda: False,
 ) -> ReadableSnapshots:
     """Return the snapshots that decode. ``only``: this snapshot and no tag, branch or changelog.
 
-    Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, META-2.
+    ``two_commits``: as of `SnapshotLog`, for a table without snapshots.
+    Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, CMT-51, META-2.
     """
     fences = FenceLog(store, TablePaths(root))
     fence = findings.attempt("META-52", fences.newest, file=TablePaths(root).fences) or Fence()
@@ -94,6 +101,9 @@ def read_snapshots(
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
     complete = only is not None or _are_dense(root, ids, findings)
+    if not ids:
+        log = SnapshotLog(store, TablePaths(root), two_commits)
+        complete = findings.attempt("CMT-51", log.ids, file=TablePaths(root).snapshots) is not None
     files: list[tuple[int | None, str]] = [
         (number, path) for number, path in retained if only in (None, number)
     ]

@@ -19,6 +19,7 @@ from typing import Protocol
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import TableOptions, parse_options
 
+from pktable.catalog.manifests import Manifests
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress
 from pktable.check.history import BucketHistory, History
@@ -56,6 +57,14 @@ class Report:
     buckets: int = 0
     files: int = 0
     rows: int = 0
+
+    def __str__(self) -> str:
+        """Return a line per finding, and one of how many there are and what was checked."""
+        result = f"errors: {self.errors}, notes: {len(self.findings) - self.errors}"
+        checked = (
+            f"snapshots: {self.snapshots}, buckets: {self.buckets}, files: {self.files}, rows: {self.rows}"
+        )
+        return "\n".join([*map(str, self.findings), f"{result}; {checked}"])
 
     @property
     def errors(self) -> int:
@@ -149,7 +158,8 @@ def read_metadata(
     latest = max(schemas)
     options = {number: parse_options(one.options) for number, one in schemas.items()}
     context = TableContext(store, root, schemas[latest], options[latest], schemas)
-    snapshots = read_snapshots(store, root, findings, only=snapshot)
+    stored = Manifests(store, context.paths, context.schema, context.options)
+    snapshots = read_snapshots(store, root, findings, only=snapshot, two_commits=stored.show_two_commits)
     try:
         kind_of(schemas[latest], root)
     except InvalidRequestError as error:

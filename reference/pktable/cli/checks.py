@@ -19,6 +19,7 @@ import pktable
 from pktable.check.findings import ERROR, NOTE, Finding
 from pktable.check.walk import Report
 from pktable.cli.app import (
+    Quiet,
     StorageOptions,
     external_roots,
     open_hudi,
@@ -77,6 +78,7 @@ def check(
         typer.Option("--format", help="Lines for people, or rows for programs with the summary on stderr."),
     ] = Format.TABLE,
     storage: StorageOptions = None,
+    quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
     """Report every violated rule of a table, written by pktable or by anyone; exit 1 if there is an error.
@@ -87,7 +89,7 @@ def check(
     if hudi is not None:
         refuse("a Hudi table", snapshot=snapshot, repair=repair, spark=spark)
     if repair:
-        for line in open_table(path).repair() or ["nothing to repair"]:
+        for line in open_table(path, storage=storage).repair() or ["nothing to repair"]:
             tell(line)
     with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
         if hudi is not None:

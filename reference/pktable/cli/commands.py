@@ -18,7 +18,6 @@ from pktable.cli.app import (
     OnSpark,
     Output,
     Quiet,
-    SnapshotId,
     StorageOptions,
     TablePath,
     Where,
@@ -174,7 +173,10 @@ def update(
         list[str],
         typer.Option("--set", metavar="COLUMN=SQL", help="A column and its new value, such as 'n = n + 1'."),
     ],
-    where: Annotated[str | None, typer.Option(help="Only rows that satisfy this condition, in SQL.")] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="SQL", help="Condition on rows, in Spark's SQL; without it all rows."),
+    ] = None,
     dry_run: DryRun = False,
     output: Output = Format.TABLE,
     storage: StorageOptions = None,
@@ -310,7 +312,9 @@ def tag(
         str | None,
         typer.Argument(metavar="NAME", help="Name of the tag; without it the tags are listed."),
     ] = None,
-    snapshot: SnapshotId = None,
+    snapshot: Annotated[
+        int | None, typer.Option(metavar="N", help="The snapshot to keep; by default the latest.")
+    ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Remove the tag, and files only it references.")
     ] = False,
@@ -383,6 +387,7 @@ def rollback(
     ] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME", help="The tag to go back to.")] = None,
     output: Output = Format.TABLE,
+    storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
     """Go back to a snapshot or a tag; the later snapshots go.
@@ -390,11 +395,11 @@ def rollback(
     Result: snapshots (the ids that went). Their files are removed by `pktable clean`.
     Of a Hudi table: roll back the writes of processes that died. Result: instants (those that were rolled back).
     """
-    if hudi := open_hudi(path):
+    if hudi := open_hudi(path, storage=storage):
         refuse("a Hudi table", snapshot=snapshot, tag=tag)
         on_hudi.roll_back(hudi, output)
         return
-    gone = open_table(path).rollback(snapshot=snapshot, tag=tag)
+    gone = open_table(path, storage=storage).rollback(snapshot=snapshot, tag=tag)
     print_outcome(f"removed {_range(gone)}" if gone else "nothing to do", {"snapshots": gone}, output)
 
 

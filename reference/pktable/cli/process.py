@@ -46,7 +46,8 @@ def run(arguments: Sequence[str], *, own_process: bool = False) -> int:
     except PkTableError as error:
         return _complain(str(error), FAILED)
     except UsageProblem as problem:
-        return _complain(f"{problem.format_message()} (see pktable --help)", MISTAKEN)
+        command = problem.ctx.command_path if problem.ctx else "pktable"
+        return _complain(f"{problem.format_message()} (see {command} --help)", MISTAKEN)
     except ReaderGoneError:
         _discard_output()
         return FINE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,18 +32,52 @@ if TYPE_CHECKING:
     from pktable.table import Table
 
 
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", metavar="T", help="As of a time: ISO text or milliseconds.")
+]
+TagName = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="As of a tag.")]
+PartOfRows = Annotated[
+    str | None, typer.Option("--where", metavar="SQL", help="Condition on rows, in Spark's SQL.")
+]
+
+
+@app.command()
+def describe(
+    path: TablePath, output: Output = Format.TABLE, storage: StorageOptions = None, quiet: Quiet = False
+) -> None:
+    """List the columns, keys and options of a table.
+
+    part: column, primary key, partition key, option or comment. value: of a column its type. Of a Hudi table: its
+    columns and keys.
+    """
+    import pyarrow as pa
+
+    others: list[tuple[str, str | None, str]] = []
+    if hudi := open_hudi(path, storage=storage):
+        fields, keys, partition = hudi.fields, hudi.settings.key_fields, hudi.settings.partition_fields
+    else:
+        schema = open_catalog(path, storage=storage).context.schema
+        fields, keys, partition = schema.fields, schema.primary_keys, schema.partition_keys
+        others += (("option", name, value) for name, value in schema.options.items())
+        others += [("comment", None, schema.comment)] if schema.comment else []
+    rows = [
+        *(("column", field.name, str(field.type)) for field in fields),
+        *(("primary key", name, None) for name in keys),
+        *(("partition key", name, None) for name in partition),
+        *others,
+    ]
+    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    print_rows(pa.Table.from_arrays(columns, names=["part", "name", "value"]), output)
+
+
 @app.command()
 def read(
     path: TablePath,
     snapshot: SnapshotId = None,
-    timestamp: Annotated[
-        str | None, typer.Option(metavar="T", help="As of a time: ISO text or milliseconds.")
-    ] = None,
-    tag: Annotated[str | None, typer.Option(metavar="NAME", help="As of a tag.")] = None,
+    timestamp: Timestamp = None,
+    tag: TagName = None,
     fresh: Fresh = False,
-    where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Condition on rows, in Spark's SQL.")
-    ] = None,
+    where: PartOfRows = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
     instant: InstantTime = None,
     read_optimized: ReadOptimized = False,
@@ -116,7 +149,10 @@ def _place(text: str) -> int | str:
 def count(
     path: TablePath,
     snapshot: SnapshotId = None,
+    timestamp: Timestamp = None,
+    tag: TagName = None,
     fresh: Fresh = False,
+    where: PartOfRows = None,
     instant: InstantTime = None,
     read_optimized: ReadOptimized = False,
     output: Output = Format.TABLE,
@@ -124,26 +160,25 @@ def count(
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
-    """Print the number of rows.
+    """Print the number of rows, now or as of an earlier time.
 
     Result: rows.
     """
+    time = moment("--timestamp", timestamp)
     if hudi := open_hudi(path, spark, storage=storage):
-        refuse("a Hudi table", snapshot=snapshot, fresh=fresh)
-        rows = hudi.count(instant=instant, read_optimized=read_optimized)
+        refuse("a Hudi table", snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh)
+        rows = hudi.count(instant=instant, read_optimized=read_optimized, where=where)
         print_outcome(str(rows), {"rows": rows}, output)
         return
     refuse(NOT_HUDI, instant=instant, read_optimized=read_optimized)
     table = open_table(path, spark, storage=storage)
-    rows = table.count(snapshot=snapshot, fresh=fresh)
+    rows = table.count(snapshot=snapshot, tag=tag, timestamp=time, fresh=fresh, where=where)
     print_outcome(str(rows), {"rows": rows}, output)
     if not fresh:
-        _note_uncompacted(table, snapshot)
+        _note_uncompacted(table, snapshot, tag, time)
 
 
-def _note_uncompacted(
-    table: Table, snapshot: int | None, tag: str | None = None, timestamp: int | datetime | None = None
-) -> None:
+def _note_uncompacted(table: Table, snapshot: int | None, tag: str | None, timestamp: int | None) -> None:
     from pktable.catalog.as_of import AsOf
     from pktable.catalog.read_plan import uncompacted_row_count
 

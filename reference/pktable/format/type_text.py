@@ -62,13 +62,17 @@ class ParsedField:
 
 @dataclass
 class Tokens:
-    """A cursor over the tokens of ``text``. ``rest``: (kind, value) of each token not yet read, the next one last."""
+    """A cursor over the tokens of ``text``, ``what`` it is in messages.
+
+    ``rest``: (kind, value) of each token not yet read, the next one last.
+    """
 
     text: str
+    what: str = "type"
     rest: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.rest = list(_tokens(self.text))[::-1]
+        self.rest = list(_tokens(self.text, self.what))[::-1]
 
     def peek(self) -> str:
         """Return the next token if it is a word (in capitals) or punctuation, else an empty string."""
@@ -93,21 +97,21 @@ class Tokens:
     def take(self, *kinds: str) -> str:
         """Consume a token of one of ``kinds`` and return its value."""
         if not self.rest or self.rest[-1][0] not in kinds:
-            raise self.error(f"expected a {kinds[0]}")
+            raise self.error(f"expected a {'name' if 'quoted' in kinds else kinds[0]}")
         return self.rest.pop()[1]
 
     def error(self, expected: str) -> InvalidRequestError:
         found = repr(self.rest[-1][1]) if self.rest else "the end"
-        return InvalidRequestError(f"type {self.text!r}: {expected}, found {found}")
+        return InvalidRequestError(f"{self.what} {self.text!r}: {expected}, found {found}")
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def _tokens(text: str, what: str) -> Iterator[tuple[str, str]]:
     at = 0
     end = len(text.rstrip())
     while at < end:
         match = TOKEN.match(text, at)
         if match is None:
-            raise InvalidRequestError(f"type {text!r}: expected a type, found {text[at:].strip()!r}")
+            raise InvalidRequestError(f"{what} {text!r}: expected a type, found {text[at:].strip()!r}")
         kind = match.lastgroup or ""
         value = match[kind]
         if kind in ("quoted", "text"):
@@ -133,7 +137,7 @@ def parse_type(text: str) -> ParsedType:
 
 def parse_columns(text: str) -> tuple[ParsedField, ...]:
     """Return ``text`` parsed as a list of columns, at least one. Raises InvalidRequestError."""
-    tokens = Tokens(text)
+    tokens = Tokens(text, "columns")
     columns = [_field(tokens, DEEPEST)]
     while tokens.accept(","):
         columns.append(_field(tokens, DEEPEST))
@@ -181,19 +185,21 @@ def _atomic(tokens: Tokens, root: str) -> ParsedType:
     if root in SIZED:
         length = numbers[0] if numbers else 1
         if not 1 <= length <= GREATEST_LENGTH:
-            raise InvalidRequestError(f"type {tokens.text!r}: expected a length from 1 to {GREATEST_LENGTH}")
+            raise InvalidRequestError(
+                f"{tokens.what} {tokens.text!r}: expected a length from 1 to {GREATEST_LENGTH}"
+            )
         unbounded = UNBOUNDED.get(root) if length == GREATEST_LENGTH else None
         return ParsedType(unbounded) if unbounded else ParsedType(root, length=length)
     if root == "DECIMAL":
         precision, scale = (*numbers, *(10, 0)[len(numbers) :])
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
             raise InvalidRequestError(
-                f"type {tokens.text!r}: expected at most 38 digits and a scale within them"
+                f"{tokens.what} {tokens.text!r}: expected at most 38 digits and a scale within them"
             )
         return ParsedType(root, precision=precision, scale=scale)
     precision = numbers[0] if numbers else 6
     if precision > 9:
-        raise InvalidRequestError(f"type {tokens.text!r}: expected a precision from 0 to 9")
+        raise InvalidRequestError(f"{tokens.what} {tokens.text!r}: expected a precision from 0 to 9")
     if tokens.accept("WITH", "LOCAL", "TIME", "ZONE"):
         root = "TIMESTAMP_LTZ"
     else:

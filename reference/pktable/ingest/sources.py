@@ -4,7 +4,8 @@ A form is recognised by what it can do, so that neither pandas nor polars, DuckD
 
 1. A pyarrow.Table is taken as it is. A Spark DataFrame is left to the Spark runner.
 2. A pandas DataFrame is taken column by column, without its index (`_of_pandas`).
-3. A list of dicts is rows. A dict is columns, or a single row (`_from_dict`).
+3. A list of dicts is rows, and so is a list of record batches; an iterator is read into a list. A dict is columns, or
+   a single row (`_from_dict`).
 4. Anything else that speaks Arrow (record batches, readers, datasets, polars, DuckDB) is read to the end.
 
 Types are checked later, by `pktable.ingest.changes`; only Python values are converted here, because Arrow guesses
@@ -16,7 +17,7 @@ Clauses: TBL-4, TBL-8, TBL-13.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -30,8 +31,8 @@ from pktable.ingest.names import expect_columns
 from pktable.ingest.values import column_of_values, shown
 
 ACCEPTED: Final = (
-    "a pyarrow.Table, a DataFrame of pandas, polars or Spark, a DuckDB relation, a list of dicts, a dict of lists, "
-    "or any object with __arrow_c_stream__"
+    "a pyarrow.Table, a DataFrame of pandas, polars or Spark, a DuckDB relation, a list or an iterator of dicts or of "
+    "record batches, a dict of lists, or any object with __arrow_c_stream__"
 )
 SCALARS: Final = (str, bytes, bytearray, memoryview, Mapping, set, frozenset)
 """Types with a length that are no column."""
@@ -47,6 +48,7 @@ def accept_rows(rows: Any, schema: TableSchema, change: ChangeKind) -> Any:
     if is_spark_frame(rows):
         on_spark = type(rows).__module__.startswith("pyspark.pandas")
         return rows.to_spark() if on_spark else rows  # without its index, as from pandas
+    rows = _gathered(rows)
     if isinstance(rows, pa.Table):
         return rows
     if change.keys_only and isinstance(rows, str):
@@ -69,6 +71,7 @@ def untyped_rows(rows: Any, schema: TableSchema) -> pa.Table:
     A column that the table has too takes Python values by the type it has there; of others Arrow guesses the type.
     Raises InvalidRequestError for a form that is not accepted. A Spark DataFrame is not.
     """
+    rows = _gathered(rows)
     if isinstance(rows, pa.Table):
         return rows
     if _is_frame_of("pandas", rows):
@@ -154,6 +157,19 @@ class _Columns:
         if not _is_column(values):
             raise InvalidRequestError(f"column {name}: expected a list of values, found {shown(values)}")
         return self.of_python(name, list(values))
+
+
+def _gathered(rows: Any) -> Any:
+    """Return an iterator's rows as a list, and record batches in a list as a table. Raises InvalidRequestError."""
+    if isinstance(rows, Iterator) and not hasattr(rows, "__arrow_c_stream__"):
+        rows = list(rows)
+    if not isinstance(rows, (list, tuple)) or not any(isinstance(row, pa.RecordBatch) for row in rows):
+        return rows
+    try:
+        return pa.Table.from_batches(rows)
+    except (pa.ArrowException, TypeError) as error:
+        problem = " ".join(str(error).split())
+        raise InvalidRequestError(f"rows: expected record batches of the same columns: {problem}") from None
 
 
 def _from_pandas(frame: Any, columns: _Columns) -> pa.Table:

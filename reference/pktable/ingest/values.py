@@ -111,8 +111,8 @@ def _unfit(row: int, value: Any, field: Field, error: Exception | None = None) -
 
 
 def shown(value: Any) -> str:
-    """Return ``value`` as Python writes it, cut where it is long."""
-    text = repr(value)
+    """Return ``value`` as Python writes it, in one line, cut where it is long."""
+    text = " ".join(repr(value).splitlines())
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 

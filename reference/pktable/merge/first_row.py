@@ -31,7 +31,7 @@ class FirstRow:
 
     def __init__(self, options: EngineOptions) -> None:
         if options.flag(VECTORS):
-            raise UnsupportedOptionError(ENGINE, NAME, "an engine that works with deletion vectors")
+            raise UnsupportedOptionError(ENGINE, NAME, f"another engine, or {VECTORS}=false")
         self._ignores_deletes = options.ignores_deletes
 
     def ignored(self, records: pa.Table) -> Flags | None:

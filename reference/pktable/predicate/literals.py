@@ -69,8 +69,8 @@ def decimal_type(precision: int, scale: int) -> DataType:
 
 
 def number_literal(text: str) -> Literal | None:
-    """Return an unsigned number as SQL reads it, None if it has too many digits or is too large for a double."""
-    if len(text) > MOST_TEXT:
+    """Return an unsigned number as SQL reads it, None if it is none, has too many digits or is too large a double."""
+    if len(text) > MOST_TEXT or not NUMBER.fullmatch(text):
         return None
     if "e" in text.lower():
         return None if math.isinf(float(text)) else Literal(float(text), DOUBLE)

@@ -123,7 +123,9 @@ class Resolver:
         return handler(self, node)
 
     def error(self, problem: str, node: Node) -> InvalidRequestError:
-        return InvalidRequestError(f"{self.at}: {quoted(node.sql(SPARK))}: {problem}")
+        part = quoted(node.sql(SPARK))
+        at = self.at if self.at.endswith(f" {part}") else f"{self.at}: {part}"  # the whole is named once
+        return InvalidRequestError(f"{at}: {problem}")
 
     # Leaves
 

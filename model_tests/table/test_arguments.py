@@ -1,0 +1,110 @@
+"""Arguments of a wrong kind are refused in one line that names them, before anything is written."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pktable import CommitId, InvalidRequestError, Table
+from pktable_spec.covers import covers
+
+ROW = {"id": 1, "v": "a"}
+DAY = datetime.timedelta(days=1)
+A_PATH = "path: expected the directory or URI of a table, found "
+A_COMMIT = "commit_id: expected "
+A_TIME = "older_than: expected a datetime, ISO text or milliseconds since 1970, found "
+A_SNAPSHOT = "snapshot: expected an integer, found "
+
+CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "commit_id as text": (lambda t: t.upsert([ROW], commit_id="nightly"), A_COMMIT),
+    "a number as text": (lambda t: t.upsert([ROW], commit_id=CommitId("nightly", "7")), A_COMMIT),  # type: ignore[arg-type]
+    "a number too great": (lambda t: t.upsert([ROW], commit_id=CommitId("nightly", 1 << 63)), A_COMMIT),
+    "a user that is a number": (lambda t: t.delete(where="true", commit_id=CommitId(5, 5)), A_COMMIT),  # type: ignore[arg-type]
+    "update": (lambda t: t.update({"v": "'b'"}, commit_id=("nightly", 7)), A_COMMIT),
+    "merge": (lambda t: t.merge([ROW], "id").when_matched_delete().execute(commit_id=7), A_COMMIT),
+    "overwrite": (lambda t: t.overwrite([], commit_id=7), A_COMMIT),
+    "a snapshot as text": (lambda t: t.rollback(snapshot="1"), A_SNAPSHOT),
+    "a tag that is a number": (lambda t: t.rollback(tag=1), "tag: expected a name, found 1"),
+    "the snapshot of a tag": (lambda t: t.create_tag("a", snapshot="1"), A_SNAPSHOT),
+    "the snapshot of files": (lambda t: t.files(snapshot="1"), A_SNAPSHOT),
+    "a span of time": (lambda t: t.expire_snapshots(retain_last=1, older_than=DAY), A_TIME),
+    "an age": (lambda t: t.remove_orphans(older_than=1.5), A_TIME),
+    "a timestamp": (lambda t: t.count(timestamp=DAY), "timestamp: expected a datetime, "),
+    "a limit": (lambda t: t.count(limit="3"), "limit: expected an integer, 0 or more, found '3'"),
+    "no path": (lambda t: Table.open(None), A_PATH),  # type: ignore[arg-type]
+    "an empty path": (lambda t: Table.create("", "id INT", primary_key="id"), A_PATH),
+    "options": (
+        lambda t: Table.create(f"{t.path}2", "id INT", primary_key="id", options=["bucket"]),  # type: ignore[arg-type]
+        "options: expected a dict of names and values, found ",
+    ),
+    "a session": (
+        lambda t: Table.open(t.path, spark="local[2]"),
+        "spark: expected a SparkSession, found 'local",
+    ),
+    "columns": (
+        lambda t: Table.create(f"{t.path}2", "id BIGNT", primary_key="id"),
+        "columns 'id BIGNT': expected a type, found 'BIGNT'",
+    ),
+    "no columns": (
+        lambda t: Table.create(f"{t.path}2", "", primary_key="id"),
+        "columns '': expected a name, found the end",
+    ),
+}
+
+
+def files_of(table: Table) -> list[str]:
+    return sorted(str(file) for file in Path(table.path).parent.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_an_argument_of_a_wrong_kind_is_refused_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # of an empty path
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key="id")
+    table.upsert([ROW])
+    before = files_of(table)
+    call, message = CALLS[what]
+    with pytest.raises(InvalidRequestError) as refused:
+        call(table)
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+    assert files_of(table) == before
+
+
+@covers("RD-10")
+def test_a_snapshot_may_be_an_integer_of_numpy(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key="id")
+    table.upsert([ROW])
+    assert table.count(snapshot=np.int64(1)) == 1
+    table.create_tag("a", snapshot=np.int64(1))
+    assert table.tags()["a"].id == 1
+
+
+def test_an_option_may_be_a_boolean(tmp_path: Path) -> None:
+    options: Any = {"deletion-vectors.enabled": True, "bucket": 2}
+    table = Table.create(tmp_path / "t", "id BIGINT", primary_key="id", options=options)
+    assert table.options == {"deletion-vectors.enabled": "true", "bucket": "2"}
+
+
+def test_a_message_about_a_whole_condition_quotes_it_once(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key="id")
+    for where in ("id = 'a'", "id = 'a' OR id = 1"):
+        with pytest.raises(InvalidRequestError) as refused:
+            table.count(where=where)
+        assert str(refused.value).count("id = 'a'") == 1 + (" OR " in where)
+
+
+def test_scans_merges_and_reports_print_what_they_are(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key="id")
+    table.upsert([ROW])
+    assert repr(table.scan()) == f"<Scan of {tmp_path}/t: all rows>"
+    scan = table.scan(snapshot=1, where="id > 1", columns="id", limit=2)
+    assert repr(scan) == f"<Scan of {tmp_path}/t: snapshot=1, where='id > 1', columns=['id'], limit=2>"
+    merge = table.merge([ROW], on="id").when_matched_delete()
+    assert repr(merge) == f"<MergeBuilder of {tmp_path}/t: 1 clauses, not executed>"
+    assert str(table.check()) == "errors: 0, notes: 0; snapshots: 1, buckets: 1, files: 1, rows: 1"
