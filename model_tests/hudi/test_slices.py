@@ -358,3 +358,7 @@ def test_a_copy_on_write_table_is_read_by_its_base_files(tmp_path: Path) -> None
     table.commit(20, action="commit")
     assert table.rows() == {"a": 20, "b": 20}
     assert table.rows(instant=instant(10)) == {"a": 10}
+
+
+def test_a_table_shows_what_it_is(table: MadeTable) -> None:
+    assert repr(table.open()) == f"<HudiTable {table.root}: merge-on-read, version 8; record key k>"

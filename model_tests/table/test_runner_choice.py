@@ -128,7 +128,7 @@ def test_a_runner_that_is_not_there_is_refused(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT", primary_key=["k"])
     table.upsert({"k": 1})
     assert table.to_arrow(runner="local").num_rows == 1
-    assert "runner: LocalRunner, the only one" in table.scan().explain()
+    assert "runner: local (the table was opened without Spark)" in table.scan().explain()
     with pytest.raises(InvalidRequestError, match="opened without Spark"):
         table.to_arrow(runner="spark")
     with pytest.raises(InvalidRequestError, match="runner: expected local or spark, found 'flink'"):

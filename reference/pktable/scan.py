@@ -284,7 +284,8 @@ class Scan(ArrowRows):
                     "merge" if part.merges else "filter by deletion vectors" if part.state.indexes else "read"
                 )
                 place = part.state.place.directory.removeprefix(context.root + "/")
-                lines.append(f"  {place}: {len(part.state.files)} files, {way}")
+                count = len(part.state.files)
+                lines.append(f"  {place}: {count} file{'s' * (count != 1)}, {way}")
             return "\n".join(lines)
 
         return self.catalog.read_as_of(self.as_of, work)
@@ -344,7 +345,8 @@ def _vectors(context: TableContext, query: Query) -> str:
 def _runners(runner: Runner, context: TableContext, query: Query) -> Iterator[str]:
     """Tell who answers, and why."""
     if not isinstance(runner, RunnerBySize):
-        yield f"runner: {type(runner).__name__}, the only one"
+        alone = isinstance(runner, LocalRunner)
+        yield f"runner: {'local (the table was opened without Spark)' if alone else type(runner).__name__}"
         return
     eager, lazy = (runner.choice(context, query, lazy=lazy) for lazy in (False, True))
     yield f"runner: {eager}"

@@ -60,6 +60,11 @@ class HudiTable:
         self.settings = read_settings(store, root)
         self.write_options, self.index_policy = WriteOptions(), DEFAULT
 
+    def __repr__(self) -> str:
+        kind = "merge-on-read" if self.settings.is_merge_on_read else "copy-on-write"
+        keys = ", ".join(self.settings.key_fields) or "none"
+        return f"<HudiTable {self.path}: {kind}, version {self.settings.version}; record key {keys}>"
+
     def __reduce__(self) -> tuple[object, ...]:
         return HudiTable, (self.store, self.path)
 
