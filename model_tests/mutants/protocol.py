@@ -362,7 +362,8 @@ PROTOCOL = (
     ),
     _mutant(
         30, "a clean-up removes the file that says who removes",
-        reworded(orphans, ("(removals - waiting)", "removals")), "CMT-43",
+        reworded(orphans, ("if removed is not None and removed <= fence.expired:", "if removed is not None:")),
+        "CMT-43",
         "a: rollback 1", "a crash before delete snapshot-", "expected the orphans",
     ),
     _mutant(

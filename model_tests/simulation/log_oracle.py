@@ -18,7 +18,7 @@ from pktable.format.metadata.manifest import (
     decode_manifest_list,
 )
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
-from pktable.format.paths import FENCE, REMOVED, SNAPSHOT, TAG, numbered
+from pktable.format.paths import FENCE, SNAPSHOT, TAG, id_of_removal, numbered
 from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
 from model_tests.simulation.store import Effect, Work
@@ -81,8 +81,8 @@ class LogOracle:
                     oracle._commit(decode_snapshot(data, at=path))
             elif data is not None and (number := numbered(name, FENCE)) is not None:
                 oracle._end(decode_fence(number, data, at=path), by)
-            elif data is not None and name.startswith(REMOVED):
-                oracle._removers[int(name.removeprefix(REMOVED).partition("-")[0])] = by
+            elif data is not None and (removed := id_of_removal(name)) is not None:
+                oracle._removers[removed] = by
             oracle.past.append(tuple(oracle.retained.values()))
         return oracle
 
@@ -175,7 +175,7 @@ def _is_write(snapshot: Snapshot) -> bool:
 def left_over(files: Mapping[str, bytes], retained: Iterable[Snapshot], expired: int) -> set[str]:
     """Return the files of a table without partitions that neither ``retained`` snapshots nor tags need.
 
-    Fences stay, and so does the file that says who removes a snapshot that was rolled back, while that is there.
+    Fences stay, and so do the files that say who removes a snapshot that was rolled back, until its id has expired.
     ``expired``: the greatest id that has expired.
     """
     tags = [decode_snapshot(data, at=path) for path, data in files.items() if f"/tag/{TAG}" in path]
@@ -187,12 +187,10 @@ def left_over(files: Mapping[str, bytes], retained: Iterable[Snapshot], expired:
     root = next(path.partition("/")[0] for path in files)
     needed |= {f"{root}/snapshot/{SNAPSHOT}{one.id}" for one in kept}
     needed |= {f"{root}/snapshot/LATEST", f"{root}/snapshot/EARLIEST"}
-    for path, data in files.items():
+    for path in files:
         directory, name = path.split("/")[-2:]
-        if directory == "snapshot" and path not in needed:
-            snapshot = decode_snapshot(data, at=path)
-            if snapshot.id > expired:
-                needed.add(f"{root}/fence/{REMOVED}{snapshot.id}-{snapshot.delta_manifest_list}")
+        if directory == "fence" and (id_of_removal(name) or 0) > expired:
+            needed.add(path)
         if directory in ("schema", "tag") or (directory == "fence" and name.startswith(FENCE)):
             needed.add(path)
     return set(files) - needed

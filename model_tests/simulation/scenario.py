@@ -69,10 +69,15 @@ class LatestRead:
 
 @dataclass
 class Seen:
-    """What the actors saw. ``acknowledged``, ``refused``: numbers of writes that are, or will never be, there."""
+    """What the actors saw. ``acknowledged``, ``refused``: numbers of writes that are, or will never be, there.
+
+    ``unknown``: work with a commit whose outcome could not be found out, because too few fences are kept; it leaves
+    its files.
+    """
 
     acknowledged: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
+    unknown: set[Work] = field(default_factory=set)
     snapshots: list[tuple[Snapshot, Rows]] = field(default_factory=list)
     by_id: list[tuple[int, int, Snapshot]] = field(
         default_factory=list
@@ -131,23 +136,25 @@ class Scenario:
 
     def _write(self, table: Table, name: str, *, write_only: bool = False) -> None:
         number = self._numbers[name]
-        self._commit(number, lambda: write(table, number, self.setting, write_only=write_only))
+        self._commit(name, number, lambda: write(table, number, self.setting, write_only=write_only))
 
     def _delete(self, table: Table, name: str) -> None:
         number = DELETES + self._numbers[name]
-        self._commit(number, lambda: delete(table, number))
+        self._commit(name, number, lambda: delete(table, number))
 
     def _update(self, table: Table, name: str) -> None:
         number = UPDATES + self._numbers[name]
-        self._commit(number, lambda: update(table, number, self.setting))
+        self._commit(name, number, lambda: update(table, number, self.setting))
 
-    def _commit(self, number: int, work: Callable[[], None]) -> None:
+    def _commit(self, name: str, number: int, work: Callable[[], None]) -> None:
         try:
             try:
                 work()
             except CommitUnknownError:
+                self._note_unknown(name)
                 work()  # under the same identifier
         except CommitUnknownError:
+            self._note_unknown(name)
             return
         except CommitConflictError as error:
             if "was rolled back" in str(error):  # by a process that died then
@@ -158,6 +165,11 @@ class Scenario:
                 self.seen.refused.add(number)
             raise
         self.seen.acknowledged.add(number)
+
+    def _note_unknown(self, name: str) -> None:
+        """Note the work of a commit whose outcome is unknown, if fences that would tell it may be gone."""
+        if self.setting.kept < USUAL.kept:
+            self.seen.unknown.add(self._stores[name.partition("-")[0]].work)
 
     def _puts(self) -> set[int]:
         """Return the numbers of the writes whose snapshot files were ever there, or may still come."""
@@ -171,7 +183,9 @@ class Scenario:
     def _compact(self, table: Table, name: str, *, full: bool = False) -> None:
         try:
             table.compact(full=full)
-        except (CommitUnknownError, CommitConflictError):
+        except CommitUnknownError:
+            self._note_unknown(name)
+        except CommitConflictError:
             return
 
     def _full(self, table: Table, name: str) -> None:
@@ -246,13 +260,17 @@ class Scenario:
     def _rollback(self, table: Table, name: str, depth: int) -> None:
         try:
             table.rollback(snapshot=max(table.snapshots()[-1].id - depth, 1))
-        except (InvalidRequestError, CommitUnknownError):  # it has expired, or a tag keeps a later one
+        except CommitUnknownError:
+            self._note_unknown(name)
+        except InvalidRequestError:  # it has expired, or a tag keeps a later one
             return
 
     def _rollback_to_tag(self, table: Table, name: str) -> None:
         try:
             table.rollback(tag="first")
-        except (InvalidRequestError, CommitUnknownError, CommitConflictError):
+        except CommitUnknownError:
+            self._note_unknown(name)
+        except (InvalidRequestError, CommitConflictError):
             return
 
     def _clean(self, table: Table, name: str) -> None:
@@ -336,7 +354,7 @@ class Scenario:
 
     def _check_files(self, table: Table, oracle: LogOracle, done: Run) -> None:
         """Only what a fault, a rollback or another writer left behind is left, and a clean-up removes just that."""
-        untidy = done.faults or self._leaves_files
+        untidy = done.faults or self._leaves_files or self.seen.unknown
         left = left_over(self.world.files, oracle.retained.values(), oracle.expired)
         orphans = {one.path for one in table.remove_orphans(older_than=YOUNG + 1, dry_run=True)}
         expect(orphans == left, f"expected the orphans {sorted(left)}, found {sorted(orphans)}")
@@ -357,9 +375,10 @@ class Scenario:
         )
 
     def _excused(self, oracle: LogOracle) -> set[str]:
-        """Return the files that may be left: of failed work, named by a snapshot file, or made by many."""
+        """Return the files that may be left: of failed or unknown work, named by a snapshot file, or made by many."""
         files, maker = self.world.files, self.world.maker
-        found = {path for path in files if is_common(path) or maker(path).has_failed}
+        failed = {path for path in files if maker(path).has_failed or maker(path) in self.seen.unknown}
+        found = failed.union(filter(is_common, files))
         return found.union(*(named_by(self.world.ever, snapshot) for snapshot in oracle.put))
 
     def _check_leftovers(self, table: Table, oracle: LogOracle) -> None:

@@ -242,6 +242,26 @@ def test_a_rollback_leaves_a_snapshot_to_the_process_that_is_to_remove_it() -> N
     assert not isinstance(found, BadRun), found.error
 
 
+@covers("CMT-43")
+def test_a_clean_up_leaves_the_file_that_says_who_removes_a_snapshot_until_its_id_has_expired() -> None:
+    """A slow rollback has read a snapshot that another process removes; then others commit under its id."""
+    jobs = {"b": Job(("write", "clean")), "c": Job(("rollback 3",))}
+    found = played(jobs, ["c past delete snapshot-", "c past read snapshot-", "b", "c"])
+    assert not isinstance(found, BadRun), found.error
+
+
+@covers("CMT-38")
+def test_a_commit_whose_outcome_is_unknown_leaves_its_files() -> None:
+    """Of two fences that are kept none tells what became of a base that was rolled back before them."""
+    jobs = {
+        "a": Job(("write only",)),
+        "b": Job(("update",)),
+        "d": Job(("expire", "rollback 1", "expire most", "write only")),
+    }
+    found = played(jobs, ["b to put_if_absent snapshot-", "d", "a", "b"], Setting(kept=2))
+    assert not isinstance(found, BadRun), found.error
+
+
 @covers("DV-11")
 def test_the_tag_of_a_snapshot_that_is_rolled_back_at_the_same_time_is_no_damage() -> None:
     jobs = {"a": Job(("tag middle",)), "b": Job(("rollback 2",))}

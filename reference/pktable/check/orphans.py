@@ -24,7 +24,7 @@ from pktable.check.unreferenced import directories
 from pktable.check.walk import read_metadata
 from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
-from pktable.format.paths import REMOVED, SNAPSHOT, numbered
+from pktable.format.paths import SNAPSHOT, id_of_removal, numbered
 from pktable.retry import RetryPolicy, retry
 
 EXPIRIES: Final = RetryPolicy(attempts=5)
@@ -98,14 +98,15 @@ def _old_files(context: TableContext, older_than_millis: int) -> dict[str, int]:
 
 
 def _ended_files(context: TableContext) -> set[str]:
-    """Return the snapshot files whose ids have ended, and the files that say who removes one that is gone."""
+    """Return the snapshot files whose ids have ended, and the files that say who removes one whose id has expired.
+
+    Until then another snapshot may have the id, and a slow process would remove that. Clauses: CMT-43.
+    """
     log, paths = SnapshotLog(context.store, context.paths), context.paths
-    ended = list(log.ended(log.fences.newest()))
-    waiting = {
-        paths.removal(snapshot_id, rolled_back.delta_manifest_list)
-        for snapshot_id, rolled_back in ended
-        if rolled_back is not None
-    }
-    names = context.store.list_names(paths.fences)
-    removals = {f"{paths.fences}/{name}" for name in names if name.startswith(REMOVED)}
-    return {paths.snapshot(snapshot_id) for snapshot_id, _ in ended} | (removals - waiting)
+    fence = log.fences.newest()
+    found = {paths.snapshot(snapshot_id) for snapshot_id, _ in log.ended(fence)}
+    for name in context.store.list_names(paths.fences):
+        removed = id_of_removal(name)
+        if removed is not None and removed <= fence.expired:
+            found.add(f"{paths.fences}/{name}")
+    return found

@@ -139,3 +139,8 @@ def numbered(name: str, prefix: str) -> int | None:
     """Return the number in a name such as ``snapshot-7``, or None if the name is not made of prefix and digits."""
     digits = name.removeprefix(prefix)
     return int(digits) if digits != name and digits.isdecimal() and digits.isascii() else None
+
+
+def id_of_removal(name: str) -> int | None:
+    """Return the id of the snapshot whose remover the file ``name`` tells (`TablePaths.removal`), None if none."""
+    return numbered("-".join(name.split("-", 2)[:2]), REMOVED)
