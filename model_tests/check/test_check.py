@@ -405,3 +405,14 @@ def test_the_command_refuses_what_is_no_table_and_reports_one_that_cannot_be_ope
     code, out, err = cli("check", surgeon.root)
     assert (code, err) == (1, "")
     assert out.startswith("error META-1: schema/schema-0: JSON")
+
+
+def test_a_report_prints_its_findings_and_what_was_checked(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT", primary_key=None)
+    table.append([{"k": 1}, {"k": 2}])
+    assert str(table.check()) == "clean; checked: 1 snapshot, 1 bucket, 1 data file, 2 rows"
+    (path,) = tmp_path.glob("t/bucket-0/*.parquet")
+    path.unlink()
+    *findings, last = str(table.check()).splitlines()
+    assert findings == [str(one) for one in table.check().findings]
+    assert last.startswith("errors: 1, notes: 0; checked: 1 snapshot")

@@ -21,7 +21,7 @@ from pktable_spec.options import TableOptions, parse_options
 
 from pktable.catalog.manifests import Manifests
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
-from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress
+from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress, counted
 from pktable.check.history import BucketHistory, History
 from pktable.check.manifests import CheckedManifests
 from pktable.check.readable_snapshots import ReadableSnapshots, read_schemas, read_snapshots
@@ -59,16 +59,25 @@ class Report:
     rows: int = 0
 
     def __str__(self) -> str:
-        """Return a line per finding, and one of how many there are and what was checked."""
-        result = f"errors: {self.errors}, notes: {len(self.findings) - self.errors}"
-        checked = (
-            f"snapshots: {self.snapshots}, buckets: {self.buckets}, files: {self.files}, rows: {self.rows}"
-        )
-        return "\n".join([*map(str, self.findings), f"{result}; {checked}"])
+        """Return a line per finding, and the summary."""
+        return "\n".join([*map(str, self.findings), self.summary(self.findings)])
 
     @property
     def errors(self) -> int:
-        return sum(finding.severity == ERROR for finding in self.findings)
+        return _errors(self.findings)
+
+    def summary(self, shown: Sequence[Finding]) -> str:
+        """Return in one line how many findings are ``shown`` and how much was checked."""
+        errors = _errors(shown)
+        result = f"errors: {errors}, notes: {len(shown) - errors}" if shown else "clean"
+        return (
+            f"{result}; checked: {counted(self.snapshots, 'snapshot')}, {counted(self.buckets, 'bucket')}, "
+            f"{counted(self.files, 'data file')}, {counted(self.rows, 'row')}"
+        )
+
+
+def _errors(findings: Sequence[Finding]) -> int:
+    return sum(finding.severity == ERROR for finding in findings)
 
 
 def check_table(

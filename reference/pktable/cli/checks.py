@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from enum import Enum
@@ -16,8 +15,7 @@ import typer
 from pktable_spec.errors import InvalidRequestError
 
 import pktable
-from pktable.check.findings import ERROR, NOTE, Finding
-from pktable.check.walk import Report
+from pktable.check.findings import ERROR, NOTE
 from pktable.cli.app import (
     Quiet,
     StorageOptions,
@@ -28,7 +26,7 @@ from pktable.cli.app import (
     storage_options,
 )
 from pktable.cli.commands import OnSpark, TablePath, app, spark_session
-from pktable.cli.output import Format, ReaderGoneError, counted, print_rows
+from pktable.cli.output import Format, ReaderGoneError, print_rows
 from pktable.cli.progress import Reporter, printable, tell
 from pktable.replay.git_history import GitHistory
 from pktable.replay.replay import BATCHES, StoredStream, Summary, create_table, replay
@@ -109,27 +107,17 @@ def check(
         if output is Format.TABLE:
             for finding in findings:
                 print(printable(str(finding)))
-            print(_summary(report, findings))
+            print(report.summary(findings))
         else:
             rows = [asdict(finding) for finding in findings]
             print_rows(pa.Table.from_pylist(rows, schema=FINDINGS), output)
     if output is not Format.TABLE:
-        tell(_summary(report, findings))
+        tell(report.summary(findings))
     raise typer.Exit(1 if report.errors or (strict and findings) else 0)
 
 
 def _unseen(what: str, done: int, total: int) -> None:
     """Show no progress, where standard error is not a terminal."""
-
-
-def _summary(report: Report, findings: Sequence[Finding]) -> str:
-    """Return in one line how many ``findings`` are reported and how much was checked."""
-    errors = sum(finding.severity == ERROR for finding in findings)
-    result = f"errors: {errors}, notes: {len(findings) - errors}" if findings else "clean"
-    return (
-        f"{result}; checked: {counted(report.snapshots, 'snapshot')}, {counted(report.buckets, 'bucket')}, "
-        f"{counted(report.files, 'data file')}, {counted(report.rows, 'row')}"
-    )
 
 
 @app.command()
