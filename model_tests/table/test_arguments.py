@@ -107,4 +107,4 @@ def test_scans_merges_and_reports_print_what_they_are(tmp_path: Path) -> None:
     assert repr(scan) == f"<Scan of {tmp_path}/t: snapshot=1, where='id > 1', columns=['id'], limit=2>"
     merge = table.merge([ROW], on="id").when_matched_delete()
     assert repr(merge) == f"<MergeBuilder of {tmp_path}/t: 1 clauses, not executed>"
-    assert str(table.check()) == "errors: 0, notes: 0; snapshots: 1, buckets: 1, files: 1, rows: 1"
+    assert str(table.check()) == "clean; checked: 1 snapshot, 1 bucket, 1 data file, 1 row"
