@@ -69,6 +69,23 @@ def test_changes_of_expired_snapshots_are_read_until_they_expire_too(tmp_path: P
 
 
 @PRODUCERS
+@covers("CHG-17", "CMT-48")
+def test_changes_stay_where_the_manifests_of_their_snapshots_are_gone(tmp_path: Path, producer: str) -> None:
+    """Manifests are merged as the writes go on: what was live in an expired snapshot cannot be told from its lists."""
+    options = {MOST: "100", "manifest.merge-min-count": "2", "manifest.full-compaction-threshold-size": "1 b"}
+    table = with_history(tmp_path / "t", producer, **options)
+    wanted = by_snapshot(table, 1)
+    table.expire_snapshots(retain_last=1)
+    nothing_is_wrong(table)
+    assert table.remove_orphans(older_than=1 << 50) == []
+    assert by_snapshot(Table.open(table.path), 1) == wanted
+    writes, live = 5, table.files().num_rows
+    assert len(list(Path(table.path).glob("bucket-0/*"))) <= writes + live, (
+        "files of compactions in between are gone"
+    )
+
+
+@PRODUCERS
 @covers("CHG-17", "CHG-22")
 def test_nothing_is_left_of_changelogs_that_have_expired(tmp_path: Path, producer: str) -> None:
     table = with_history(tmp_path / "t", producer, **{MOST: "8"})

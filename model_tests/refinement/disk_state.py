@@ -140,7 +140,11 @@ class Directory:
             for listed in self._avro(changes):
                 yield listed["_FILE_NAME"]
                 added = (entry for entry in self._avro(listed["_FILE_NAME"]) if entry["_KIND"] == 0)
-                yield from (entry["_FILE"]["_FILE_NAME"] for entry in added)
+                yield from (
+                    entry["_FILE"]["_FILE_NAME"]
+                    for entry in added
+                    if self._producer != "none" or entry["_FILE"]["_LEVEL"] == 0
+                )
 
     @cached_property
     def _producer(self) -> str:

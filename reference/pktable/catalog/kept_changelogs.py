@@ -21,6 +21,7 @@ from pktable_spec.options import TableOptions
 
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
+from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import CHANGELOG, EARLIEST, LATEST, numbered
 
@@ -62,6 +63,12 @@ def changes_list(options: TableOptions, snapshot: Snapshot) -> tuple[str | None,
     if options.changelog_producer == "none":
         return snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
     return snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+
+
+def is_change(options: TableOptions, entry: ManifestEntry) -> bool:
+    """Return whether an entry of a `changes_list` names a file that a read of changes needs. Clauses: CHG-17."""
+    logged = options.changelog_producer != "none"
+    return entry.kind == ADD and (logged or entry.file.level == 0)
 
 
 class KeptChangelogs:

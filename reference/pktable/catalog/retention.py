@@ -43,6 +43,7 @@ from pktable.catalog.kept_changelogs import (
     KeptChangelogs,
     changes_list,
     expired_changelogs,
+    is_change,
     keeps_changelogs,
 )
 from pktable.catalog.manifests import Manifests, MissingManifestError
@@ -50,7 +51,7 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader
 from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
-from pktable.format.metadata.manifest import ADD, DataFileMeta, ManifestFileMeta
+from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
 from pktable.retry import RetryPolicy, retry
@@ -239,7 +240,7 @@ class Expiry:
         for manifest in self._there(snapshot, None, ended, partial(self._manifests.read_list, name)):
             yield self._context.paths.manifest(manifest.file_name)
             for entry in self._there(snapshot, None, ended, partial(self._manifests.read, manifest)):
-                if entry.kind == ADD:
+                if is_change(self._context.options, entry):
                     yield from self._data((entry.partition, entry.bucket), [entry.file])
 
     def _named(self, snapshot: Snapshot, tag: str | None = None, *, ended: bool = False) -> Iterator[str]:

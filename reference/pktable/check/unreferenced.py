@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from pktable.catalog.kept_changelogs import changes_list, is_change
 from pktable.check.findings import NOTE, Findings
 from pktable.check.history import BucketHistory
 from pktable.check.manifests import CheckedManifests
@@ -117,10 +118,11 @@ def _paths(context: TableContext, entry: ManifestEntry) -> Iterator[str]:
 
 
 def _changelog_files(context: TableContext, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
-    name = snapshot.changelog_manifest_list
+    """Return the files that a read of the changes of a snapshot needs. Clauses: CHG-17."""
+    name, _ = changes_list(context.options, snapshot)
     metas = manifests.list_of(snapshot, name, None) if name is not None else None
     entries = (entry for meta in metas or () for entry in manifests.entries(snapshot, meta) or ())
-    return {path for entry in entries for path in _paths(context, entry)}
+    return {path for entry in entries if is_change(context.options, entry) for path in _paths(context, entry)}
 
 
 def _live_files(context: TableContext, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
