@@ -20,8 +20,8 @@ from typing import Any
 
 from benchmarks.machine import describe
 from benchmarks.paimon_spark.inputs import inputs
-from benchmarks.paimon_spark.report import draw, report
-from benchmarks.paimon_spark.workload import Sizes, queries, writes
+from benchmarks.paimon_spark.report import FLOOR, draw, report
+from benchmarks.paimon_spark.workload import Sizes, queries, scans, writes
 from model_tests.interop.environments import SPARK_JARS, SetupError, Start, paimon_spark
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -86,6 +86,8 @@ def one_round(peer: Start, folder: Path, sizes: Sizes, memory: str, number: int)
         *before, last = writes(sizes)
         for what in before:
             write(what)
+            if "small commits" in what:
+                found[what][FLOOR] = _ask(workers["spark"], {"do": "brought", "stage": what})
         for query in queries(sizes):
             for owner in ("spark", "paimon"):
                 loaded = found["load"][owner]["snapshot"]
@@ -93,6 +95,9 @@ def one_round(peer: Start, folder: Path, sizes: Sizes, memory: str, number: int)
                 task = {"do": "read", "name": query, "owner": owner, "loaded": loaded}
                 stage(what, dict.fromkeys(order, task))  # caches and compilers of all are warm
                 found[what] = stage(what, dict.fromkeys(order, task))
+                if scans(query):
+                    floor = {**task, "do": "sparks_own"}
+                    found[what][FLOOR] = [_ask(workers["spark"], floor) for _ in range(2)][-1]
         write(last)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,34 @@ class Ours:
             else:
                 found += _collected(rows, query.aggregates)
         return found
+
+    def sparks_own(self, home: Path, query: Query, at: int) -> Callable[[], object]:
+        """Return the work that Spark's own scan of the same files is: no row is filtered out by a vector.
+
+        Positions are made for it, as for every read that filters by them.
+        """
+        assert self.spark is not None, "only the contender with Spark is asked"
+        table = self._table(home, query.table)
+        options: dict[str, Any] = {"snapshot": at} if query.at_load else {}
+        frame = table.read(columns=list(query.columns), **options)
+        files = [path for split in table.scan(**options).splits() for path in split.paths]
+        named = self.spark.read.schema(frame.schema).parquet(*files)
+        rows = named.where("_metadata.row_index >= 0")
+
+        def work() -> None:
+            for where in query.where:
+                found = rows.where(where) if where else rows
+                if query.aggregates is None and where is None:
+                    _throw_away(found.select(*query.columns))
+                else:
+                    _collected(found, query.aggregates)
+
+        return work
+
+    def brought(self, names: Sequence[str]) -> None:
+        """Compute the rows of inputs, and bring them to the driver."""
+        for name in names:
+            self._rows(name).toArrow()
 
     def contents(self, table: str, aggregates: str) -> list[str]:
         return _collected(self._table(self._home, table).read(), aggregates)

@@ -79,6 +79,17 @@ class Worker:
         cost = _cost(lambda: found.append(self._contender.answer(home, query, loaded)))
         return {**cost, "found": found[0]}
 
+    def sparks_own(self, name: str, owner: str, loaded: int) -> dict[str, Any]:
+        """Say what Spark's own scan of the files of a query takes, which no contender can read in less."""
+        contender: Any = self._contender  # that with the Spark of pktable
+        return _cost(contender.sparks_own(self._homes[owner], self._queries[name], loaded))
+
+    def brought(self, stage: str) -> dict[str, Any]:
+        """Say what it takes to bring the rows that a stage writes to the driver."""
+        contender: Any = self._contender
+        names = [step[-1] for step in self._writes[stage] if step[0] == "upsert"]
+        return _cost(lambda: contender.brought(names))
+
 
 def _cost(work: Callable[[], object]) -> dict[str, float]:
     began = time.perf_counter()

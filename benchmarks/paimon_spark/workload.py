@@ -126,6 +126,11 @@ def queries(sizes: Sizes) -> dict[str, Query]:
     }
 
 
+def scans(query: str) -> bool:
+    """Return whether Spark must scan files for a query: not for a count, nor for points."""
+    return "point" not in query and query != "count"
+
+
 Step = tuple[str, ...]
 """A method of a contender and what it is called with."""
 

@@ -51,14 +51,15 @@ from pktable.format.vectors.index_file import encode_index
 from pktable.hudi.actions import Decision
 from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
-from model_tests.damage.fuzz_targets import COLUMNS, HUDI_SCHEMA, TYPES
+from model_tests.damage.fuzz_targets import BY_PAGES, COLUMNS, HUDI_SCHEMA, TYPES
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
     """Yield inputs that decode, by target."""
     with tempfile.TemporaryDirectory(prefix="pktable-") as folder:
         path = Path(folder)
-        table = Table.create(path, COLUMNS, primary_key=["k"], options={"deletion-vectors.enabled": "true"})
+        options = {"deletion-vectors.enabled": "true", **BY_PAGES}
+        table = Table.create(path, COLUMNS, primary_key=["k"], options=options)
         keys = pa.array(range(5), pa.int32())
         table.upsert(pa.table({"k": keys, "v": list("abcde"), "d": [None] * 5, "l": [[1]] * 5}))
         table.upsert(pa.table({"k": keys[:1], "v": ["z"], "d": [None], "l": [None]}))

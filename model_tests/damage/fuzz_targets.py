@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable import CorruptFileError, InvalidRequestError
 from pktable.bucket.reader import DataReader
+from pktable.bucket.wanted_rows import rows_that_may_match
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.schemas import load_schemas
 from pktable.catalog.snapshots import SnapshotLog
@@ -58,6 +59,7 @@ from pktable.format.vectors.deletion_vector import (
 from pktable.format.vectors.index_file import VectorRange, decode_index
 from pktable.hudi.actions import Decision
 from pktable.lsm.runs import KeyOrder
+from pktable.predicate import parse
 from pktable_spec.options import parse_options
 
 Target = Callable[[bytes], Any]
@@ -69,6 +71,7 @@ TYPES: Final = tuple(
         "DATE", "DOUBLE", "FLOAT", "BOOLEAN", "TINYINT", "BYTES", "TIMESTAMP(6) WITH LOCAL TIME ZONE",
     )
 )  # fmt: skip
+BY_PAGES: Final = {"parquet.page.row.count.limit": "2"}  # so that small files are read by pages
 COLUMNS: Final = "k INT NOT NULL, v STRING, d DECIMAL(9, 2), l ARRAY<INT>"
 
 
@@ -172,14 +175,17 @@ def _data_file(kind: str) -> Target:
     def target(data: bytes) -> None:
         store: Any = OneFile(data)
         schema = TableSchema(0, parse_columns(COLUMNS), 9, (), ("k",), {}, "", 0)
-        context = TableContext(store, "x", schema, parse_options({}), {0: schema})
+        context = TableContext(store, "x", schema, parse_options(BY_PAGES), {0: schema})
+        predicate = parse("k = 2 OR v = 'b'", schema.fields)
         none = SimpleStats(b"", b"", None)
         # A manifest gives the row count; for the seeds it is one of these.
         for rows in (1, 5):
             meta = DataFileMeta(f"x.{kind}", len(data), rows, b"", b"", none, none, 0, 0, 0, 0)
             columns = [*context.key_columns, *(field.name for field in schema.fields)]
             with contextlib.suppress(InvalidRequestError, CorruptFileError):
-                list(DataReader(context, context.place(encode_row((), ()), 0), meta).read(columns))
+                reader = DataReader(context, context.place(encode_row((), ()), 0), meta)
+                list(reader.read(columns))
+                list(reader.read(columns, ranges=rows_that_may_match(reader, schema, predicate)))
 
     return target
 

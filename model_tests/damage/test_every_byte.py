@@ -21,9 +21,9 @@ from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
     NAME,
     FooterSink,
-    expect_page_index,
     read_footer,
 )
+from pktable.datafile.readers import ParquetRows
 from pktable_spec.covers import covers
 
 from model_tests.damage import every_byte, flipped_vector
@@ -113,7 +113,7 @@ def test_the_footer_of_a_file_from_before_page_indexes_is_still_checked(tmp_path
     footer = body + EARLIER_FIELD + zlib.crc32(body).to_bytes(4, "big") + EARLIER_NAME + b"\0"
     whole = bytearray(data[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     assert read_footer(pa.BufferReader(whole), at="x").num_rows == 1
-    expect_page_index(pa.BufferReader(whole), read_footer(pa.BufferReader(whole), at="x"), at="x")
+    ParquetRows(pa.BufferReader(whole), "x").expect_page_index()
     whole[start + 8] ^= 1
     with pytest.raises(CorruptFileError, match="footer checksum"):
         read_footer(pa.BufferReader(whole), at="x")

@@ -35,6 +35,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "num-levels": ("4", "5", "3", "2"),
     "target-file-size": ("128 mb", "4 kb", "2 kb"),
     "parquet.block.row.count.limit": ("2", "3", "4"),
+    "parquet.page.row.count.limit": ("", "1", "2"),
     "deletion-vectors.bitmap64": ("false", "true"),
     "compaction.size-ratio": ("1", "100"),
     "compaction.max-size-amplification-percent": ("200", "40"),

@@ -11,7 +11,7 @@ from unittest import mock
 
 from pktable.bucket import read
 from pktable.bucket.reader import DataReader, without_deleted
-from pktable.bucket.row_groups import row_groups_that_may_match
+from pktable.bucket.wanted_rows import rows_that_may_match
 from pktable.catalog import read_plan
 from pktable.kinds import primary_key
 from pktable.run.local import LocalRunner
@@ -35,8 +35,8 @@ def _counted_after_filter(unmerged_rows: Any) -> Any:
         vectors = files.vectors(state)
         for file in state.files:
             reader, position = DataReader(files, state.place, file), 0
-            groups = row_groups_that_may_match(reader, files.schema, predicate) if predicate else None
-            for _, table in reader.read(columns, row_groups=groups):
+            wanted = rows_that_may_match(reader, files.schema, predicate) if predicate else None
+            for _, table in reader.read(columns, ranges=wanted):
                 rows = predicate.filter(table, columns=kept) if predicate else table
                 yield without_deleted(rows, position, vectors.get(file.file_name))
                 position += rows.num_rows

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
+from pktable.catalog import estimate
 from pktable.run import by_size
 from pktable_spec.covers import covers
 
@@ -133,3 +134,25 @@ def test_a_runner_that_is_not_there_is_refused(tmp_path: Path) -> None:
         table.to_arrow(runner="spark")
     with pytest.raises(InvalidRequestError, match="runner: expected local or spark, found 'flink'"):
         table.scan(runner="flink")
+
+
+@pytest.mark.spark
+@covers("RD-12", "RD-9")
+def test_a_guess_of_few_rows_that_is_wrong_is_made_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(estimate, "PAGE_ROWS", 100)
+    monkeypatch.setattr(by_size, "TINY_ROWS", 50)
+    options = {"deletion-vectors.enabled": "true", "bucket": "1"}
+    table = Table.create(
+        tmp_path, "k BIGINT, n BIGINT", primary_key=["k"], options=options, spark=spark_session()
+    )
+    keys = [*range(20_000), 1 << 60]  # all but one are in a small part of the range
+    table.upsert(pa.table({"k": keys, "n": keys}))
+    monkeypatch.setattr(by_size, "SMALL_BYTES", 40_000)
+    assert "runner of a DataFrame: local (" in table.scan(where="k BETWEEN 3 AND 9").explain()
+    assert is_local(table.read(where="k BETWEEN 3 AND 9"), capsys)
+    many = table.read(where="k BETWEEN 3 AND 9000")
+    assert not is_local(many, capsys)
+    assert many.count() == 8998
+    assert "runner of a DataFrame: spark (" in table.scan(where="n BETWEEN 3 AND 9").explain()

@@ -22,6 +22,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable.bucket.read import BucketRead, live_record_count, read_bucket
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
+from pktable.catalog.estimate import rows_to_decode
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import TableState
@@ -328,7 +329,8 @@ class Scan(ArrowRows):
         parts = plan_read(
             context, self.catalog.states, state, fresh=fresh, predicate=predicate, ruled_out=ruled_out
         )
-        return Query(parts, names, predicate, self.limit, self.forced)
+        decoded = rows_to_decode(context, parts, predicate)
+        return Query(parts, names, predicate, self.limit, self.forced, decoded)
 
 
 def _arrow_schema(context: TableContext, query: Query) -> pa.Schema:

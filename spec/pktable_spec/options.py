@@ -82,6 +82,7 @@ class TableOptions:
     index_target_bytes: int
     open_file_cost_bytes: int
     row_group_rows: int | None
+    page_rows: int | None
     zstd_level: int
     data_directory: str
     manifest_target_bytes: int

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pktable.bucket.reader import DataReader
 from pktable.context import TableContext
-from pktable.datafile.readers import ParquetRows
+from pktable.datafile.row_ranges import around
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import Positions
 from pktable.lsm.bucket import BucketPath
@@ -23,22 +23,12 @@ def fetch_rows(
 ) -> pa.Table:
     """Return ``columns`` of the rows at ``positions`` (ascending, at least one), in that order.
 
-    Of a Parquet file, only the row groups that hold one are read. Raises CorruptFileError.
+    Of a Parquet file, only pages or row groups that hold one are read. Raises CorruptFileError.
     """
     reader = DataReader(context, place, file)
     found = []
-    for start, table in reader.read(columns, row_groups=_row_groups(reader, positions)):
+    for start, table in reader.read(columns, ranges=around(positions)):
         first, end = np.searchsorted(positions, [start, start + table.num_rows])
         if first < end:
             found.append(table.take(pa.array(positions[first:end] - start)))
     return pa.concat_tables(found)
-
-
-def _row_groups(reader: DataReader, positions: Positions) -> list[int] | None:
-    """Return the row groups that hold ``positions``, None if all of the file must be read."""
-    stored = reader.stored
-    if not isinstance(stored, ParquetRows):
-        return None
-    metadata = stored.metadata
-    ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
-    return [int(group) for group in np.unique(np.searchsorted(ends, positions, side="right"))]

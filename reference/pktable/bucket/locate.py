@@ -20,7 +20,7 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
 from pktable.bucket.reader import BATCH_ROWS, DataReader
-from pktable.bucket.row_groups import greatest_of_row_groups
+from pktable.bucket.wanted_rows import greatest_of_row_groups
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, values_of
@@ -79,8 +79,9 @@ class Locator:
         order = self._context.order
         for file in files:
             if order.smallest(file) <= high and low <= order.greatest(file):
-                cursor = self._cursors.setdefault(file.file_name, _Cursor(self._context, self._place, file))
-                positions, rows = cursor.find(keys)
+                if file.file_name not in self._cursors:
+                    self._cursors[file.file_name] = _Cursor(self._context, self._place, file)
+                positions, rows = self._cursors[file.file_name].find(keys)
                 if len(positions):
                     yield file, positions, rows
 
@@ -127,9 +128,9 @@ class _Cursor:
         if self._greatest is None:
             yield from self._reader.read(self._names, batch_rows=BATCH_ROWS)
             return
-        for group, greatest in enumerate(self._greatest):
+        for rows, greatest in self._greatest:
             if greatest is None or greatest >= self._low:
-                yield from self._reader.read(self._names, row_groups=[group], batch_rows=BATCH_ROWS)
+                yield from self._reader.read(self._names, ranges=rows, batch_rows=BATCH_ROWS)
 
     def _search(self, start: int, batch: pa.Table, keys: pa.Table) -> tuple[Positions, Indices, int]:
         """Return the positions of ``keys`` in ``batch``, the row numbers of those found, and how many of ``keys`` are

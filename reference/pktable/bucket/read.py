@@ -19,7 +19,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import ROW_ID
 
 from pktable.bucket.reader import DataReader, without_deleted
-from pktable.bucket.row_groups import row_groups_that_may_match
+from pktable.bucket.wanted_rows import rows_that_may_match
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
@@ -103,9 +103,9 @@ def unmerged_rows(
         return
     for file in state.files:
         reader = DataReader(context, state.place, file)
-        groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
+        wanted = rows_that_may_match(reader, context.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
-        for position, table in reader.read(columns, row_groups=groups):
+        for position, table in reader.read(columns, ranges=wanted):
             yield live_rows(table, position, vector, predicate, kept)
 
 
@@ -199,10 +199,10 @@ def _numbered_rows(
     vectors = context.vectors(part.state)
     for file in part.state.files:
         reader = DataReader(context, part.state.place, file)
-        groups = row_groups_that_may_match(reader, context.schema, predicate) if predicate else None
+        wanted = rows_that_may_match(reader, context.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
         stored = [ROW_ID] if row_ids and ROW_ID in reader.stored.names else []
-        for position, table in reader.read([*needed, *stored], row_groups=groups):
+        for position, table in reader.read([*needed, *stored], ranges=wanted):
             if row_ids and not stored:
                 table = table.append_column(ROW_ID, pa.nulls(table.num_rows, pa.int64()))
             numbers = pa.array(np.arange(position, position + table.num_rows, dtype=np.int64))

@@ -9,7 +9,7 @@ Clauses: RD-7, RD-11, META-7, META-10, META-15, META-17.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +19,8 @@ from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_K
 
 from pktable.context import TableContext
 from pktable.datafile.evolution import conformed, require_conversion
-from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, StoredRows
+from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, ParquetRows, StoredRows
+from pktable.datafile.row_ranges import RowRanges
 from pktable.format.bounds import require_bounded_rows
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, Field, to_arrow
@@ -65,6 +66,8 @@ class DataReader:
         if size != self.meta.file_size:
             raise CorruptFileError("file size", at=self.path, expected=self.meta.file_size, found=size)
         stored: StoredRows = self.guarded(lambda: FORMATS[self._format](source, self.path))
+        if isinstance(stored, ParquetRows) and self._context.options.page_rows is not None:
+            stored.by_pages = True
         if stored.row_count is not None:
             self._expect_rows(stored.row_count)
         self.guarded(lambda: require_bounded_rows(self.meta.row_count, size))
@@ -74,10 +77,12 @@ class DataReader:
         self,
         columns: Sequence[str],
         *,
-        row_groups: Collection[int] | None = None,
+        ranges: RowRanges | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> Iterator[tuple[int, pa.Table]]:
         """Yield (position of the first row, rows) with exactly ``columns``, in file order.
+
+        ``ranges``: of rows that are wanted, None for all; others may come with them.
 
         Raises InvalidRequestError if a column has a type now that what is stored does not convert to.
         """
@@ -85,7 +90,7 @@ class DataReader:
         # Some column there must be, for its number of rows.
         wanted = dict(source for source in sources if source is not None) or dict([self._some_column()])
         tables = self.stored.tables(
-            {name: wanted[name] for name in sorted(wanted)}, parts=row_groups, batch_rows=batch_rows
+            {name: wanted[name] for name in sorted(wanted)}, ranges=ranges, batch_rows=batch_rows
         )
         end = 0
         while (found := self.guarded(lambda: next(tables, None))) is not None:
@@ -95,7 +100,7 @@ class DataReader:
                 self._column(table, source, column) for source, column in zip(sources, columns, strict=True)
             ]
             yield position, pa.table(converted, names=list(columns))
-        if row_groups is None:
+        if ranges is None:
             self._expect_rows(end)
 
     def live(

@@ -130,6 +130,7 @@ class _OpenFile:
     ) -> None:
         self._context, self.path = context, path
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
+        options["max_rows_per_page"] = context.options.page_rows
         if not tiny:
             options |= {"compression": "zstd", "compression_level": context.options.zstd_level}
             # Parts of nested columns have names of their own.

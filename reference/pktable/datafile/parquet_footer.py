@@ -129,32 +129,18 @@ def checked_footer(source: Any, *, at: str) -> bytes:
     return bytes(end[-TAIL_BYTES - length :])
 
 
-def expect_page_index(source: Any, metadata: Any, *, at: str) -> None:
-    """Raise CorruptFileError if the page index of an open file is not the one it was written with.
+def read_page_index(source: Any, start: int, footer: bytes, *, at: str) -> bytes:
+    """Return the page index of an open file, which begins at ``start``. Raises CorruptFileError if it is damaged.
 
-    ``metadata``: its `pyarrow.parquet.FileMetaData`. Files without our checksum of it pass. Clauses: META-38, RD-11.
+    ``footer``: its bytes. Files without our checksum pass. Clauses: META-38, RD-11.
     """
-    footer = checked_footer(source, at=at)[:-TAIL_BYTES]
-    if not footer.endswith(NAME + STOP):
-        return
-    start = max(
-        (_pages_end(metadata.row_group(group)) for group in range(metadata.num_row_groups)),
-        default=len(MAGIC),
-    )
     source.seek(start)
-    found = _crc(source.read(source.size() - TAIL_BYTES - len(footer) - start))
-    stored = footer[-AFTER_CRC - 2 * CRC_BYTES :][:CRC_BYTES]
-    if found != stored:
-        raise CorruptFileError("page index checksum", at=at, expected=stored.hex(), found=found.hex())
-
-
-def _pages_end(group: Any) -> int:
-    """Return where the pages of a row group end."""
-    columns = [group.column(i) for i in range(group.num_columns)]
-    starts = [
-        one.dictionary_page_offset if one.has_dictionary_page else one.data_page_offset for one in columns
-    ]
-    return max(int(start + one.total_compressed_size) for start, one in zip(starts, columns, strict=True))
+    data = bytes(source.read(source.size() - TAIL_BYTES - len(footer) - start))
+    if footer.endswith(NAME + STOP):
+        stored, found = footer[-AFTER_CRC - 2 * CRC_BYTES :][:CRC_BYTES], _crc(data)
+        if found != stored:
+            raise CorruptFileError("page index checksum", at=at, expected=stored.hex(), found=found.hex())
+    return data
 
 
 def changed_footer(metadata: Any, change: Callable[[bytes], bytes]) -> Any:

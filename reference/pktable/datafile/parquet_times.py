@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pktable.datafile.thrift_compact import BOOLEANS, LIST, STRUCT, CompactReader
+
 SCHEMA, ROW_GROUPS = 2, 4  # fields of FileMetaData
 COLUMNS: Final = 1  # of RowGroup
 COLUMN_METADATA: Final = 3  # of ColumnChunk
@@ -27,9 +29,6 @@ NUM_CHILDREN, LOGICAL_TYPE = 5, 10  # of SchemaElement
 # The first bytes of SchemaElement and ColumnMetaData: their field 1, the physical type.
 INT96, FIXED_LENGTH = b"\x15\x06", b"\x15\x0e"
 TWELVE_BYTES: Final = b"\x05\x04\x18"  # field 2 of SchemaElement, in the form that may follow any other field
-BOOLEANS: Final = (1, 2)  # types of the compact encoding; these two are also the value
-INTEGERS: Final = (4, 5, 6)
-BYTE, DOUBLE, BINARY, LIST, STRUCT = 3, 7, 8, 9, 12
 
 Meaning = tuple[str, bool]
 """The unit of a time, ms or us, and whether it is an instant."""
@@ -61,7 +60,7 @@ def meanings(schema: pa.Schema) -> list[Meaning | None]:
 
 def annotated(footer: bytes, times: Sequence[Meaning | None]) -> bytes:
     """Return a footer in which the leaves have the logical types of ``times``."""
-    source = _Compact(footer)
+    source = CompactReader(footer)
     version = source.field(0)
     assert version == (1, 5), "the first field of a footer is its version"
     source.skip(5)
@@ -89,7 +88,7 @@ def with_times(schema: pa.Schema) -> Callable[[bytes], bytes]:
 
 def times_as_bytes(footer: bytes) -> bytes:
     """Return a footer in which columns of INT96 are byte arrays of length twelve. Clauses: RD-11."""
-    source, parts, copied = _Compact(footer), [], 0
+    source, parts, copied = CompactReader(footer), [], 0
     for number, kind in source.fields():
         if number == SCHEMA:
             for _ in range(source.list_size()):
@@ -135,7 +134,7 @@ def _stored(kind: Any) -> Any:
     return kind
 
 
-def _element(source: _Compact) -> tuple[int, bool]:
+def _element(source: CompactReader) -> tuple[int, bool]:
     """Read a schema element; return the number of its last field, and whether it is a leaf."""
     last, is_leaf = 0, True
     for number, kind in source.fields():
@@ -144,7 +143,7 @@ def _element(source: _Compact) -> tuple[int, bool]:
     return last, is_leaf
 
 
-def _column_metadata(source: _Compact) -> Iterator[int]:
+def _column_metadata(source: CompactReader) -> Iterator[int]:
     """Read the list of row groups; yield the offset of the metadata of each column."""
     for _ in range(source.list_size()):
         for number, kind in source.fields():
@@ -164,64 +163,3 @@ def _logical_type(last: int, unit: str, instant: bool) -> bytes:
     time_unit = bytes([{"ms": 1, "us": 2}[unit] << 4 | STRUCT, 0, 0])
     timestamp = bytes([1 << 4 | BOOLEANS[not instant], 1 << 4 | STRUCT]) + time_unit + b"\0"
     return bytes([(LOGICAL_TYPE - last) << 4 | STRUCT, 8 << 4 | STRUCT]) + timestamp + b"\0"
-
-
-class _Compact:
-    """A cursor over Thrift's compact encoding."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def byte(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def varint(self) -> int:
-        number = shift = 0
-        while True:
-            byte = self.byte()
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return number
-
-    def field(self, last: int) -> tuple[int, int] | None:
-        """Return number and type of the next field of a struct, None at its end."""
-        head = self.byte()
-        if not head:
-            return None
-        if head >> 4:
-            return last + (head >> 4), head & 15
-        number = self.varint()
-        return (number >> 1) ^ -(number & 1), head & 15
-
-    def fields(self) -> Iterator[tuple[int, int]]:
-        """Yield number and type of each field of a struct; the caller must read or skip its value."""
-        last = 0
-        while (found := self.field(last)) is not None:
-            yield found
-            last = found[0]
-
-    def list_size(self) -> int:
-        size = self.byte() >> 4
-        return self.varint() if size == 15 else size
-
-    def skip(self, kind: int) -> None:
-        if kind in INTEGERS:
-            self.varint()
-        elif kind == BINARY:
-            length = self.varint()
-            self.at += length
-        elif kind == STRUCT:
-            for _, kind_of_field in self.fields():
-                self.skip(kind_of_field)
-        elif kind == LIST:
-            kind_of_item = self.data[self.at] & 15
-            for _ in range(self.list_size()):
-                self.skip(BYTE if kind_of_item in BOOLEANS else kind_of_item)
-        elif kind == BYTE:
-            self.at += 1
-        elif kind == DOUBLE:
-            self.at += 8
-        else:
-            assert kind in BOOLEANS, "a footer has no sets and maps"

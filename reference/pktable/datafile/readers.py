@@ -10,7 +10,7 @@ Clauses: META-17, META-29, META-33, META-44, RD-7.
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -24,17 +24,19 @@ from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
 from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
+    MAGIC,
     changed_footer,
     checked_footer,
-    expect_page_index,
-    read_footer,
 )
+from pktable.datafile.parquet_pages import PageBounds, PagedRows
 from pktable.datafile.parquet_times import holds_nanoseconds, times_as_bytes
+from pktable.datafile.row_ranges import RowRanges, within
 from pktable.format.avro import Container
 from pktable.format.types import DataType
 
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
 READ_AHEAD_BYTES: Final = 1 << 20
+PAGE_ROWS: Final = 20_000  # of a page, as writers make them by default
 
 Columns = Mapping[str, DataType]
 """Columns to read: the name of each in the file, and the type it was written as."""
@@ -50,26 +52,31 @@ class StoredRows(Protocol):
     """The number of rows, None if the file has to be read to find it."""
 
     def tables(
-        self, columns: Columns, *, parts: Collection[int] | None, batch_rows: int
+        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
         """Yield (position of the first row, rows) for consecutive rows, at most ``batch_rows`` at a time.
 
-        ``parts``: the numbers of the row groups to read, None for all; ORC and Avro files are always read whole.
+        ``ranges``: of rows that are wanted, None for all. Others may come with them: ORC and Avro files are always read
+        whole.
         """
 
 
 class ParquetRows:
     """A Parquet file, read by row groups; page checksums are verified."""
 
+    by_pages: bool
+    """Whether its page index is looked at for some of its rows: not where a row group is likely to be one page."""
+
     def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
         """``metadata``: the footer of the file if it has been read."""
         read_ahead = READ_AHEAD_BYTES
-        if source.size() <= LIKELY_BYTES:  # a single read fetches all of the file
+        small = source.size() <= LIKELY_BYTES
+        if small:  # a single read fetches all of the file
             source.seek(0)
-            source, read_ahead = pa.BufferReader(source.read()), 0
-            checked_footer(source, at=at)
-        elif metadata is None:
-            metadata = read_footer(source, at=at)
+            source, read_ahead, metadata = pa.BufferReader(source.read()), 0, None
+        self._footer = checked_footer(source, at=at) if metadata is None else b""
+        if metadata is None:
+            metadata = pq.read_metadata(pa.BufferReader(MAGIC + self._footer))
         self._file = pq.ParquetFile(
             source,
             metadata=metadata,
@@ -82,26 +89,53 @@ class ParquetRows:
         self.schema: pa.Schema = self._file.schema_arrow
         self.names = tuple(self.schema.names)
         self.row_count: int | None = self.metadata.num_rows
+        self.by_pages = not small and self.metadata.num_rows > PAGE_ROWS
 
     def tables(
-        self, columns: Columns, *, parts: Collection[int] | None, batch_rows: int
+        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
         position = 0
         for group in range(self.metadata.num_row_groups):
             rows = self.metadata.row_group(group).num_rows
-            if parts is None or group in parts:
-                self._expect_countable(group, columns)
-                seen = 0
-                for table in self._group(group, rows, list(columns), batch_rows):
-                    yield position + seen, table
-                    seen += table.num_rows
-                if seen != rows:
-                    raise ValueError(f"{seen} of {rows} rows in row group {group}")
+            wanted = None if ranges is None else within(ranges, position, position + rows)
+            if wanted is None or len(wanted):
+                chosen = self._chosen(group, wanted, list(columns)) or self._whole(group, columns, batch_rows)
+                for start, table in chosen:
+                    for offset in range(0, table.num_rows, batch_rows):
+                        yield position + start + offset, table.slice(offset, batch_rows)
             position += rows
 
+    def page_bounds(self, group: int, names: Sequence[str]) -> dict[str, PageBounds]:
+        """Return the bounds of the pages of columns in a row group, as far as the page index has them."""
+        return self._pages.bounds(group, names) if self.by_pages else {}
+
     def expect_page_index(self) -> None:
-        """Raise CorruptFileError if the page index, which is not used here, is damaged. Clauses: META-38."""
-        expect_page_index(self._source, self.metadata, at=self._at)
+        """Raise CorruptFileError if the page index is damaged. Clauses: META-38."""
+        self._pages.expect_index()
+
+    @cached_property
+    def _pages(self) -> PagedRows:
+        footer = self._footer or checked_footer(self._source, at=self._at)
+        return PagedRows(self._source, self.metadata, footer, self._at)
+
+    def _chosen(
+        self, group: int, wanted: RowRanges | None, names: list[str]
+    ) -> Iterator[tuple[int, pa.Table]] | None:
+        """Return the rows of ``wanted`` page by page, None if all of the row group should be read."""
+        if wanted is None or not self.by_pages:
+            return None
+        if any(holds_nanoseconds(self.schema.field(name).type) for name in names):
+            return None
+        return self._pages.chosen(group, wanted, names)
+
+    def _whole(self, group: int, columns: Columns, batch_rows: int) -> Iterator[tuple[int, pa.Table]]:
+        self._expect_countable(group, columns)
+        rows, seen = self.metadata.row_group(group).num_rows, 0
+        for table in self._group(group, rows, list(columns), batch_rows):
+            yield seen, table
+            seen += table.num_rows
+        if seen != rows:
+            raise ValueError(f"{seen} of {rows} rows in row group {group}")
 
     def _expect_countable(self, group: int, columns: Columns) -> None:
         """Raise InvalidRequestError if Arrow cannot hold a time of a row group."""
@@ -141,7 +175,7 @@ class OrcRows:
         self.row_count: int | None = self._file.nrows
 
     def tables(
-        self, columns: Columns, *, parts: Collection[int] | None, batch_rows: int
+        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
         numbers = [i for i, name in enumerate(self.names) if name in columns]
         position = 0
@@ -179,7 +213,7 @@ class AvroRows:
         self.names = tuple(field["name"] for field in self._container.schema["fields"])
 
     def tables(
-        self, columns: Columns, *, parts: Collection[int] | None, batch_rows: int
+        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
         position = 0
         records: list[dict[str, Any]] = []

@@ -45,7 +45,7 @@ def parquet_tables(
         for name in {field.name for field in fields} & set(schema.names)
     }
     names = {name: stored[name] for name in sorted(stored)} or {schema.names[0]: DataType("STRING")}
-    tables = rows.tables(names, parts=None, batch_rows=batch_rows)
+    tables = rows.tables(names, ranges=None, batch_rows=batch_rows)
     while (found := _guarded(lambda: next(tables, None), at)) is not None:
         position, table = found
         yield position, aligned(table, stored, fields, table.num_rows, at)

@@ -13,6 +13,8 @@ size of a DataFrame.
 * A lazy DataFrame may get further filters, which should reach the files. So only a read with a condition or a limit, or
   one of a tiny table, is done here, if it needs up to `TINY_BYTES`; and if it finds more than `TINY_ROWS` rows or
   `TINY_BYTES`, the cluster gets it after all. Checks are done here up to `TINY_BYTES`.
+* What a read needs is guessed where files are sorted by key and a condition restricts the key: it needs some pages of
+  them. A guess that is wrong costs time, and no more memory than `TINY_ROWS` rows. Statements do not go by it.
 
 `Query.runner` and `RunnerBySize.forced` say which of the two it must be, whatever the size. Each choice is logged, by
 the logger ``pktable``, with its reason.
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -129,11 +131,19 @@ class RunnerBySize:
 
     def read(self, context: TableContext, query: Query) -> Any:
         if self._runner("read", self.choice(context, query, lazy=True)) is self.here:
-            rows = self.here.to_arrow(context, query)
+            rows = self.here.to_arrow(context, self._bounded(context, query))
             few = rows.num_rows <= TINY_ROWS and rows.nbytes <= TINY_BYTES
             if few or self._forced(query) == "local" or not self.cluster.scans(context, query):
                 return self.cluster.frame_of(context, rows)
         return self.cluster.read(context, query)
+
+    def _bounded(self, context: TableContext, query: Query) -> Query:
+        """Return ``query`` so that it ends when it has found more rows than a frame of them is made here."""
+        guessed = query.decoded_rows is not None and query.decoded_rows < query.row_count
+        if not guessed or self._forced(query) == "local" or not self.cluster.scans(context, query):
+            return query
+        most = TINY_ROWS + 1
+        return replace(query, limit=most if query.limit is None else min(query.limit, most))
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
         return self.cluster.read_changes(context, query)
@@ -175,8 +185,8 @@ class RunnerBySize:
             size = query.input_bytes
             return _within(size <= TINY_BYTES, f"{size:,} bytes of files to merge", TINY_BYTES)
         if not lazy:
-            return _eager_choice(context, query, SMALL_BYTES)
-        rows, size = query.row_count, query.needed_bytes(context.schema)
+            return _eager_choice(*_decoded(context, query), SMALL_BYTES)
+        rows, size = _decoded(context, query)
         most_rows = rows if query.limit is None else min(rows, query.limit)
         few = query.predicate is not None or most_rows <= TINY_ROWS
         what = f"DataFrame of {rows:,} rows and {size:,} bytes of the columns"
@@ -188,7 +198,8 @@ class RunnerBySize:
         return self._runner("compaction", choice)
 
     def _statement_choice(self, context: TableContext, query: Query) -> Choice:
-        return self._asked(query) or _eager_choice(context, query, max(TINY_BYTES, SMALL_BYTES))
+        size = query.needed_bytes(context.schema)
+        return self._asked(query) or _eager_choice(query.row_count, size, max(TINY_BYTES, SMALL_BYTES))
 
     def _held(self, context: TableContext, rows: Any, what: str) -> pa.Table | None:
         """Return ``rows`` if this process has room for them, in order; None if the cluster is to take them."""
@@ -215,8 +226,15 @@ class RunnerBySize:
         return self.here if choice.here else self.cluster
 
 
-def _eager_choice(context: TableContext, query: Query, most_bytes: int) -> Choice:
+def _decoded(context: TableContext, query: Query) -> tuple[int, int]:
+    """Return about how many rows a read must decode, and how many bytes of the files these are."""
     rows, size = query.row_count, query.needed_bytes(context.schema)
+    if query.decoded_rows is None or not rows:
+        return rows, size
+    return query.decoded_rows, size * query.decoded_rows // rows
+
+
+def _eager_choice(rows: int, size: int, most_bytes: int) -> Choice:
     what = f"{rows:,} rows and {size:,} bytes of the columns"
     return _within(size <= most_bytes and rows <= SMALL_ROWS, what, most_bytes)
 

@@ -94,7 +94,8 @@ class RowChange:
 class Query:
     """A planned read: parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave.
 
-    ``runner``: "local" or "spark" if the caller wants that one, where there are two.
+    ``runner``: "local" or "spark" if the caller wants that one, where there are two. ``decoded_rows``: a guess of how
+    many rows must be decoded, None for all.
     """
 
     parts: Sequence[BucketRead]
@@ -102,6 +103,7 @@ class Query:
     predicate: Predicate | None = None
     limit: int | None = None
     runner: str | None = None
+    decoded_rows: int | None = None
 
     @property
     def row_count(self) -> int:
