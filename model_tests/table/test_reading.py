@@ -381,11 +381,13 @@ def test_a_condition_that_can_fail_is_asked_of_the_rows_left_by_those_before(
 
 
 @covers("RD-8", "RD-16")
+@pytest.mark.parametrize("statistics", ["truncate(16)", "none"])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_many_files_are_planned_as_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool, statistics: str
 ) -> None:
     options = {**DV, "target-file-size": "1 b", "parquet.block.row.count.limit": "4", "bucket": "2"}
+    options["metadata.stats-mode"] = statistics
     table = Table.create(
         tmp_path,
         "p STRING, k INT, v BIGINT, s STRING",
@@ -422,6 +424,7 @@ def test_many_files_are_planned_as_one_by_one(
         "v IS NULL",
         "v IN (100, 2000) AND p = 'p0'",
         "s LIKE 's10%' OR v < 50",
+        "s >= 's200'",
         "p = 'p1' AND NOT v < 2000",
         "v = 5",
     ):
