@@ -132,7 +132,9 @@ def _begun(found: ManyRanges, first: str | Wildcard) -> Answer:
     """Tell of a pattern that begins with ``first``."""
     if isinstance(first, Wildcard):
         return Answer(found.present, found.known)
-    low = np.array([one[: len(first)] if isinstance(one, str) else None for one in found.low.tolist()], object)
+    low = np.array(
+        [one[: len(first)] if isinstance(one, str) else None for one in found.low.tolist()], object
+    )
     may = _holds(low, found.low_known, first, "<=") & _holds(found.high, found.high_known, first, ">=")
     return Answer(may & found.present, found.known)
 
