@@ -149,7 +149,7 @@ ENGINES: Final[list[tuple[Mapping[str, str], str]]] = [
 """Options of a table of `MERGED`, and some words of the refusal."""
 
 MANY: Final = 1_000_000  # more snapshots than any table has
-WORK: Final[list[tuple[Callable[[Table], Any], str]]] = [
+WORK: Final[list[tuple[Callable[[Any], Any], str]]] = [
     (lambda table: table.to_arrow(snapshot="1"), "^snapshot: expected an integer, found '1'"),
     (lambda table: table.to_arrow(snapshot=True), "^snapshot: expected an integer, found True"),
     (lambda table: table.to_arrow(snapshot=MANY), "^snapshot 1000000 does not exist.*retained: "),
@@ -172,7 +172,7 @@ WORK: Final[list[tuple[Callable[[Table], Any], str]]] = [
     (lambda table: table.to_arrow(where="nope = 1"), "column 'nope' does not exist"),
     (lambda table: table.scan(limit=1).splits(), "^splits: a scan with a limit cannot be divided"),
     (lambda table: table.create_tag("1"), "^tag '1': (not a name of a tag|the table has no snapshot yet)"),
-    (lambda table: table.create_tag(None), "^tag None: (not a name of a tag|the table has no snapshot yet)"),  # type: ignore[arg-type]
+    (lambda table: table.create_tag(None), "^tag None: (not a name of a tag|the table has no snapshot yet)"),
     (lambda table: table.create_tag("a", snapshot=MANY), "^snapshot 1000000 does not exist"),
     (
         lambda table: table.create_tag(min(table.tags(), default="."), snapshot=_latest(table)),
@@ -190,7 +190,7 @@ WORK: Final[list[tuple[Callable[[Table], Any], str]]] = [
     (lambda table: table.changes(-1).to_arrow(), "^start: expected the id .* found -1"),
     (lambda table: table.changes(True).to_arrow(), "^start: expected the id .* found True"),
     (lambda table: table.changes("none").to_arrow(), "^tag 'none' does not exist"),
-    (lambda table: table.truncate(commit_id=5), r"^commit_id: expected CommitId\(user, number\), found 5"),  # type: ignore[arg-type]
+    (lambda table: table.truncate(commit_id=5), r"^commit_id: expected CommitId\(user, number\), found 5"),
     (
         lambda table: table.truncate(commit_id=CommitId(5)),  # type: ignore[arg-type]
         "^commit_id: expected a text and an integer of 64 bits, found 5 and ",
