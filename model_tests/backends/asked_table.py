@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,10 @@ class AskedTable(StoredTable):
     def files_of_read(self, wanted: Wanted) -> frozenset[str]:
         where = " AND ".join(one.sql for one in wanted.query.where) or None
         scan = self.table.scan(snapshot=wanted.snapshot, fresh=wanted.fresh, where=where)
+        text = scan.explain()
+        opened, live = map(int, re.findall(r"^files: (\d+) of (\d+)", text, re.MULTILINE)[0])
+        ruled_out = re.findall(r"(\d+) by ", re.findall("^ruled out: .*", text, re.MULTILINE)[0])
+        assert opened + sum(map(int, ruled_out)) == live, text
         return frozenset(file.file_name for split in scan.splits() for file in split.part.state.files)
 
     def plan_compaction(self, *, full: bool) -> Mapping[tuple[str, int], CompactionPlan]:

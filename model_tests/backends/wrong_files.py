@@ -1,4 +1,4 @@
-"""Damages to the files of a table in use, each with the words in which a read must tell of it."""
+"""Damages to the files of a table in use, each with the words in which a request must tell of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pktable import CorruptFileError, Table
+from pktable import PkTableError, Table
 from pktable.catalog.summaries import history
 from pktable.format.metadata.manifest import DELETE
+from pktable.format.metadata.schema import encode_schema
 
 from model_tests.damage.table_damage import Surgeon
 
@@ -62,6 +63,18 @@ def _never_added(entries: list[Any]) -> list[Any]:
     return [*entries, replace(one, kind=DELETE, file=replace(one.file, file_name="data-never.parquet"))]
 
 
+def _rescaled(surgeon: Surgeon, file: str, snapshot: int) -> None:
+    """Give the table another number of buckets than its files were written under."""
+    schema = Table.open(surgeon.root).schema
+    new = replace(schema, id=schema.id + 1, options={**schema.options, "bucket": "7"})
+    (surgeon.root / f"schema/schema-{new.id}").write_bytes(encode_schema(new))
+
+
+RESCALED: Final = (
+    "option bucket is 7, but live files were written under [12] buckets; rescaling is not supported"
+)
+
+
 def _first_damage(table: Table) -> None:
     """Raise the first damage that the numbers of the snapshots show."""
     for one in history(table.catalog):
@@ -86,6 +99,8 @@ DAMAGES: Final = (
     Damage(_entries(_never_added), "expected an ADD before each DELETE, found DELETE of data-never.parquet"),
     Damage(lambda s, _, last: s.put_index(last, s.index(last) * 2), "expected one DV index file per bucket"),
     Damage(_with_the_id_of_another, "snapshot id: expected"),
+    Damage(_rescaled, RESCALED, lambda table: table.compact()),
+    Damage(_rescaled, RESCALED, lambda table: table.upsert(table.to_arrow(fresh=True))),
     Damage(lambda s, _, last: _before(s, last).unlink(), GAP, lambda table: table.snapshots()),
     Damage(lambda s, _, last: _before(s, last).unlink(), GAP, _first_damage),
     Damage(
@@ -103,7 +118,7 @@ def unnoticed(path: Path, file: str, damage: Damage) -> str | None:
         copy = Path(folder) / "t"
         shutil.copytree(path, copy)
         ids = Surgeon(copy).snapshots()
-        if len(ids) < 3 and damage.ask is not Damage.ask:  # it takes three to have a gap
+        if len(ids) < 3 and damage.found == GAP:  # it takes three to have one
             return None
         try:
             damage.do(Surgeon(copy), file, ids[-1])
@@ -111,7 +126,7 @@ def unnoticed(path: Path, file: str, damage: Damage) -> str | None:
             return None
         try:
             damage.ask(Table.open(copy))
-        except CorruptFileError as error:
+        except PkTableError as error:
             found = str(error)
         else:
             found = "nothing"

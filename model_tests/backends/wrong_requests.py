@@ -195,6 +195,10 @@ WORK: Final[list[tuple[Callable[[Any], Any], str]]] = [
         lambda table: table.truncate(commit_id=CommitId(5)),  # type: ignore[arg-type]
         "^commit_id: expected a text and an integer of 64 bits, found 5 and ",
     ),
+    (
+        lambda table: table.truncate(commit_id=CommitId("a", 1 << 63)),
+        "^commit_id: expected a text and an integer of 64 bits, found 'a' and 9223372036854775808",
+    ),
     (lambda table: table.append(pa.table({})), "^append: the table has a primary key"),
     (lambda table: table.upsert(pa.table({"nope": [1]})), "^columns: "),
     (lambda table: table.upsert(_rows(table, 1).drop_columns(["v"])), "^columns: "),

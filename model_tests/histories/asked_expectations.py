@@ -126,6 +126,7 @@ class AskedExpectations(StatementExpectations):
         Nothing more can be checked of this table afterwards.
         """
         assert isinstance(self.table, RollsBack)
+        self.is_sound(self.table)
         target = self.tags.get(tag) or self.retained[max(0, len(self.retained) - 1 - newer)]
         done = self.table.roll_back(**({"tag": tag} if tag in self.tags else {"snapshot": target.id}))
         later = [name for name, kept in self.tags.items() if kept.id > target.id]
@@ -138,8 +139,14 @@ class AskedExpectations(StatementExpectations):
                 rows = self.table.read(fresh=fresh, query=EVERYTHING)
                 if set(rows) != expected or len(rows) != len(expected):
                     fail(f"back to {tag or target.id}: expected {expected}, found {rows}")
-        if self.table.findings():
-            fail("; ".join(self.table.findings()))
+        self.is_sound(self.table)
+
+    @check
+    @covers("CMT-45", "META-11")
+    def is_sound(self, table: RollsBack) -> None:
+        findings = table.findings()
+        if findings:
+            fail("; ".join(findings))
 
 
 def _summary(layout: Layout) -> Summary:

@@ -38,6 +38,8 @@ PARTS: Final = ("spec", "reference", "model_tests", "benchmarks")
 FILES: Final = ("pyproject.toml", "README.md", "CHANGES.md", "LICENSE", "Makefile")
 PACKAGES: Final = ("pktable", "pktable_spec", "model_tests", "benchmarks")
 BETWEEN: Final = "between two tests"
+SEEDS_TO_ONE: Final = 3
+"""Seeds of the simulation to a drawn history: they take as long, and races have more forms."""
 MEMORY: Final = Path("/dev/shm")
 LIMIT: Final = "time limit"
 BUSY: Final = 6
@@ -210,7 +212,8 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
             _of_tables_with_a_key(number, steps, seed, backends),
             _of_append_tables(number // len(backends), seed),
             _of_merge_engines(number // len(backends), seed),
-            _simulated(number, seed),
+            _of_every_type(number // len(backends), seed),
+            _simulated(SEEDS_TO_ONE * number, seed),
         )
         for part, do in parts:
             if wanted is not None and part not in wanted:
@@ -274,6 +277,11 @@ def _of_merge_engines(number: int, seed: int) -> Iterator[Part]:
             f"drawn schedule of {case}, {'with' if vectors else 'without'} vectors",
             partial(_done, partial(schedules.draw, vectors=vectors), case, few, seed),
         )
+
+
+def _of_every_type(number: int, seed: int) -> Iterator[Part]:
+    typed = importlib.import_module("model_tests.histories.typed")
+    yield "drawn tables of every type", partial(_done, typed.draw, number, seed)
 
 
 def _simulated(number: int, seed: int) -> Iterator[Part]:
