@@ -1,4 +1,4 @@
-"""What a table is asked beside its rows: its plans and numbers, what it must refuse, what it does on a full disk."""
+"""Questions to a table other than for its rows: plans and numbers, wrong requests, damaged files, a full disk."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class AskedTable(StoredTable):
         return {one.path for one in self.table.remove_orphans(older_than=later, dry_run=True)}
 
     def _all_files(self) -> set[str]:
-        """Return the files of the table and of places beside it where a refused table would be."""
+        """Return the files of the table, and those of the place where a refused table would be."""
 
         def files() -> Iterator[Path]:
             for root in (Path(self._path), Path(f"{self._path}-absent")):

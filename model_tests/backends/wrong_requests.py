@@ -215,7 +215,7 @@ WORK: Final[list[tuple[Callable[[Any], Any], str]]] = [
         "^give either store=… or storage_options=…",
     ),
 ]
-"""What is asked of a table with a column ``v``, and a pattern of the refusal."""
+"""Requests to a table with a column ``v``, each with a pattern of the refusal."""
 
 
 def _latest(table: Table) -> int:
@@ -230,7 +230,7 @@ def _rows(table: Table, key: int | None) -> pa.Table:
 
 
 def answered(table: Table) -> list[str]:
-    """Make all requests, and return what was wrong with the answers. Definitions are those of tables beside ``table``.
+    """Make all requests, and return what was wrong with the answers. Definitions are those of a table next to it.
 
     The caller looks whether something was written.
     """

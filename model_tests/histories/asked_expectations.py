@@ -1,4 +1,4 @@
-"""Check what a table tells beside its rows, what it refuses, and how it takes damaged files and a full disk."""
+"""Check what a table tells of itself, what it refuses, and how it takes damaged files, a full disk and a rollback."""
 
 from __future__ import annotations
 

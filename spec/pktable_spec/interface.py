@@ -175,7 +175,7 @@ class Summary(NamedTuple):
 
 
 class CompactionPlan(NamedTuple):
-    """What the compaction of a bucket would take: files, their rows and bytes, and the level these would go to."""
+    """The files that the compaction of a bucket would take, their rows and bytes, and the level these would go to."""
 
     files: int
     rows: int
