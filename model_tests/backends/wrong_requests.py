@@ -95,6 +95,7 @@ MALFORMED: Final = [
 MERGED: Final = "k INT, a INT, b STRING, g INT"
 PARTIAL: Final = {"merge-engine": "partial-update"}
 AGGREGATION: Final = {"merge-engine": "aggregation"}
+FIRST: Final = {"merge-engine": "first-row"}
 SUMS: Final = {**AGGREGATION, "fields.a.aggregate-function": "sum"}
 ENGINES: Final[list[tuple[Mapping[str, str], str]]] = [
     (
@@ -144,7 +145,29 @@ ENGINES: Final[list[tuple[Mapping[str, str], str]]] = [
         {**PARTIAL, "partial-update.remove-record-on-delete": "true", "fields.g.sequence-group": "a"},
         "not to be set together with a sequence group",
     ),
-    ({"merge-engine": "first-row", "deletion-vectors.enabled": "true"}, "or deletion-vectors.enabled=false"),
+    (
+        {
+            **PARTIAL,
+            "partial-update.remove-record-on-sequence-group": "g",
+            "fields.g.sequence-group": "a",
+            "ignore-delete": "true",
+        },
+        "not to be set together with ignore-delete",
+    ),
+    ({**FIRST, "deletion-vectors.enabled": "true"}, "or deletion-vectors.enabled=false"),
+    ({**FIRST, "sequence.field": "a"}, "an engine that sequence.field works with"),
+    ({**PARTIAL, "sequence.field": "a"}, "sequence groups order partial updates"),
+    ({**SUMS, "sequence.field": "a"}, "not to be set together with sequence.field=a"),
+    (
+        {**AGGREGATION, "aggregation.remove-record-on-delete": "true", "sequence.field": "g"},
+        "expected sequence.field without it",
+    ),
+    (
+        {**AGGREGATION, "fields.b.aggregate-function": "listagg", "sequence.field": "g"},
+        "or a function that values may reach in any order",
+    ),
+    ({"sequence.field": "a,a"}, "option sequence.field: column a is named twice"),
+    ({"sequence.field": "z"}, "option sequence.field: column z does not exist"),
 ]
 """Options of a table of `MERGED`, and some words of the refusal."""
 

@@ -135,6 +135,9 @@ class AskedExpectations(StatementExpectations):
                 f"back to {tag or target.id}: {'not ' * (not done)}done, and there are the later tags {later}"
             )
         if done:
+            kept = len(self.table.snapshots())
+            if kept != max(1, target.id - self.earliest + 1):
+                fail(f"back to {tag or target.id}: {kept} snapshots are there")
             for fresh, expected in ((False, target.visible), (True, target.fresh)):
                 rows = self.table.read(fresh=fresh, query=EVERYTHING)
                 if set(rows) != expected or len(rows) != len(expected):
