@@ -210,11 +210,10 @@ class Session:
             expectations.work_on_a_full_disk(changes, operation.number)
 
     def _roll_back(self, operation: Operation) -> None:
-        for expectations in self.tables:
-            if operation.full and expectations.retained:
-                expectations.expire(1)
-            if expectations.retained:
-                expectations.rolled_back(operation.tag, newer=operation.number)
+        if self.main.retained:
+            if operation.full:
+                self.main.expire(1)
+            self.main.rolled_back(operation.tag, newer=operation.number)
 
     def _race(self, operation: Operation) -> None:
         *first, last = self._numbered(operation.changes)
