@@ -272,7 +272,7 @@ def _of_append_tables(number: int, seed: int) -> Iterator[Part]:
 def _of_merge_engines(number: int, seed: int) -> Iterator[Part]:
     schedules = importlib.import_module("model_tests.engines.schedules")
     for case, vectors in schedules.WITH_VECTORS:
-        few = number // 5
+        few = number // 2
         yield (
             f"drawn schedule of {case}, {'with' if vectors else 'without'} vectors",
             partial(_done, partial(schedules.draw, vectors=vectors), case, few, seed),
