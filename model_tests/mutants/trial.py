@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
@@ -243,7 +243,8 @@ def _of_tables_with_a_key(number: int, steps: int, seed: int, backends: Sequence
     run = importlib.import_module("model_tests.histories.run")
     session = importlib.import_module("model_tests.histories.session")
     stored = profiles.Profile("stored", histories=1, steps=1, reread_limit=2)
-    drawn = profiles.Profile("drawn", number, steps, reread_limit=2, seed=seed, shrinks=False)
+    drawn = profiles.Profile("drawn", number, steps, 2, orders=True, seed=seed, shrinks=False)
+    engines = replace(drawn, histories=number // 2, engines=True)
     histories = {name: corpus.load(name) for name in corpus.names()}
     histories |= {name: mutants.stored_history(one) for name, one in mutants.MUTANTS.items()}
     for backend in backends:
@@ -254,6 +255,10 @@ def _of_tables_with_a_key(number: int, steps: int, seed: int, backends: Sequence
                     partial(_done, session.replay, history, open_table, stored),
                 )
         yield f"drawn history, {backend}", partial(_message, run.run_histories, backend, drawn)
+        yield (
+            f"drawn history of merge engines, {backend}",
+            partial(_message, run.run_histories, backend, engines),
+        )
 
 
 def _of_append_tables(number: int, seed: int) -> Iterator[Part]:

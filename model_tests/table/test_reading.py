@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +214,29 @@ def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) ->
         table.catalog.context, table.catalog.states, table.catalog.state(), fresh=False, predicate=predicate
     )
     assert sum(len(part.state.files) for part in parts) < table.files().num_rows
+
+
+@covers("RD-8")
+@pytest.mark.parametrize(
+    ("kind", "values", "where"),
+    [
+        ("BOOLEAN", [False, True], "v"),
+        ("CHAR(3)", ["a", "b"], "v = 'b'"),
+        ("DECIMAL(9, 2)", [Decimal("1.50"), Decimal("2.00")], "v > 1.7"),
+        ("DATE", [dt.date(1970, 1, 1), dt.date(2024, 2, 29)], "v > DATE '2000-01-01'"),
+    ],
+)
+def test_statistics_of_values_of_every_type_skip_files(
+    tmp_path: Path, kind: str, values: list[Any], where: str
+) -> None:
+    options = {**DV, "parquet.block.row.count.limit": "1", "target-file-size": "1 b"}
+    table = Table.create(tmp_path, f"k INT, v {kind}", primary_key=["k"], options=options)
+    rows = pa.table({"k": [1, 2], "v": pa.array(values, table.schema.arrow_schema.field("v").type)})
+    table.upsert(rows)
+    assert table.files().num_rows == 2
+    (split,) = table.scan(where=where).splits()
+    assert len(split.paths) == 1
+    assert table.to_arrow(where=where)["v"].to_pylist() == values[1:]
 
 
 @covers("CMP-15", "RD-8")
