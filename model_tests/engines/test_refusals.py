@@ -45,6 +45,14 @@ def test_options_that_fit_nothing_are_refused_in_one_line(
     assert not files_of(tmp_path)
 
 
+@covers("MRG-11")
+def test_the_function_that_a_partial_update_has_anyway_may_be_named(tmp_path: Path) -> None:
+    table = create(tmp_path, {**PARTIAL, "fields.default-aggregate-function": "last_non_null_value"})
+    change(table, "+I", 1)
+    change(table, "+I", None)
+    assert table.to_arrow().column("a").to_pylist() == [1]
+
+
 @covers("MRG-10")
 @pytest.mark.parametrize("kind", ["-U", "-D"])
 @pytest.mark.parametrize(

@@ -249,6 +249,7 @@ def test_rows_that_come_at_once_are_cut_like_those_that_come_one_by_one(tmp_path
     assert len(files) > 1
     groups = [file.row_group(i).num_rows for file in files for i in range(file.num_row_groups)]
     assert sum(groups) == len(values)
+    assert {file.row_group(0).column(1).compression for file in files} == {"ZSTD"}
     assert max(groups) <= 2 * min(groups) < len(values) // 10
     assert table.to_arrow(where="k = 23456").num_rows == 1
 
