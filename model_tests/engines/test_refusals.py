@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,15 @@ def test_a_number_that_its_column_cannot_hold_is_refused(tmp_path: Path, functio
     change(table, "+I", 2)
     with pytest.raises(InvalidRequestError, match=f"column a: expected a {function} that INT can hold"):
         table.to_arrow()
+
+
+@covers("MRG-9")
+def test_nulls_add_nothing_to_a_sum_of_fractions(tmp_path: Path) -> None:
+    options = {**AGGREGATION, "fields.a.aggregate-function": "sum", "write-only": "true"}
+    table = Table.create(tmp_path / "t", "k INT, a DECIMAL(38, 38)", primary_key="k", options=options)
+    for value in (None, None, None, Decimal("0.5")):
+        table.upsert(pa.table({"k": [1], "a": pa.array([value], pa.decimal128(38, 38))}))
+    assert table.to_arrow().column("a").to_pylist() == [Decimal("0.5")]
 
 
 @covers("MRG-18")
