@@ -1,13 +1,14 @@
 """The backends a history can run on, each a context that gives a way to create tables.
 
 `PaimonTable` is the thin adapter of `pktable.Table`, with and without Spark. Users' operations go through its public
-methods; `StoredTable` shows its files, vectors and records. To add a backend, give it a context here and a line in
-`BACKENDS` and in `histories.profiles`.
+methods; `StoredTable` shows its files, vectors and records, `AskedTable` answers other questions. To add a backend,
+give it a context here and a line in `BACKENDS` and in `histories.profiles`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 import pickle
 import shutil
@@ -34,19 +35,21 @@ from pktable_spec.interface import (
 from pktable_spec.model.table import ModelTable
 from pktable_spec.vocabulary import RowKind
 
+from model_tests.backends.asked_table import ROW_KIND, AskedTable
+from model_tests.backends.definitions import defined
 from model_tests.backends.spark_session import spark_session
-from model_tests.backends.stored_table import StoredTable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
-ROW_KIND = "op"
 ROW_KIND_READ = "_row_kind"
 COPIED = 2
 """The handle that is a copy of the first one, if that is open."""
+REPEATED = 2
+"""How often that handle repeats a commit, under one identifier."""
 
 
-class PaimonTable(StoredTable):
+class PaimonTable(AskedTable):
     """A `pktable.Table`, ``table``, under test with every capability. ``spark``: a session, or None: no Spark.
 
     ``runner``: of the first handle, as in `Table.open`. The others do small work in this process, as users' do.
@@ -71,7 +74,7 @@ class PaimonTable(StoredTable):
         self._handle = 0
         created = Table.create(
             path,
-            ", ".join(f"{name} {kind}" for name, kind in shape.columns),
+            defined(shape, options),
             primary_key=list(shape.primary_key),
             partition_by=list(shape.partition_keys),
             options=dict(options),
@@ -104,28 +107,31 @@ class PaimonTable(StoredTable):
 
     @contextlib.contextmanager
     def _windows(self) -> Iterator[None]:
-        """Let the first handle merge in windows as they are, and the others in windows of as many rows as their number.
+        """Let the first handle work as it is, and the others as if tables were large.
 
-        A merge of small runs has one window otherwise.
+        They merge in windows of as many rows as their number, and ask the metadata of as many files at once.
         """
         from pktable.bucket import windows
+        from pktable.catalog import read_plan
 
-        rows = self._handle
-        if not rows:
+        number = self._handle
+        if not number:
             yield
             return
-        with mock.patch.object(windows, "rows_to_hold", return_value=rows):
+        few = mock.patch.object(windows, "rows_to_hold", return_value=number)
+        with few, mock.patch.object(read_plan, "MANY_FILES", number):
             yield
 
     # ------------------------------------------------------ what users do
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
-        kinds = {kind for kind, _ in changes}
+        kinds, commit_id = {kind for kind, _ in changes}, self._commit_id(next(self._tickets))
         with self._windows():
             if write_only:
-                self._stage_write(changes, write_only=True).commit(self._commit_id())
+                self._stage_write(changes, write_only=True).commit(commit_id)
             elif kinds == {RowKind.INSERT}:
-                self.table.upsert(self._rows(changes))
+                for _ in range(REPEATED if self._handle == COPIED else 1):
+                    self.table.upsert(self._rows(changes), commit_id=commit_id)
             elif kinds == {RowKind.DELETE} and self._deletes_by_key:
                 self.table.delete(self._rows(changes).select(list(self._shape.primary_key)))
             else:
@@ -182,13 +188,22 @@ class PaimonTable(StoredTable):
         self, *, snapshot: int | None = None, fresh: bool = False, query: Query = EVERYTHING
     ) -> list[Row]:
         found = self.table.to_arrow(
-            snapshot=snapshot,
+            **self._as_of(snapshot),
             fresh=fresh,
             where=" AND ".join(one.sql for one in query.where) or None,
             columns=list(query.columns) if query.columns is not None else None,
             limit=query.limit,
         )
         return [tuple(row.values()) for row in found.to_pylist()]
+
+    def _as_of(self, snapshot: int | None) -> dict[str, Any]:
+        """Return the keyword for a snapshot: its id or, through the copied handle, its time where no other has that."""
+        if snapshot is None or self._handle != COPIED:
+            return {"snapshot": snapshot}
+        times = {one.id: one.time_millis for one in self.table.snapshots()}
+        if times.get(snapshot + 1) == times[snapshot]:
+            return {"snapshot": snapshot}
+        return {"timestamp": _spelled(times[snapshot], snapshot)}
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         # A small read on Spark is mostly waiting; three at a time keep two cores busy.
@@ -210,7 +225,8 @@ class PaimonTable(StoredTable):
         self._handles.pop(self._handle, None)
 
     def expire(self, retain_last: int) -> None:
-        self.table.expire_snapshots(retain_last=retain_last)
+        expected = self.table.expire_snapshots(retain_last=retain_last, dry_run=True)
+        assert self.table.expire_snapshots(retain_last=retain_last) == expected
 
     def create_tag(self, tag: str, snapshot: int) -> None:
         self.table.create_tag(tag, snapshot=snapshot)
@@ -312,30 +328,19 @@ class PaimonTable(StoredTable):
         rows = self._rows_with_kinds(changes)
         return self.table.stage_write(rows, ChangeKind(column=ROW_KIND), write_only=write_only)
 
-    def _commit_id(self) -> Any:
+    def _commit_id(self, *number: int) -> Any:
+        """Return a new commit identifier; with a number of its own the commit can be repeated."""
         from pktable.catalog.changes import CommitId
 
-        return CommitId(f"test-{next(self._tickets)}")
+        return CommitId(f"test-{next(self._tickets)}", *number)
 
-    # ----------------------------------------------------------------- rows
 
-    def _rows(self, changes: Sequence[Change]) -> pa.Table:
-        import pyarrow as pa
-
-        types = {"INT": pa.int32(), "STRING": pa.string()}
-        columns = zip(*(row for _, row in changes), strict=True)
-        return pa.table(
-            [
-                pa.array(column, types[kind])
-                for column, (_, kind) in zip(columns, self._shape.columns, strict=True)
-            ],
-            names=list(self._shape.names),
-        )
-
-    def _rows_with_kinds(self, changes: Sequence[Change]) -> pa.Table:
-        import pyarrow as pa
-
-        return self._rows(changes).append_column(ROW_KIND, pa.array([kind.symbol for kind, _ in changes]))
+def _spelled(millis: int, number: int) -> int | str | dt.datetime:
+    """Return a time in one of the forms that reads take."""
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
+    text = moment.isoformat(timespec="milliseconds")
+    forms = (millis, moment, moment.replace(tzinfo=None), text, text.replace("+00:00", "Z"))
+    return forms[number % len(forms)]
 
 
 def _as_sql(value: Scalar) -> Scalar:

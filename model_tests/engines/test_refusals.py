@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,14 @@ import pytest
 from pktable import InvalidRequestError, Table, UnsupportedOptionError
 from pktable_spec.covers import covers
 
-PARTIAL = {"merge-engine": "partial-update"}
-AGGREGATION = {"merge-engine": "aggregation"}
-SUMS = {**AGGREGATION, "fields.a.aggregate-function": "sum"}
+from model_tests.backends import wrong_requests
+from model_tests.backends.wrong_requests import AGGREGATION, MERGED, PARTIAL, SUMS
+
 MAXIMA = {**AGGREGATION, "fields.a.aggregate-function": "max"}
-COLUMNS = "k INT, a INT, b STRING, g INT"
 
 
 def create(path: Path, options: Mapping[str, str]) -> Table:
-    return Table.create(path / "t", COLUMNS, primary_key="k", options=dict(options))
+    return Table.create(path / "t", MERGED, primary_key="k", options=dict(options))
 
 
 def files_of(path: Path) -> set[str]:
@@ -35,65 +35,7 @@ def change(table: Table, kind: str, a: int | None = 1) -> Any:
 
 
 @covers("MRG-11", "TBL-9")
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"fields.a.aggregate-function": "sum"},
-            "fields.a.aggregate-function='sum' is not supported: expected merge",
-        ),
-        ({"partial-update.remove-record-on-delete": "true"}, "partial-update.remove-record-on-delete='true'"),
-        (
-            {**PARTIAL, "aggregation.remove-record-on-delete": "true"},
-            "expected merge-engine=aggregation with it",
-        ),
-        ({**AGGREGATION, "fields.g.sequence-group": "a"}, "fields.g.sequence-group='a' is not supported"),
-        ({**AGGREGATION, "fields.a.nested-key": "x"}, "fields.a.nested-key='x' is not supported"),
-        ({**AGGREGATION, "fields.z.aggregate-function": "sum"}, "column z does not exist"),
-        (
-            {**AGGREGATION, "fields.b.aggregate-function": "sum"},
-            "column b is of type STRING; expected a number",
-        ),
-        ({**AGGREGATION, "fields.a.aggregate-function": "hll_sketch"}, "'hll_sketch' is not supported"),
-        (
-            {**AGGREGATION, "fields.default-aggregate-function": "nothing"},
-            "fields.default-aggregate-function",
-        ),
-        ({**AGGREGATION, "fields.b.distinct": "true"}, "fields.b.distinct='true' is not supported"),
-        (
-            {**SUMS, "aggregation.remove-record-on-delete": "true", "fields.a.ignore-retract": "true"},
-            "together",
-        ),
-        ({**PARTIAL, "fields.g.sequence-group": "a,z"}, "fields.g.sequence-group: column z does not exist"),
-        ({**PARTIAL, "fields.z.sequence-group": "a"}, "fields.z.sequence-group: column z does not exist"),
-        ({**PARTIAL, "fields.g.sequence-group": "k"}, "column k is in the primary key"),
-        (
-            {**PARTIAL, "fields.g.sequence-group": "a", "fields.b.sequence-group": "a"},
-            "fields.b.sequence-group: column a is in fields.g.sequence-group already",
-        ),
-        ({**PARTIAL, "fields.a.aggregate-function": "sum"}, "column a is in no sequence group"),
-        (
-            {**PARTIAL, "fields.g.sequence-group": "b", "fields.b.aggregate-function": "listagg"},
-            "fields.b.aggregate-function='listagg' is not supported",
-        ),
-        (
-            {**PARTIAL, "partial-update.remove-record-on-sequence-group": "g"},
-            "column g orders no sequence group",
-        ),
-        (
-            {**PARTIAL, "partial-update.remove-record-on-delete": "true", "ignore-delete": "true"},
-            "not to be set together with ignore-delete",
-        ),
-        (
-            {**PARTIAL, "partial-update.remove-record-on-delete": "true", "fields.g.sequence-group": "a"},
-            "not to be set together with a sequence group",
-        ),
-        (
-            {"merge-engine": "first-row", "deletion-vectors.enabled": "true"},
-            "or deletion-vectors.enabled=false",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), wrong_requests.ENGINES)
 def test_options_that_fit_nothing_are_refused_in_one_line(
     tmp_path: Path, options: dict[str, str], message: str
 ) -> None:
@@ -102,6 +44,14 @@ def test_options_that_fit_nothing_are_refused_in_one_line(
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not files_of(tmp_path)
+
+
+@covers("MRG-11")
+def test_the_function_that_a_partial_update_has_anyway_may_be_named(tmp_path: Path) -> None:
+    table = create(tmp_path, {**PARTIAL, "fields.default-aggregate-function": "last_non_null_value"})
+    change(table, "+I", 1)
+    change(table, "+I", None)
+    assert table.to_arrow().column("a").to_pylist() == [1]
 
 
 @covers("MRG-10")
@@ -133,6 +83,15 @@ def test_a_number_that_its_column_cannot_hold_is_refused(tmp_path: Path, functio
     change(table, "+I", 2)
     with pytest.raises(InvalidRequestError, match=f"column a: expected a {function} that INT can hold"):
         table.to_arrow()
+
+
+@covers("MRG-9")
+def test_nulls_add_nothing_to_a_sum_of_fractions(tmp_path: Path) -> None:
+    options = {**AGGREGATION, "fields.a.aggregate-function": "sum", "write-only": "true"}
+    table = Table.create(tmp_path / "t", "k INT, a DECIMAL(38, 38)", primary_key="k", options=options)
+    for value in (None, None, None, Decimal("0.5")):
+        table.upsert(pa.table({"k": [1], "a": pa.array([value], pa.decimal128(38, 38))}))
+    assert table.to_arrow().column("a").to_pylist() == [Decimal("0.5")]
 
 
 @covers("MRG-18")

@@ -73,7 +73,9 @@ def test_statistics_of_parts_merge_to_those_of_the_whole(
     t, values = column
     table, fields = table_of(values, t)
     whole = collect_stats(table, fields)
-    merged = merge_stats([collect_stats(part, fields) for part in (table[:split], table[split:])], fields)
+    parts = table[:split], table[split:]
+    counts = [part.num_rows for part in parts]
+    merged = merge_stats([collect_stats(part, fields) for part in parts], counts, fields)
     low, _, nulls = bounds(merged, t)
     if low is not None:
         assert merged == whole
@@ -90,14 +92,25 @@ def test_a_part_without_bounds_leaves_the_whole_without(text: str, unbounded: An
     t = parse_type(text)
     parts = [collect_stats(*table_of([value], t)) for value in (unbounded, bounded)]
     for order_of_parts in (parts, parts[::-1]):
-        assert bounds(merge_stats(order_of_parts, [Field(0, "c", t)]), t) == (None, None, 0)
+        assert bounds(merge_stats(order_of_parts, [1, 1], [Field(0, "c", t)]), t) == (None, None, 0)
+
+
+@covers("META-6")
+@pytest.mark.parametrize(("text", "value"), [("DOUBLE", 1.0), ("STRING", "a"), ("INT", 1)])
+def test_a_part_of_nulls_alone_takes_no_bounds_away(text: str, value: Any) -> None:
+    t = parse_type(text)
+    parts = [collect_stats(*table_of(values, t)) for values in ([None, None], [value], [None])]
+    assert bounds(merge_stats(parts, [2, 1, 1], [Field(0, "c", t)]), t) == (value, value, 3)
+    assert bounds(merge_stats(parts[::2], [2, 1], [Field(0, "c", t)]), t) == (None, None, 3)
 
 
 def test_null_counts_that_a_part_does_not_have_are_unknown_in_the_whole() -> None:
     table, fields = table_of([1], parse_type("INT"))
     known = collect_stats(table, fields)
     for unknown in (None, (None,)):
-        merged = merge_stats([known, SimpleStats(known.min_values, known.max_values, unknown)], fields)
+        merged = merge_stats(
+            [known, SimpleStats(known.min_values, known.max_values, unknown)], [1, 1], fields
+        )
         assert bounds(merged, fields[0].type) == (1, 1, None)
 
 

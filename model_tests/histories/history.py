@@ -59,12 +59,14 @@ class Operation:
     """One operation on a table, by its name in ``do``, and a query to read the table with afterwards.
 
     ``do`` is one of write, concurrent writes, compact, begin write, begin compaction, commit, abandon, reopen, read,
-    expire, tag, delete tag, damage vectors, reorder vectors, enable vectors, one of `statements.STATEMENTS` and
-    `statements.REPLACEMENTS`, or race, which executes the second of ``statements``, with the last change, during the
-    first.
+    expire, tag, delete tag, damage vectors, reorder vectors, enable vectors, damage file, ask wrongly, one of
+    `statements.STATEMENTS` and `statements.REPLACEMENTS`; race, which executes the second of ``statements``, with the
+    last change, during the first; fill disk, which writes, or compacts fully without changes; or roll back, the last
+    one, after an expiry if ``full``.
     ``job`` names staged work. ``refused`` is the clause by which a stored history expects a commit to be refused, empty
     for none. ``bit`` is the one to damage.
-    ``number``: of the newest snapshots, those that an expiry retains, or those that are newer than the one to tag.
+    ``number``: of the newest snapshots, those that an expiry retains, or those that are newer than the one to tag or to
+    go back to; of a damage; or of the operation on a disk from which on it is full.
     ``handle``: the handle of the table that does it.
     """
 

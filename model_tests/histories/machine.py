@@ -22,12 +22,14 @@ from model_tests.histories import strategies
 from model_tests.histories.history import BULK, MORE_BULK, History, Operation
 from model_tests.histories.profiles import Profile
 from model_tests.histories.read_expectations import Stats
-from model_tests.histories.session import DELETION_VECTORS, DELTA_COMMITS, Session
+from model_tests.histories.session import DELETION_VECTORS, DELTA_COMMITS, LAST, Session
 from model_tests.histories.statements import REPLACEMENTS, STATEMENTS
 from model_tests.histories.strategies import (
     BATCHES,
     BITS,
+    DAMAGES,
     DELETES,
+    FULL_FROM,
     PAIRS,
     QUERY_NUMBERS,
     RACING,
@@ -39,7 +41,7 @@ from model_tests.histories.strategies import (
 )
 
 JOBS = ("A", "B")
-CHANGES = {"write", "concurrent writes", "commit", "race", *STATEMENTS, *REPLACEMENTS}
+CHANGES = {"write", "concurrent writes", "commit", "race", "fill disk", *STATEMENTS, *REPLACEMENTS}
 """Operations after which another compaction, or opening the table again, may do something."""
 
 
@@ -47,6 +49,7 @@ class TableMachine(RuleBasedStateMachine):
     """A history of one table, drawn step by step."""
 
     session: Session
+    _failed = False
 
     def __init__(
         self,
@@ -99,8 +102,17 @@ class TableMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "session"):
-            self.session.close()
+            try:
+                self._end()
+            finally:
+                self.session.close()
             self._stats.histories += 1
+
+    def _end(self) -> None:
+        """Go back in time, if all went well so far: the last operation."""
+        if not self._failed and self.session.can(LAST):
+            tags, number = sorted(self.session.main.tags), len(self.session.history.operations)
+            self._do(LAST, tag=tags[0] if tags else "", number=number % 3, full=number % 2 > 0)
 
     def _do(
         self,
@@ -135,7 +147,9 @@ class TableMachine(RuleBasedStateMachine):
 
     def perform(self, operation: Operation) -> None:
         """Do one operation with all its checks."""
+        self._failed = True
         self.session.do(operation)
+        self._failed = False
 
     @covers("TBL-6", "TBL-7", "MRG-1")
     @rule(drawn=UPSERTS, write_only=SELDOM, query=QUERY_NUMBERS)
@@ -237,6 +251,24 @@ class TableMachine(RuleBasedStateMachine):
     @rule(bit=BITS)
     def damage_vectors(self, bit: int) -> None:
         self._do("damage vectors", bit=bit)
+
+    @covers("RD-11", "RD-19")
+    @precondition(lambda self: self.session.can("damage file") and self.session.main.latest.files)
+    @rule(number=DAMAGES)
+    def damage_file(self, number: int) -> None:
+        self._do("damage file", number=number)
+
+    @covers("CMT-2", "CMT-12", "CMT-25", "SAFE-5")
+    @precondition(lambda self: self.session.can("fill disk"))
+    @rule(drawn=BATCHES, compacts=SELDOM, full_from=FULL_FROM, query=QUERY_NUMBERS)
+    def fill_disk(self, drawn: Drawn, compacts: bool, full_from: int, query: int) -> None:
+        self._do("fill disk", query, drawn=[] if compacts else drawn, number=full_from)
+
+    @covers("TBL-1", "TBL-9", "MRG-11")
+    @precondition(lambda self: self.session.can("ask wrongly") and self._would_be_new("ask wrongly"))
+    @rule()
+    def ask_wrongly(self) -> None:
+        self._do("ask wrongly")
 
     @covers("DVF-9")
     @precondition(lambda self: self.session.can("reorder vectors") and self._vectors_of_a_bucket() > 1)

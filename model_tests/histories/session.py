@@ -26,6 +26,8 @@ from pktable_spec.interface import (
     KeepsSnapshots,
     OpenTable,
     RacesStatements,
+    RefusesRequests,
+    RollsBack,
     Scalar,
     StagesWork,
     StoredOnDisk,
@@ -34,13 +36,13 @@ from pktable_spec.interface import (
 from pktable_spec.model.mechanism import Mechanism
 from pktable_spec.model.merge import OPTION
 
+from model_tests.histories.asked_expectations import AskedExpectations
 from model_tests.histories.checks import check, fail
 from model_tests.histories.history import Changes, History, Operation, row_kind, spelled_out
 from model_tests.histories.layout import ExpectedCompaction, Layout
 from model_tests.histories.profiles import Profile
 from model_tests.histories.read_expectations import Stats
 from model_tests.histories.refusals import Refusals, refusals
-from model_tests.histories.statement_expectations import StatementExpectations
 from model_tests.histories.statements import REPLACEMENTS, STATEMENTS
 from model_tests.histories.strategies import HANDLES
 from model_tests.refinement.check import Refinement
@@ -48,6 +50,10 @@ from model_tests.refinement.check import Refinement
 DELETION_VECTORS = "deletion-vectors.enabled"
 PRODUCER: Final = "changelog-producer"
 DELTA_COMMITS: Final = "full-compaction.delta-commits"
+LAST: Final = "roll back"
+"""The operation after which nothing more is known of a table."""
+NOT_READ_AFTER: Final = {"ask wrongly", "damage file", LAST}
+"""Operations that change nothing that is read, or whose reads are their own check."""
 
 NEEDS: Final[Mapping[str, type]] = {
     "begin write": StagesWork,
@@ -63,6 +69,10 @@ NEEDS: Final[Mapping[str, type]] = {
     "reorder vectors": SuffersFaults,
     **dict.fromkeys((*STATEMENTS, *REPLACEMENTS), ExecutesStatements),
     "race": RacesStatements,
+    "damage file": SuffersFaults,
+    "fill disk": SuffersFaults,
+    "ask wrongly": RefusesRequests,
+    "roll back": RollsBack,
 }
 """The capability that an operation needs; the others need none."""
 
@@ -98,7 +108,7 @@ class Session:
 
     def _open(
         self, open_table: OpenTable, history: History, profile: Profile, *, deletion_vectors: str
-    ) -> StatementExpectations:
+    ) -> AskedExpectations:
         # A history may begin without deletion vectors and switch them on later.
         enabled = "false" if deletion_vectors == "false" else history.options.get(DELETION_VECTORS, "true")
         options = {**history.options, DELETION_VECTORS: enabled}
@@ -110,26 +120,28 @@ class Session:
             options[PRODUCER] = "lookup"
         if options.get(PRODUCER) == "lookup":
             options.pop(DELTA_COMMITS, None)  # refused together
-        return StatementExpectations(
+        opened = AskedExpectations(
             open_table(history.shape, options),
             history.shape,
             options,
             stats=self.stats,
             reread_limit=profile.reread_limit,
         )
+        opened.has_statistics = options.get("metadata.stats-mode") != "none"
+        return opened
 
-    def _refinement(self, expectations: StatementExpectations, profile: Profile) -> Refinement | None:
+    def _refinement(self, expectations: AskedExpectations, profile: Profile) -> Refinement | None:
         table = expectations.table
         if profile.refines and isinstance(table, StoredOnDisk):
             return Refinement(table.directory, expectations.options)
         return None
 
     @property
-    def main(self) -> StatementExpectations:
+    def main(self) -> AskedExpectations:
         return self.tables[0]
 
     @property
-    def twins(self) -> list[StatementExpectations]:
+    def twins(self) -> list[AskedExpectations]:
         return self.tables[1:]
 
     def can(self, do: str) -> bool:
@@ -149,6 +161,13 @@ class Session:
         self.history.operations.append(operation)
         self._use(operation.handle)
         _ACTIONS[operation.do](self, operation)
+        if operation.do not in NOT_READ_AFTER:
+            self._compare(operation)
+        self.stats.operations[operation.do] += 1
+        self.stats.steps += 1
+
+    def _compare(self, operation: Operation) -> None:
+        """Compare all reads of both tables with the oracle's, and follow the first on disk."""
         # Mostly another handle than the one that wrote, and one whose caches are older.
         self._use(len(self.history.operations) % HANDLES)
         for expectations, refinement in zip(self.tables, self._refinements, strict=True):
@@ -156,8 +175,6 @@ class Session:
             if refinement is not None:
                 concurrent = operation.do == "concurrent writes"
                 self.stats.refined += refinement.follow(expectations.latest.id, concurrent=concurrent)
-        self.stats.operations[operation.do] += 1
-        self.stats.steps += 1
 
     def _use(self, handle: int) -> None:
         for expectations in self.tables:
@@ -180,6 +197,23 @@ class Session:
         changes = self._numbered(operation.changes)
         for expectations in self.tables:
             expectations.replace(operation.do, changes)
+
+    def _ask_wrongly(self, operation: Operation) -> None:
+        self.main.wrong_requests_are_refused()
+
+    def _damage_file(self, operation: Operation) -> None:
+        self.main.damage_of_a_file_is_noticed(operation.number)
+
+    def _fill_disk(self, operation: Operation) -> None:
+        changes = self._numbered(operation.changes)
+        for expectations in self.tables:
+            expectations.work_on_a_full_disk(changes, operation.number)
+
+    def _roll_back(self, operation: Operation) -> None:
+        if self.main.retained:
+            if operation.full:
+                self.main.expire(1)
+            self.main.rolled_back(operation.tag, newer=operation.number)
 
     def _race(self, operation: Operation) -> None:
         *first, last = self._numbered(operation.changes)
@@ -350,6 +384,10 @@ _ACTIONS: Final[Mapping[str, Callable[[Session, Operation], None]]] = {
     **dict.fromkeys(STATEMENTS, Session._execute),
     **dict.fromkeys(REPLACEMENTS, Session._replace),
     "race": Session._race,
+    "ask wrongly": Session._ask_wrongly,
+    "damage file": Session._damage_file,
+    "fill disk": Session._fill_disk,
+    LAST: Session._roll_back,
 }
 
 

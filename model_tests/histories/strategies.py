@@ -105,6 +105,8 @@ RACING: SearchStrategy[Drawn] = st.lists(st.integers(0, 4 * len(VALUES) - 1), mi
 KEY_NUMBERS = st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True)
 # From the end: the checksum as often as all the rest.
 BITS = st.integers(0, 31) | st.integers(32, 9_999)
+DAMAGES = st.integers(0, 999)
+FULL_FROM = st.integers(1, 20)
 SELDOM = st.sampled_from((False,) * 3 + (True,))
 HANDLES = 3
 QUERY_NUMBERS = st.integers(0, HANDLES * 1_000_000 - 1)

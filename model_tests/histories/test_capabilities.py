@@ -18,6 +18,8 @@ from pktable_spec.interface import (
     Key,
     RacesStatements,
     ReadsTogether,
+    RefusesRequests,
+    RollsBack,
     Row,
     ShowsRecords,
     SnapshotInfo,
@@ -25,6 +27,7 @@ from pktable_spec.interface import (
     StoredOnDisk,
     SuffersFaults,
     TableUnderTest,
+    TellsItsPlans,
 )
 from pktable_spec.model.table import ModelTable
 from pktable_spec.vocabulary import RowKind
@@ -40,6 +43,7 @@ from model_tests.histories.session import NEEDS, replay
 CAPABILITIES = (
     *(ReadsTogether, ShowsRecords, StagesWork, HasConcurrentWriters, StoredOnDisk, SuffersFaults),
     *(KeepsSnapshots, HasHandles, CountsRows, ExecutesStatements, RacesStatements),
+    *(RefusesRequests, RollsBack, TellsItsPlans),
 )
 PROFILE = Profile("toy", histories=150, steps=12, seed=1)
 Records = dict[Key, tuple[int, RowKind, Row]]
@@ -68,6 +72,9 @@ def test_the_backends_have_the_capabilities_that_their_histories_need() -> None:
         CountsRows,
         ExecutesStatements,
         RacesStatements,
+        RefusesRequests,
+        RollsBack,
+        TellsItsPlans,
     }
     assert capabilities(ModelTable(SHAPES["int"], {})) == in_memory
 

@@ -96,7 +96,10 @@ _NO_KEYWORDS: Final = ("zip", "field", "dataclass")
 """Functions whose keywords, such as ``strict``, are assertions, or say how a value is printed."""
 
 MOST: Final = 64
-"""The greatest number that is changed by one. Larger ones are sizes, whose exact value nothing depends on."""
+"""The greatest number that is changed by one. Larger ones are sizes, whose exact value nothing depends on.
+
+So are those that a shift of two numbers spells, such as ``1 << 20``.
+"""
 
 
 def _comparison(node: ast.AST) -> Replacements:
@@ -309,10 +312,16 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
         yield from node.body
     elif isinstance(node, ast.ClassDef):
         yield from node.body
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift) and _are_numbers(node):
+        return
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NO_KEYWORDS:
         yield from node.args
     else:
         yield from ast.iter_child_nodes(node)
+
+
+def _are_numbers(node: ast.BinOp) -> bool:
+    return isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant)
 
 
 def sampled(found: Sequence[Mutation], number: int, seed: int) -> list[Mutation]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from model_tests.mutants.random_run import AREAS, HISTORIES, STEPS, Verdict
-from model_tests.mutants.trial import LIMIT
+from model_tests.mutants.trial import LIMIT, SEEDS_TO_ONE
 
 RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "random_mutants.md"
 HEADS: Final = (
@@ -83,9 +83,10 @@ def page(
             f"at commit {commit}; {done} were judged, in {seconds:.0f} s on one of {os.cpu_count()} cores,",
             f"Python {platform.python_version()}. Each mutant is one small change of one line.",
             f"It runs against the stored histories and {HISTORIES} drawn ones of up to {STEPS} steps on the local",
-            "runner (those of the oracle on the model, too), as many of append tables, and as many runs of the",
-            "simulation in addition to those of scripts. One that survives runs against the fast tests of its",
-            f"area. A mutant is killed by the first failure, or by its limit of time ({hung} of these).",
+            "runner (those of the oracle on the model, too), as many of append tables, schedules of merge engines and",
+            f"of tables of every type, and {SEEDS_TO_ONE * HISTORIES} runs of the simulation in addition to those of",
+            "scripts. One that survives runs against the fast tests of its area. A mutant is killed by the first",
+            f"failure, or by its limit of time ({hung} of these).",
             "",
             *_table([HEADS, *lines(verdicts)]),
             "",

@@ -2,9 +2,9 @@
 
 1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`).
 2. Without a change, histories and tests must pass: their times set the limits of the trials.
-3. Each mutation runs against stored and drawn histories of both kinds of table, drawn schedules of the merge engines,
-   and runs of the simulation; one that survives runs against the fast tests of its area (`trial`). Both as far as they
-   execute the line. The first failure kills it, and so does a hang.
+3. Each mutation runs against stored and drawn histories of both kinds of table, drawn schedules of merge engines and
+   of tables of every type, and runs of the simulation; one that survives runs against the fast tests of its area
+   (`trial`). Both as far as they execute the line. The first failure kills it, and so does a hang.
 4. The survivors of both are named, unless `equivalents` says why they change nothing.
 """
 

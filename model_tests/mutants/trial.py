@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
@@ -38,6 +38,8 @@ PARTS: Final = ("spec", "reference", "model_tests", "benchmarks")
 FILES: Final = ("pyproject.toml", "README.md", "CHANGES.md", "LICENSE", "Makefile")
 PACKAGES: Final = ("pktable", "pktable_spec", "model_tests", "benchmarks")
 BETWEEN: Final = "between two tests"
+SEEDS_TO_ONE: Final = 3
+"""Seeds of the simulation to a drawn history: they take as long, and races have more forms."""
 MEMORY: Final = Path("/dev/shm")
 LIMIT: Final = "time limit"
 BUSY: Final = 6
@@ -210,7 +212,8 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
             _of_tables_with_a_key(number, steps, seed, backends),
             _of_append_tables(number // len(backends), seed),
             _of_merge_engines(number // len(backends), seed),
-            _simulated(number, seed),
+            _of_every_type(number // len(backends), seed),
+            _simulated(SEEDS_TO_ONE * number, seed),
         )
         for part, do in parts:
             if wanted is not None and part not in wanted:
@@ -240,7 +243,8 @@ def _of_tables_with_a_key(number: int, steps: int, seed: int, backends: Sequence
     run = importlib.import_module("model_tests.histories.run")
     session = importlib.import_module("model_tests.histories.session")
     stored = profiles.Profile("stored", histories=1, steps=1, reread_limit=2)
-    drawn = profiles.Profile("drawn", number, steps, reread_limit=2, seed=seed, shrinks=False)
+    drawn = profiles.Profile("drawn", number, steps, 2, orders=True, seed=seed, shrinks=False)
+    engines = replace(drawn, histories=number // 2, engines=True)
     histories = {name: corpus.load(name) for name in corpus.names()}
     histories |= {name: mutants.stored_history(one) for name, one in mutants.MUTANTS.items()}
     for backend in backends:
@@ -251,6 +255,10 @@ def _of_tables_with_a_key(number: int, steps: int, seed: int, backends: Sequence
                     partial(_done, session.replay, history, open_table, stored),
                 )
         yield f"drawn history, {backend}", partial(_message, run.run_histories, backend, drawn)
+        yield (
+            f"drawn history of merge engines, {backend}",
+            partial(_message, run.run_histories, backend, engines),
+        )
 
 
 def _of_append_tables(number: int, seed: int) -> Iterator[Part]:
@@ -269,11 +277,16 @@ def _of_append_tables(number: int, seed: int) -> Iterator[Part]:
 def _of_merge_engines(number: int, seed: int) -> Iterator[Part]:
     schedules = importlib.import_module("model_tests.engines.schedules")
     for case, vectors in schedules.WITH_VECTORS:
-        few = number // 5
+        few = number // 2
         yield (
             f"drawn schedule of {case}, {'with' if vectors else 'without'} vectors",
             partial(_done, partial(schedules.draw, vectors=vectors), case, few, seed),
         )
+
+
+def _of_every_type(number: int, seed: int) -> Iterator[Part]:
+    typed = importlib.import_module("model_tests.histories.typed")
+    yield "drawn tables of every type", partial(_done, typed.draw, number, seed)
 
 
 def _simulated(number: int, seed: int) -> Iterator[Part]:

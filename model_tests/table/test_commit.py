@@ -111,6 +111,15 @@ def test_a_manifest_is_decoded_once_for_all_who_open_its_table_and_damage_to_it_
 
 
 @covers("CMT-5")
+def test_manifests_that_reach_the_target_together_are_merged_however_few_they_are(tmp_path: Path) -> None:
+    options = {"manifest.target-file-size": "4 kb", "manifest.merge-min-count": "1000"}
+    table = Table.create(tmp_path, "k INT", primary_key=["k"], options={**options, "write-only": "true"})
+    for k in range(6):
+        table.upsert(pa.table({"k": [k]}))
+    assert len(table.catalog.state().manifests) < 6
+
+
+@covers("CMT-5")
 def test_many_small_manifests_are_merged_and_live_files_stay_the_same(tmp_path: Path) -> None:
     options = {**DV, "manifest.merge-min-count": "3"}
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=options)

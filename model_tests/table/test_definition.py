@@ -13,26 +13,15 @@ from pktable import InvalidRequestError, NotATableError, Table, UnsupportedOptio
 from pktable.format.metadata.schema import encode_schema
 from pktable_spec.covers import covers
 
+from model_tests.backends import wrong_requests
+
 
 def files_under(path: Path) -> set[str]:
     return {str(found.relative_to(path)) for found in path.rglob("*")}
 
 
 @covers("TBL-1", "TBL-12", "TBL-16")
-@pytest.mark.parametrize(
-    ("columns", "keys", "partitions", "message"),
-    [
-        ("k INT, k STRING", ["k"], [], "k"),
-        ("k INT, v INT", ["x"], [], "primary key"),
-        ("k INT, v INT", ["k", "k"], [], "primary key"),
-        ("k INT, v INT", ["k"], ["v"], "partition keys"),
-        ("k INT, v INT", ["k"], ["k"], "partition keys"),
-        ("k ARRAY<INT>, v INT", ["k"], [], "atomic"),
-        ("_KEY_a INT, v INT", ["v"], [], "_KEY_"),
-        ("__pktable_kind INT, v INT", ["v"], [], "__pktable_"),
-        ("k NOTATYPE", ["k"], [], "type"),
-    ],
-)
+@pytest.mark.parametrize(("columns", "keys", "partitions", "message"), wrong_requests.KEYS)
 def test_a_definition_that_breaks_a_rule_is_refused(
     tmp_path: Path, columns: str, keys: list[str], partitions: list[str], message: str
 ) -> None:
@@ -147,39 +136,8 @@ def test_a_spark_definition_keeps_nullability_parameters_and_comments(tmp_path: 
     }
 
 
-def spark_struct(kind: str) -> Any:
-    from pyspark.sql import types as st
-
-    kinds = {
-        "void": st.NullType(),
-        "interval": st.DayTimeIntervalType(),
-        "collated": st.StringType("UTF8_LCASE"),
-    }
-    return st.StructType().add("k", st.IntegerType()).add("v", kinds[kind])
-
-
 @covers("TBL-1")
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (None, "columns: expected SQL text .*dict.*Arrow.*StructType, found NoneType"),
-        (["k INT"], "columns: expected SQL text .* found list"),
-        (pa.table({"k": [1]}), "columns: expected SQL text .* found Table"),
-        ({}, "columns: expected at least one, found none"),
-        (pa.schema([]), "columns: expected at least one, found none"),
-        ({"k": "INT, v INT"}, "column k: type 'INT, v INT': expected the end, found ','"),
-        ({"k": 5}, "column k: expected the SQL text of a type, found 5"),
-        ({"k": pa.duration("s")}, "column k: Arrow type duration"),
-        ({7: "INT"}, "columns: expected names that are text and not empty, found 7"),
-        ({"": "INT"}, "columns: expected names that are text and not empty, found ''"),
-        (pa.field("k", pa.int32()), "columns: Arrow reads no columns from this Field"),
-        (pa.schema({"k": pa.int32(), "v": pa.duration("s")}), "column v: Arrow type duration"),
-        (pa.schema([("k", pa.int32()), ("k", pa.int32())]), "column 'k' is defined twice"),
-        (spark_struct("void"), "column v: Spark type void is not supported"),
-        (spark_struct("interval"), "column v: Spark type interval day to second is not supported"),
-        (spark_struct("collated"), "column v: Spark type string collate UTF8_LCASE is not supported"),
-    ],
-)
+@pytest.mark.parametrize(("columns", "message"), wrong_requests.COLUMNS)
 def test_columns_that_define_no_table_are_refused_in_plain_words(
     tmp_path: Path, columns: Any, message: str
 ) -> None:
@@ -199,45 +157,17 @@ def test_one_key_or_partition_column_may_be_given_as_text(tmp_path: Path) -> Non
 
 
 @covers("TBL-12", "TBL-16")
-@pytest.mark.parametrize(
-    ("keys", "partitions", "message"),
-    [
-        ("Id", (), "primary key: Id is not one of the columns id, day, v; write id"),
-        ("x", (), "primary key: x is not one of the columns id, day, v"),
-        (5, (), "primary_key: expected a column name or a list of them, found 5"),
-        ([1], (), "primary_key: expected column names, found 1"),
-        (["id", "id"], (), "primary key: column id is given twice"),
-        ("id", "day", "partition keys: day is not one of the primary-key columns id"),
-        ("id", "id", r"partition keys: all primary-key columns \(id\) are partition keys"),
-        (
-            ["id", "v"],
-            "v",
-            "partition keys: column v is of type DOUBLE NOT NULL, which cannot be part of a dir",
-        ),
-        ("id", 5, "partition_by: expected a column name or a list of them, found 5"),
-    ],
-)
+@pytest.mark.parametrize(("keys", "partitions", "message"), wrong_requests.KEYS_OF_DAYS)
 def test_keys_that_are_no_columns_are_refused_in_plain_words(
     tmp_path: Path, keys: Any, partitions: Any, message: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=f"^{message}"):
-        Table.create(tmp_path / "t", "id INT, day INT, v DOUBLE", primary_key=keys, partition_by=partitions)
+        Table.create(tmp_path / "t", wrong_requests.DAYS, primary_key=keys, partition_by=partitions)
     assert files_under(tmp_path) == set()
 
 
 @covers("TBL-9")
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("merge-engine", "newest"),
-        ("sequence.field.sort-order", "random"),
-        ("changelog-producer", "newest"),
-        ("bucket", "-1"),
-        ("file.format", "orc"),
-        ("no.such.option", "1"),
-        ("bucket-function.type", "mod"),
-    ],
-)
+@pytest.mark.parametrize(("option", "value"), wrong_requests.NOT_IMPLEMENTED)
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     tmp_path: Path, option: str, value: str
 ) -> None:
@@ -248,17 +178,7 @@ def test_an_option_that_is_not_implemented_is_refused_by_name(
 
 
 @covers("TBL-9")
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("bucket", "two"),
-        ("bucket", str(1 << 31)),
-        ("num-sorted-run.compaction-trigger", str(1 << 31)),
-        ("compaction.size-ratio", str(-(1 << 31) - 1)),
-        ("write-only", "yes"),
-        ("target-file-size", "big"),
-    ],
-)
+@pytest.mark.parametrize(("option", "value"), wrong_requests.MALFORMED)
 def test_a_malformed_option_is_refused(tmp_path: Path, option: str, value: str) -> None:
     with pytest.raises(InvalidRequestError, match=option):
         Table.create(tmp_path / "t", "k INT", primary_key=["k"], options={option: value})

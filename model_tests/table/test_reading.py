@@ -28,36 +28,9 @@ from pktable.staged import StagedCompaction
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
-DV = {"deletion-vectors.enabled": "true"}
+from model_tests.histories.typed import VALUES
 
-KEY_VALUES: dict[str, list[Any]] = {
-    "BOOLEAN": [False, True],
-    "TINYINT": [-128, -1, 0, 1, 127],
-    "SMALLINT": [-32768, -1, 0, 32767],
-    "INT": [-(2**31), -1, 0, 1, 2**31 - 1],
-    "BIGINT": [-(2**63), -1, 0, 2**63 - 1],
-    "FLOAT": [float("-inf"), -1.5, 0.25, float("inf")],
-    "DOUBLE": [float("-inf"), -1.5, 0.1, 1e300, float("inf")],
-    "DECIMAL(9, 2)": [Decimal("-1.50"), Decimal("0.00"), Decimal("12.34")],
-    "DECIMAL(38, 10)": [
-        Decimal("-9999999999999999999999999999.0000000001"),
-        Decimal("0E-10"),
-        Decimal("1.0000000001"),
-    ],
-    "CHAR(3)": ["a", "ab", "abc"],
-    "VARCHAR(20)": ["", "a", "ab", "zz"],
-    "STRING": ["", "a", "a\0", "ab", "\uffee", "\U0001f600", "x" * 200],
-    "BINARY(2)": [b"\0\0", b"\0\1", b"\xff\0"],
-    "BYTES": [b"", b"\0", b"\0\0", b"a", b"\xff" * 120],
-    "DATE": [dt.date(1900, 1, 1), dt.date(1970, 1, 1), dt.date(2024, 2, 29)],
-    "TIMESTAMP(3)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 1, 2, 3, 4, 5)],
-    "TIMESTAMP(6)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 1, 2, 3, 4, 5, 6)],
-    "TIMESTAMP(9)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 1, 2, 3, 4, 5, 6)],
-    "TIMESTAMP(6) WITH LOCAL TIME ZONE": [
-        dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.timezone.utc),
-        dt.datetime(2024, 1, 2, 3, 4, 5, 6, dt.timezone.utc),
-    ],
-}
+DV = {"deletion-vectors.enabled": "true"}
 
 
 def key_table(table: Table, values: list[Any], numbers: list[int]) -> pa.Table:
@@ -66,9 +39,9 @@ def key_table(table: Table, values: list[Any], numbers: list[int]) -> pa.Table:
 
 
 @covers("MRG-7", "TBL-5", "LSM-1", "DV-6")
-@pytest.mark.parametrize("kind", KEY_VALUES)
+@pytest.mark.parametrize("kind", VALUES)
 def test_every_atomic_type_is_a_key(tmp_path: Path, kind: str) -> None:
-    values = KEY_VALUES[kind]
+    values = [value for value in VALUES[kind] if value == value]
     table = Table.create(tmp_path, f"k {kind}, n INT", primary_key=["k"], options={**DV, "bucket": "2"})
     table.upsert(key_table(table, values, list(range(len(values)))))
     table.upsert(key_table(table, values[1:], [100 + i for i in range(len(values) - 1)]))
@@ -243,6 +216,29 @@ def test_statistics_skip_files_and_row_groups_and_never_a_row(tmp_path: Path) ->
     assert sum(len(part.state.files) for part in parts) < table.files().num_rows
 
 
+@covers("RD-8")
+@pytest.mark.parametrize(
+    ("kind", "values", "where"),
+    [
+        ("BOOLEAN", [False, True], "v"),
+        ("CHAR(3)", ["a", "b"], "v = 'b'"),
+        ("DECIMAL(9, 2)", [Decimal("1.50"), Decimal("2.00")], "v > 1.7"),
+        ("DATE", [dt.date(1970, 1, 1), dt.date(2024, 2, 29)], "v > DATE '2000-01-01'"),
+    ],
+)
+def test_statistics_of_values_of_every_type_skip_files(
+    tmp_path: Path, kind: str, values: list[Any], where: str
+) -> None:
+    options = {**DV, "parquet.block.row.count.limit": "1", "target-file-size": "1 b"}
+    table = Table.create(tmp_path, f"k INT, v {kind}", primary_key=["k"], options=options)
+    rows = pa.table({"k": [1, 2], "v": pa.array(values, table.schema.arrow_schema.field("v").type)})
+    table.upsert(rows)
+    assert table.files().num_rows == 2
+    (split,) = table.scan(where=where).splits()
+    assert len(split.paths) == 1
+    assert table.to_arrow(where=where)["v"].to_pylist() == values[1:]
+
+
 @covers("CMP-15", "RD-8")
 def test_rows_that_come_at_once_are_cut_like_those_that_come_one_by_one(tmp_path: Path) -> None:
     options = {**DV, "file.block-size": "32 kb", "target-file-size": "100 kb"}
@@ -253,6 +249,7 @@ def test_rows_that_come_at_once_are_cut_like_those_that_come_one_by_one(tmp_path
     assert len(files) > 1
     groups = [file.row_group(i).num_rows for file in files for i in range(file.num_row_groups)]
     assert sum(groups) == len(values)
+    assert {file.row_group(0).column(1).compression for file in files} == {"ZSTD"}
     assert max(groups) <= 2 * min(groups) < len(values) // 10
     assert table.to_arrow(where="k = 23456").num_rows == 1
 
@@ -381,11 +378,13 @@ def test_a_condition_that_can_fail_is_asked_of_the_rows_left_by_those_before(
 
 
 @covers("RD-8", "RD-16")
+@pytest.mark.parametrize("statistics", ["truncate(16)", "none"])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_many_files_are_planned_as_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool, statistics: str
 ) -> None:
     options = {**DV, "target-file-size": "1 b", "parquet.block.row.count.limit": "4", "bucket": "2"}
+    options["metadata.stats-mode"] = statistics
     table = Table.create(
         tmp_path,
         "p STRING, k INT, v BIGINT, s STRING",
@@ -422,6 +421,7 @@ def test_many_files_are_planned_as_one_by_one(
         "v IS NULL",
         "v IN (100, 2000) AND p = 'p0'",
         "s LIKE 's10%' OR v < 50",
+        "s >= 's200'",
         "p = 'p1' AND NOT v < 2000",
         "v = 5",
     ):

@@ -1,7 +1,8 @@
 """Everything that can be checked from a command: ``make verify``, also ``pktable verify``.
 
 1. TLC checks the TLA+ models, the state graphs of the oracle, and traces of tables.
-2. Drawn histories run on the oracle, on the local runner and on Spark; stored histories run on Spark.
+2. Drawn histories run on the oracle, on the local runner and on Spark, and tables of every type on the local runner;
+   stored histories run on Spark.
 3. The history of this checkout, and a larger stored stream if there is one, are replayed and compared by time travel.
 4. Actors run over a simulated store in drawn orders, with faults; nothing may be lost, and TLC explains what they did.
 5. Every mutant is injected while the history stored for it is replayed, which must fail.
@@ -33,11 +34,13 @@ from rich.table import Table as TextTable
 from model_tests import corpus
 from model_tests.backends.tables import local_backend, spark_backend
 from model_tests.damage import fuzz
+from model_tests.histories.checks import message_of
 from model_tests.histories.failures import Failure, kept
-from model_tests.histories.profiles import PROFILES, Profile
+from model_tests.histories.profiles import PROFILES, SEED, Profile
 from model_tests.histories.read_expectations import Stats
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay as replay_history
+from model_tests.histories.typed import draw
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import replayed, stored_history
 from model_tests.real_data import ROOT as SHARED
@@ -53,6 +56,8 @@ STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
 PROFILE_NAMES: Final = ("quick", "deep")
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
 TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
+TYPED: Final = {"quick": 50, "deep": 2_000}
+"""How many schedules of tables of every type."""
 SEEDS: Final = {"quick": 300, "deep": 10_000}
 TRACED_SEEDS: Final = {"quick": 50, "deep": 300}
 """How many of them TLC is asked to explain."""
@@ -118,9 +123,11 @@ def compared(profile: str, show: Reporter) -> tuple[list[Result], tuple[int, lis
         stored = workers.start(stored_histories)
         real = [workers.start(real_input, what) for what in REAL_INPUT]
         seeds = [workers.start(simulated, part, profile) for part in parts(SEEDS[profile], PART["seeds"])]
+        typed = workers.start(typed_tables, profile)
         mutants = workers.start(mutants_killed)
         fuzzed = workers.start(decoders_fuzzed) if profile == "deep" else None
-    checks = [*map(together, drawn), stored.result(), *(one.result() for one in real), together(seeds)]
+    checks = [*map(together, drawn), typed.result(), stored.result(), *(one.result() for one in real)]
+    checks.append(together(seeds))
     return (
         [found for found in checks if found is not None],
         mutants.result(),
@@ -196,6 +203,16 @@ def stored_histories(show: Show) -> Result:
                 show.say(kept(failure))
             show(what, done, len(names))
     return counted(what, stats, mismatches)
+
+
+def typed_tables(show: Show, profile: str) -> Result:
+    """Run schedules of tables of every type."""
+    what = "tables of every type"
+    try:
+        return counted(what, draw(TYPED[profile], SEED), 0)
+    except Exception as error:  # whatever a table raises is a mismatch
+        show.say(f"{what}: {message_of(error)}")
+        return Result(what, mismatches=1)
 
 
 def simulated(show: Show, seeds: range, profile: str) -> Result:

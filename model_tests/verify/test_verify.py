@@ -62,6 +62,7 @@ def found_by(
     monkeypatch.setattr(verification, "stored_histories", lambda *_: results[1])
     monkeypatch.setattr(verification, "real_input", lambda *_: None)
     monkeypatch.setattr(verification, "SEEDS", {"quick": 2})
+    monkeypatch.setattr(verification, "TYPED", {"quick": 2})
     monkeypatch.setattr(verification, "mutants_killed", lambda _: (2, survived))
     return main("quick")
 

@@ -163,6 +163,26 @@ class StoredRecord(NamedTuple):
     row: Row
 
 
+class Summary(NamedTuple):
+    """A snapshot in numbers: live files, their rows, deleted ones included, those with a vector, and deleted rows."""
+
+    id: int
+    kind: str
+    rows: int
+    files: int
+    vectors: int
+    deleted_rows: int
+
+
+class CompactionPlan(NamedTuple):
+    """The files that the compaction of a bucket would take, their rows and bytes, and the level these would go to."""
+
+    files: int
+    rows: int
+    size: int
+    output_level: int
+
+
 class TableUnderTest(Protocol):
     """A primary-key table that can be written, compacted, read at every snapshot, and inspected.
 
@@ -338,6 +358,64 @@ class SuffersFaults(Protocol):
 
     def reorder_vectors(self) -> None:
         """Rewrite the latest snapshot's index manifest with its ranges in reverse order, as other writers may do."""
+        ...
+
+    def damage_file(self, file: FileInfo, number: int) -> str | None:
+        """Damage a live file of the latest snapshot, or its metadata, in a copy; return what is wrong with the error.
+
+        ``number``: of the damage. Clauses: RD-11, RD-19.
+        """
+        ...
+
+    def work_on_a_full_disk(self, changes: Sequence[Change], at: int) -> tuple[bool, Sequence[str]]:
+        """Write ``changes``, or compact fully if there are none, on a disk that is full from some operation on.
+
+        ``at``: the number of that operation, from 1, of those that change the disk. Returns whether the work ended
+        with an error, and the files that it left and nothing needs. Clauses: CMT-2, CMT-12, CMT-25.
+        """
+        ...
+
+
+@runtime_checkable
+class TellsItsPlans(Protocol):
+    """A table that tells what it would do, and what its metadata says, without reading a row."""
+
+    def files_of_read(self, wanted: Wanted) -> frozenset[str]:
+        """Return the names of the files that a read opens; the limit of its query is not looked at."""
+        ...
+
+    def plan_compaction(self, *, full: bool) -> Mapping[tuple[str, int], CompactionPlan]:
+        """Return what a compaction would take of each bucket, by the directory of its partition and its number."""
+        ...
+
+    def summaries(self) -> Sequence[Summary]:
+        """Return the retained snapshots in numbers."""
+        ...
+
+    def uncompacted_rows(self) -> int:
+        """Return how many rows of the latest snapshot a default read does not look at, and a fresh one does."""
+        ...
+
+
+@runtime_checkable
+class RefusesRequests(Protocol):
+    """A table that can be asked for what no table does."""
+
+    def ask_wrongly(self) -> Sequence[str]:
+        """Make many requests that must be refused, and return what is wrong with the answers."""
+        ...
+
+
+@runtime_checkable
+class RollsBack(Protocol):
+    """A table that can go back to an earlier snapshot, and be checked."""
+
+    def roll_back(self, *, snapshot: int | None = None, tag: str | None = None) -> bool:
+        """Go back to a snapshot or to what a tag keeps; return False if that is refused because of later tags."""
+        ...
+
+    def findings(self) -> Sequence[str]:
+        """Return what a check of the whole table finds wrong."""
         ...
 
 

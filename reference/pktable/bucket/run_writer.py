@@ -149,7 +149,8 @@ class _OpenFile:
         self._file = None if tiny else context.store.create(self.path)
         self._sink: Any = pa.BufferOutputStream() if tiny else FooterSink(self._file, self._change)
         self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
-        self._rows = self._deletes = 0
+        self._row_counts: list[int] = []
+        self._deletes = 0
         self._sequences: list[int] = []
         self._first = self._last = b""
         self._key_stats: list[SimpleStats] = []
@@ -170,13 +171,13 @@ class _OpenFile:
             sequences = table.column(SEQUENCE_NUMBER).to_numpy()
             self._sequences += [int(sequences.min()), int(sequences.max())]
         else:
-            self._sequences = [0, self._rows + table.num_rows - 1]
+            self._sequences = [0, sum(self._row_counts) + table.num_rows - 1]
         if VALUE_KIND in self._schema.names:
             # -U and -D are the odd row kinds.
             self._deletes += int(np.count_nonzero(table.column(VALUE_KIND).to_numpy() & 1))
         self._first = self._first or self._key(table.slice(0, 1))
         self._last = self._key(table.slice(table.num_rows - 1, 1))
-        self._rows += table.num_rows
+        self._row_counts.append(table.num_rows)
         self._key_stats.append(
             collect_stats(table, self._context.stored_key_fields, truncate=KEY_CODE_POINTS)
         )
@@ -191,11 +192,11 @@ class _OpenFile:
         return DataFileMeta(
             file_name=self.path.rpartition("/")[2],
             file_size=size,
-            row_count=self._rows,
+            row_count=sum(self._row_counts),
             min_key=self._first,
             max_key=self._last,
-            key_stats=merge_stats(self._key_stats, self._context.stored_key_fields),
-            value_stats=merge_stats(self._value_stats, fields),
+            key_stats=merge_stats(self._key_stats, self._row_counts, self._context.stored_key_fields),
+            value_stats=merge_stats(self._value_stats, self._row_counts, fields),
             min_sequence_number=min(self._sequences),
             max_sequence_number=max(self._sequences),
             schema_id=self._context.schema.id,

@@ -132,7 +132,9 @@ def _begun(found: ManyRanges, first: str | Wildcard) -> Answer:
     """Tell of a pattern that begins with ``first``."""
     if isinstance(first, Wildcard):
         return Answer(found.present, found.known)
-    low = np.array([one[: len(first)] if one is not None else None for one in found.low.tolist()], object)
+    low = np.array(
+        [one[: len(first)] if isinstance(one, str) else None for one in found.low.tolist()], object
+    )
     may = _holds(low, found.low_known, first, "<=") & _holds(found.high, found.high_known, first, ">=")
     return Answer(may & found.present, found.known)
 
@@ -141,6 +143,8 @@ def _holds(bounds: npt.NDArray[Any], known: Flags, value: Any, operator: str) ->
     """Return which bounds are unknown or compare as asked with ``value``."""
     holds = ~known
     at = np.flatnonzero(known)
+    if not len(at):  # then the bounds need not be of the column's type either
+        return holds
     if len(at) == len(known):  # no need of a copy
         at = slice(None)  # type: ignore[assignment]
     some = bounds[at].astype(np.float64) if bounds.dtype == np.float32 else bounds[at]

@@ -56,11 +56,13 @@ def collect_stats(table: pa.Table, fields: Sequence[Field], *, truncate: int | N
     return SimpleStats(encode_row(minima, types), encode_row(maxima, types), tuple(nulls))
 
 
-def merge_stats(parts: Sequence[SimpleStats], fields: Sequence[Field]) -> SimpleStats:
+def merge_stats(
+    parts: Sequence[SimpleStats], row_counts: Sequence[int], fields: Sequence[Field]
+) -> SimpleStats:
     """Return the statistics over ``fields`` of the rows of all ``parts``, at least one, together.
 
-    If a part has no bounds for a float or string column, the result has none: the part may have values that have
-    no bounds. Clauses: META-6, META-26.
+    ``row_counts``: of the parts. If a part has values of a float or string column and no bounds for them, the result
+    has none: they may have no bounds. Clauses: META-6, META-26.
     """
     if len(parts) == 1:
         return parts[0]
@@ -72,7 +74,11 @@ def merge_stats(parts: Sequence[SimpleStats], fields: Sequence[Field]) -> Simple
         for p in parts
     ]
     for i, t in enumerate(types):
-        bounds = [(low[i], high[i]) for low, high in rows]
+        bounds = [
+            (low[i], high[i])
+            for (low, high), part, count in zip(rows, parts, row_counts, strict=True)
+            if part.null_counts is None or part.null_counts[i] != count
+        ]
         known = [(low, high) for low, high in bounds if low is not None]
         if not known or (t.root in UNBOUNDABLE and len(known) < len(bounds)):
             minima.append(None)
