@@ -47,8 +47,9 @@ class IndexPolicy:
     """How log files are indexed.
 
     ``false_positives``: how many of the absent keys a filter admits. ``clique_keys``: the number of keys at which a
-    clique ends. ``first_keys``: the number of keys that `all` is sized for at least. ``clique_files``: the number of log files at which it ends, None for no limit.
-    ``chain``: whether the chain names the clique before (``pointer``) or all of them (``list``).
+    clique ends. ``first_keys``: the number of keys that `all` is sized for at least. ``clique_files``: the number
+    of log files at which a clique ends, None for no limit. ``chain``: whether the chain names the clique before
+    (``pointer``) or all of them (``list``).
     """
 
     false_positives: float = 0.001
