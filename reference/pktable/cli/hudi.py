@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.cli.app import refuse
 from pktable.cli.output import Format, counted, print_outcome
 
 if TYPE_CHECKING:
@@ -40,7 +39,8 @@ def refuse_options(**options: object) -> None:
     """Raise InvalidRequestError if any of ``options``, which a Hudi table does not have, is given."""
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
-        refuse(f"a Hudi table; {HINTS[option]}", **{name: value})
+        if value not in (None, False):
+            raise InvalidRequestError(f"{option}: not for a Hudi table; {HINTS[option]}")
 
 
 def create(
