@@ -310,7 +310,7 @@ def _differences(found: Mapping[Key, Found]) -> Iterator[str]:
         "* A summary is found by one read of 32 KiB instead of three small ones, and a second one if it is larger. "
         "That is fewer reads and more bytes. The end of a log file is read, too, if it has no index."
     )
-    yield "* Sorted keys are compressed, so less is written."
+    yield "* Sorted keys are compressed, and a filter is as large as its keys need, so less is written."
     yield "* Files are asked one by one, the oldest of a clique first, until one has the key."
     yield (
         "* Both filters of a file are in one summary under one checksum. So a filter of its own spares the keys of a "
