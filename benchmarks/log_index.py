@@ -160,7 +160,7 @@ def report(
         f"{round(1 / FALSE_POSITIVES):,}.\n"
     )
     yield "* *Individual*: a log file has a filter of its own keys."
-    yield "* *Cumulative*: it has one of all keys so far instead, which is sized for those of all log files."
+    yield "* *Cumulative*: it has one of all keys so far instead. When that is full, one of twice the size is made."
     yield "* *Both*: it has both. A *clique* ends the cumulative filter, and the next file begins another one."
     yield "* Our writers do the last row: both, and a clique ends at 4,096 keys."
     yield "* *Old* log files are as Hudi writes them, without an index. If half of them are, it is the older half.\n"
@@ -218,8 +218,8 @@ def _written(found: Mapping[Key, Found], log: Written) -> Iterator[str]:
 def _small_writes(small: Mapping[int, tuple[int, Found]]) -> Iterator[str]:
     yield "## Small writes\n"
     yield (
-        f"{SMALL_FILES} log files, {SCHEMES['ours'].title}. A filter has the size for 4,096 keys from the first file "
-        "on, and each index names the files of its clique. So the index of a small write is larger than its rows.\n"
+        f"{SMALL_FILES} log files, {SCHEMES['ours'].title}. A filter has the size for the keys that it holds, from 64 "
+        "to 4,096 on, and each index names the files of its clique, which is most of the index of a small write.\n"
     )
     yield "| rows of a write | kB of a log file | kB of its index | a key that nobody has | a key in one log file |"
     yield "| ---: | ---: | ---: | ---: | ---: |"
@@ -310,7 +310,7 @@ def _differences(found: Mapping[Key, Found]) -> Iterator[str]:
         "* A summary is found by one read of 32 KiB instead of three small ones, and a second one if it is larger. "
         "That is fewer reads and more bytes. The end of a log file is read, too, if it has no index."
     )
-    yield "* Sorted keys are compressed, so less is written."
+    yield "* Sorted keys are compressed, and a filter is as large as its keys need, so less is written."
     yield "* Files are asked one by one, the oldest of a clique first, until one has the key."
     yield (
         "* Both filters of a file are in one summary under one checksum. So a filter of its own spares the keys of a "

@@ -227,7 +227,7 @@ def a_base_file_of_ours(root: Path) -> None:
 
 def more_keys_than_a_filter_is_sized_for(root: Path) -> None:
     table = based(root)
-    policy = IndexPolicy(clique_keys=3)
+    policy = IndexPolicy(first_keys=3)
     paths = [add(table, number, key, key + key, policy=policy) for number, key in enumerate("abc", 2)]
     filter_is_not_overfull(paths[-1], policy)
 

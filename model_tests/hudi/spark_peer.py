@@ -80,6 +80,18 @@ def rows(spark: Any, table: str, columns: list[str], query: str = "snapshot", in
     return sorted([one[0] for one in map(_parsed, row)] for row in texts.collect())
 
 
+def scan(spark: Any, table: str, query: str) -> int:
+    """Read all columns of all rows; return how many there are. ``query``: snapshot or read_optimized."""
+    from pyspark.sql import Observation, functions
+
+    rows = Observation()
+    reader = spark.read.format("hudi").option("hoodie.metadata.enable", "false")
+    frame = reader.option("hoodie.datasource.query.type", query).load(table)
+    counted = frame.observe(rows, functions.count(functions.lit(1)).alias("count"))
+    counted.write.format("noop").mode("overwrite").save()
+    return int(rows.get["count"])
+
+
 def _parsed(text: str) -> list[str]:
     return [json.dumps(value, sort_keys=True) for value in json.loads(text).values()] or ["null"]
 
@@ -113,7 +125,7 @@ def compact(spark: Any, table: str) -> Any:
     return len(spark.sql(call.format("run")).collect())
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"rows": rows, "write": write, "compact": compact}
+COMMANDS: dict[str, Callable[..., Any]] = {"rows": rows, "scan": scan, "write": write, "compact": compact}
 
 if __name__ == "__main__":
     main()

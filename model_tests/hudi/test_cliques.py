@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pktable.format.hudi.log_block import encode_block
 from pktable.hudi.index_writer import LIST, POINTER, IndexPolicy
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 
+from model_tests.hudi.counted_reads import CountedStore
 from model_tests.hudi.indexed_logs import add, based, index_of, located, names
 from model_tests.hudi.made_tables import MadeTable, instant, row
 
@@ -77,8 +79,40 @@ def test_cliques_of_ten_files_are_chained(table: MadeTable, chain: str) -> None:
 @covers("LOG-48")
 def test_a_filter_that_was_made_for_fewer_keys_gets_no_more(table: MadeTable) -> None:
     add(table, 2, "a", "b", policy=IndexPolicy(clique_keys=3))
-    index = index_of(add(table, 3, "c", "d", policy=IndexPolicy(clique_keys=1000)))
-    assert (index.all_count, names(index.members), names(index.chain)) == (2, [], [2])
+    grown = add(table, 3, "c", "d", policy=IndexPolicy(clique_keys=5))
+    assert (index_of(grown).all_count, names(index_of(grown).members)) == (4, [2])
+    assert located(table, [*"abcdef"]) == {*"abcd"}
+    index = index_of(add(table, 4, "e", "f", policy=IndexPolicy(clique_keys=5)))
+    assert (index.all_count, names(index.members), names(index.chain)) == (2, [], [3])
+
+
+@covers("LOG-48")
+def test_a_filter_is_made_anew_only_of_files_that_are_as_the_index_says(table: MadeTable) -> None:
+    small, large = (IndexPolicy(clique_keys=keys) for keys in (2, 1000))
+    first = add(table, 2, "a", policy=small)
+    add(table, 3, "b", policy=small)
+    first.write_bytes(first.read_bytes() + encode_block(table.data(4, [row("c", 1, 1)])))
+    table.commit(4)
+    index = index_of(add(table, 5, "d", policy=large))
+    assert (names(index.members), names(index.chain)) == ([2], [3])
+    assert located(table, [*"abcde"]) == {*"abcd"}
+
+
+@covers("LOG-38", "LOG-48")
+def test_small_writes_have_small_indexes_and_a_miss_reads_one_of_them(table: MadeTable) -> None:
+    store = CountedStore()
+    sizes = []
+    for number in range(2, 151):
+        with_index = add(table, number, f"k{number:03}").stat().st_size
+        members = 60 * (number - 2)  # their names
+        sizes.append(
+            with_index - len(encode_block(table.data(number, [row(f"k{number:03}", 1, 1)]))) - members
+        )
+    assert max(sizes[:64]) < 900
+    assert max(sizes) < 1600
+    assert table.open(store=store).locate(["none"]).num_rows == 0
+    assert len(store.reads.log_parts) == 1
+    assert located(table, [f"k{number:03}" for number in range(160)]) == {f"k{n:03}" for n in range(2, 151)}
 
 
 # The histories that a comment on RFC-06 gives, as `LogChain.tla` has them

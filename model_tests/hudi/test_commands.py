@@ -10,6 +10,7 @@ import pytest
 from pktable import HudiTable
 from pktable.cli import run
 from pktable_spec.covers import covers
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.model.log_index import Row
 
 from model_tests.hudi.dying_store import AFTER, DyingStore, Killed
@@ -113,19 +114,25 @@ def test_a_dry_run_changes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["write", "{table}", "{file}", "--row-kind", "op"], "--row-kind"),
+        (
+            ["write", "{table}", "{file}", "--row-kind", "op"],
+            "--row-kind: not for a Hudi table; use `pktable write`",
+        ),
         (["write", "{table}", "{file}"], "column k"),
         (["write", "{table}", "{file}", "--dry-run"], "column k"),
         (["delete", "{table}", "--where", "nothing = 1"], "nothing"),
-        (["compact", "{table}", "--full"], "--full"),
-        (["compact", "{table}", "--follow"], "--follow"),
+        (["compact", "{table}", "--full"], "--full: not for a Hudi table; a compaction takes all"),
+        (
+            ["compact", "{table}", "--follow"],
+            "--follow: not for a Hudi table; each compaction ends the writes",
+        ),
         (["rollback", "{table}", "--snapshot", "1"], "--snapshot"),
         (["clean", "{table}", "--older-than", "2026-01-01"], "--older-than"),
         (["clean", "{table}", "--retain-commits", "1", "--retain-versions", "1"], "found both"),
         (["expire", "{table}", "--retain-last", "1"], "expire: not for a Hudi table; use `pktable clean"),
         (["tag", "{table}", "kept"], "tag: not for a Hudi table"),
         (["changes", "{table}", "--start", "0"], "changes: not for a Hudi table"),
-        (["update", "{table}", "--set", "v = 1"], "update: not for a Hudi table"),
+        (["update", "{table}", "--set", "v = 1"], "update: not for a Hudi table; read the rows"),
         (["create", "{table}2", "--hudi", "--columns", "k STRING"], "--primary-key"),
         (["create", "{table}2", "--hudi", "--columns", "k STRING", "-o", "bucket=1"], "--option"),
         (["create", "{table}2", "--columns", "k STRING", "--ordering", "k"], "--ordering"),
@@ -145,6 +152,18 @@ def test_what_does_not_fit_a_hudi_table_is_refused_by_name(
     assert "\n" not in error
     assert everything(table.path) == before
     assert not Path(f"{table.path}2").exists()
+
+
+@covers("LOG-58")
+def test_calls_of_other_tables_are_refused_with_what_to_use(table: HudiTable) -> None:
+    before = everything(table.path)
+    with pytest.raises(InvalidRequestError, match=r"update: not for a Hudi table; .* upsert$"):
+        table.update({"v": 1}, where="k = 'a'")
+    with pytest.raises(
+        InvalidRequestError, match=r"write_changes: not for a Hudi table; use upsert .* delete"
+    ):
+        table.write_changes([{"k": "a", "op": "-D"}], row_kind="op")
+    assert everything(table.path) == before
 
 
 def test_what_only_hudi_tables_have_is_refused_for_others(tmp_path: Path, capsys: Capture) -> None:

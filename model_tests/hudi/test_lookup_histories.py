@@ -59,6 +59,7 @@ class FileGroupMachine(RuleBasedStateMachine):
             IndexPolicy,
             false_positives=st.sampled_from([0.3, 0.01]),
             clique_keys=st.sampled_from([3, 8, 1000]),
+            first_keys=st.sampled_from([1, 4, 1000]),
             clique_files=st.sampled_from([None, 1, 3]),
             chain=st.sampled_from([POINTER, LIST]),
         ),

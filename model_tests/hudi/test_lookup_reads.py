@@ -43,6 +43,20 @@ def test_a_miss_reads_the_end_of_one_log_file_and_a_hit_no_row(table: MadeTable)
     assert sum(path.stat().st_size for path in paths) > 3 * sum(read.values())
 
 
+@covers("LOG-43")
+def test_keys_that_the_base_file_shows_are_not_read_from_log_files_as_well(table: MadeTable) -> None:
+    keys = ["k1", "k2", "k3"]
+    table.base(1, [row(key, 1, 1) for key in keys])
+    log = add(table, 2, "k1", "k4")
+    end = [(log.name, 0, log.stat().st_size)]  # the index, and as the file is small all the rest
+    opened, store = counted(table)
+    assert opened.locate(keys).num_rows == 3
+    assert store.reads.log_parts == end
+    store.reads.clear()
+    assert opened.locate(["k1"]).num_rows == 1  # a log file may have all: the base file is not read
+    assert [name for name, *_ in store.reads.parts] == [log.name, log.name]
+
+
 @covers("LOG-40")
 def test_the_cost_of_old_log_files_goes_when_an_index_covers_them(table: MadeTable) -> None:
     for number in range(2, 8):

@@ -161,7 +161,7 @@ def test_lookups_in_logs_are_counted_for_every_index_and_share_of_old_files(
     )
     assert "the RFC's claim holds: a miss takes 1 / 33 at 1, 1 / 33 at 4 log files" in text
     assert "| the newer half | 5 / " in text
-    assert re.search(r"\| 2 \| 0\.7 \| 7\.\d \| 1 / \d+ \| [34] / \d+ \|", text)
+    assert re.search(r"\| 2 \| 0\.7 \| 0\.\d \| 1 / \d+ \| [34] / \d+ \|", text)
     assert {len(lines) for lines in log_index.panels(found).values()} == {5, 6}
 
 

@@ -116,7 +116,7 @@ def write(
     Of a Hudi table: rows, instant (null if there were no rows), dry_run.
     """
     if hudi := open_hudi(path, storage=storage):
-        refuse("a Hudi table", row_kind=row_kind)
+        on_hudi.refuse_options(row_kind=row_kind)
         on_hudi.write(hudi, file, lambda: open_hudi(path, spark, storage=storage), dry_run, output)
         return
     from pktable.cli.files import read_rows
@@ -251,7 +251,7 @@ def compact(
     Of a Hudi table: instants (of the compactions that were executed), dry_run, and of a dry run groups and files.
     """
     if hudi := open_hudi(path, spark, storage=storage):
-        refuse("a Hudi table", full=full, follow=follow, interval=interval)
+        on_hudi.refuse_options(full=full, follow=follow, interval=interval)
         on_hudi.compact(hudi, dry_run, output)
         return
     if interval is not None and (not follow or not 0 < interval < MONTH):

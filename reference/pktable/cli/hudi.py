@@ -20,15 +20,27 @@ HINTS: Final = {
     "changes": "read it as of two instants",
     "expire": "use `pktable clean --retain-commits N`",
     "tag": "Hudi's savepoints are not implemented",
-    "update": "write the changed rows",
+    "update": "read the rows, change them, and use `pktable write`",
+    "--row-kind": "use `pktable write` for the rows that stay, and `pktable delete --where` for the others",
+    "--full": "a compaction takes all log files anyway",
+    "--follow": "each compaction ends the writes that are running; use `pktable compact` between them",
+    "--interval": "it belongs to --follow",
 }
-"""The remedy for a command that a Hudi table does not have."""
+"""The remedy for a command or an option that a Hudi table does not have."""
 
 
 def refused(command: str, path: str) -> InvalidRequestError:
     """Return the error of a command that a Hudi table does not have."""
     hint = HINTS.get(command)
     return InvalidRequestError(f"{path}: {command}: not for a Hudi table" + (f"; {hint}" if hint else ""))
+
+
+def refuse_options(**options: object) -> None:
+    """Raise InvalidRequestError if any of ``options``, which a Hudi table does not have, is given."""
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value not in (None, False):
+            raise InvalidRequestError(f"{option}: not for a Hudi table; {HINTS[option]}")
 
 
 def create(

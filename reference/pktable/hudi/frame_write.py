@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from pktable.format.hudi.bloom import HashedKeys
-from pktable.format.hudi.key_summary import KeyBatch, KeyCollation
+from pktable.format.hudi.key_summary import KeyBatch
 from pktable.format.types import DataType, Field, one_array
 from pktable.hudi.group_write import WRITTEN, GroupWrite
 from pktable.hudi.incoming import Incoming, RowForm
@@ -103,7 +103,7 @@ class Placing:
         keys = one_array(table.column(KEY))
         for partition, numbers in _by_value(one_array(table.column(PARTITION)), fresh).items():
             names, parts = (np.array(column, np.int64) for column in zip(*self.new[partition], strict=True))
-            hashes = HashedKeys(KeyCollation.BYTES.of_all(keys.take(pa.array(numbers)).to_pylist())).hash(0)
+            hashes = HashedKeys(keys.take(pa.array(numbers)).cast(pa.binary())).hash(0)
             ends = np.cumsum(parts) * (HASHES / parts.sum())
             targets[numbers] = names[np.minimum(np.searchsorted(ends, hashes, side="right"), len(names) - 1)]
         return table.append_column(TARGET, pa.array(targets))

@@ -5,8 +5,10 @@ open may be complete by the time somebody asks. A file without an index is decod
 new index answers for it.
 
 1. The newest index of the slice is extended by the keys of the new file, and of the files that it does not cover.
-2. If its clique is full, a new clique begins, and the chain names the old one.
-3. If it was made for an earlier file slice (while a compaction was planned that is complete now), it admits keys that
+2. If its filter is full, one of twice the size is made of the keys of all these files, which their indexes have. So
+   each file of a clique is read for that about once, and small writes have small indexes.
+3. If its clique is full, a new clique begins, and the chain names the old one.
+4. If it was made for an earlier file slice (while a compaction was planned that is complete now), it admits keys that
    the base file has taken over. Then an exact one is made of the files of this slice.
 
 Clauses: LOG-38 to LOG-42, LOG-45, LOG-46, LOG-79.
@@ -44,13 +46,15 @@ POINTER, LIST = "pointer", "list"
 class IndexPolicy:
     """How log files are indexed.
 
-    ``false_positives``: how many of the absent keys a filter admits. ``clique_keys``: the number of keys that `all` is
-    sized for, at which a clique ends. ``clique_files``: the number of log files at which it ends, None for no limit.
-    ``chain``: whether the chain names the clique before (``pointer``) or all of them (``list``).
+    ``false_positives``: how many of the absent keys a filter admits. ``clique_keys``: the number of keys at which a
+    clique ends. ``first_keys``: the number of keys that `all` is sized for at least. ``clique_files``: the number
+    of log files at which a clique ends, None for no limit. ``chain``: whether the chain names the clique before
+    (``pointer``) or all of them (``list``).
     """
 
     false_positives: float = 0.001
     clique_keys: int = 1 << 12
+    first_keys: int = 1 << 6
     clique_files: int | None = None
     chain: str = POINTER
 
@@ -77,15 +81,19 @@ class IndexWriter:
         Raises CorruptFileError. Clauses: LOG-42, LOG-45, LOG-46, LOG-79.
         """
         head, others, rolled = self._head()
-        added = sorted({*keys, *(key for log in others for key in self._keys(log))})
+        added = sorted({*keys, *(key for log in others for key in self._keys(log.name))})
         members = [Member(log.name, self.slice.sizes[log.name]) for log in others]
         chain: tuple[Member, ...] = ()
         before: LogIndex | None = None
         if head is not None:
             log, index = head
             itself = Member(log.name, self.slice.sizes[log.name])
+            clique = [itself, *index.members]
             if self._has_room(index, len(added)):
-                before, members, chain = index, [*members, itself, *index.members], index.chain
+                before, members, chain = index, [*members, *clique], index.chain
+            elif self._may_grow(index, clique, len(added)):
+                added = sorted({*added, *(key for one in clique for key in self._keys(one.name))})
+                members, chain = [*members, *clique], index.chain
             elif self.policy.chain == POINTER:
                 chain = (itself,)
             else:
@@ -135,16 +143,28 @@ class IndexWriter:
 
         Clauses: LOG-48.
         """
+        if index.all is None:
+            return self._is_open(index, added)
+        assert isinstance(index.all.filter, SimpleFilter)
+        most = capacity(index.all.filter, self.policy.false_positives)
+        return self._is_open(index, added) and index.all_count + added <= most
+
+    def _may_grow(self, index: LogIndex, clique: Sequence[Member], added: int) -> bool:
+        """Return whether a larger filter can be made of the keys of a clique: all its files are there as they were."""
+        sizes = self.slice.sizes
+        return self._is_open(index, added) and all(sizes.get(one.name) == one.size for one in clique)
+
+    def _is_open(self, index: LogIndex, added: int) -> bool:
         policy, files = self.policy, self.policy.clique_files
-        most = policy.clique_keys
-        if index.all is not None:
-            assert isinstance(index.all.filter, SimpleFilter)
-            most = min(most, capacity(index.all.filter, policy.false_positives))
-        return index.all_count + added <= most and (files is None or len(index.members) + 1 < files)
+        return index.all_count + added <= policy.clique_keys and (
+            files is None or len(index.members) + 1 < files
+        )
 
     def _extended(self, before: LogIndex | None, added: Sequence[str]) -> tuple[KeySummary | None, int]:
         if before is None or before.all is None:
-            return self._summary(added, max(self.policy.clique_keys, len(added))), len(added)
+            most, fewest = self.policy.clique_keys, self.policy.first_keys
+            sized_for = min(most, max(fewest, 2 * len(added)))
+            return self._summary(added, max(sized_for, len(added))), len(added)
         if not added:
             return before.all, before.all_count
         known = before.all
@@ -170,9 +190,9 @@ class IndexWriter:
         )
         return KeySummary(_least(keys), _greatest(keys), KeyCollation.BYTES, made)
 
-    def _keys(self, log: LogFileName) -> list[str]:
+    def _keys(self, log: str) -> list[str]:
         """Return the keys of a log file: from its index if it has one, else from its records."""
-        path = self.slice.path(self.root, log.name)
+        path = self.slice.path(self.root, log)
         found = index_of_file(self.store, path)
         if found is not None and found.keys_at is not None:
             offset, size = found.keys_at

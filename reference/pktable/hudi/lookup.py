@@ -7,6 +7,8 @@ deletes: until a compaction drops it, a late record of the key belongs to the sa
 2. The log files are asked newest first. An index at the end of a file answers for all files that it covers. A file
    that no index covers is asked by its own index, and without one it is decoded whole.
 3. A file that may have a key is asked for its sorted keys. Rows are never read where there is an index.
+4. Log files come first, because they are small. But if the base file may have a key that no log file has, its keys are
+   read in any case. Then they come first, and log files are asked for the others.
 
 An index that is missing, or admits too much, changes the cost and no answer. A file that an index names as part of the
 slice, and that is not there, is damage: the end of a chain is where the slice begins, not where files are missing.
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,7 @@ from pktable.format.hudi.log_block import BlockKind, HeaderKey, blocks
 from pktable.format.hudi.log_index import FoundIndex, Member, decode_keys, index_at_end
 from pktable.format.hudi.names import LogFileName, log_file
 from pktable.format.types import one_array
+from pktable.hudi.found_keys import found_keys
 from pktable.hudi.log_rows import KEY, SIGNS, Wanted, block_rows
 from pktable.hudi.log_scan import PlacedBlock, counting_blocks, rolled_back
 from pktable.hudi.settings import HudiSettings
@@ -41,13 +44,14 @@ from pktable.store.file_io import FileIO
 
 Numbers = npt.NDArray[np.int64]
 NONE: Numbers = np.empty(0, np.int64)
+MOST_AT_ONCE: Final = 1 << 10
 
 Result = TypeVar("Result")
 
 
 @dataclass
 class SliceLookup:
-    """Finds keys in one file slice as of an instant. It keeps the indexes that it has read."""
+    """Finds keys in one file slice as of an instant. It keeps the footer and the indexes that it has read."""
 
     store: FileIO
     root: str
@@ -56,6 +60,7 @@ class SliceLookup:
     instant: str
     slice: FileSlice
     _indexes: dict[str, FoundIndex | None] = field(default_factory=dict)
+    _base: tuple[Any, KeySummary | None] | None = None
 
     def locate(self, batch: KeyBatch) -> Numbers:
         """Return the numbers of the keys that the slice has, ascending. Raises CorruptFileError.
@@ -64,16 +69,19 @@ class SliceLookup:
         """
         if not batch.keys:
             return NONE
-        found = self._in_log(batch)
-        rest = _without(batch.numbers, found)
-        return np.sort(np.concatenate([found, self._in_base(batch, rest)]))
+        candidates, rolled = self._candidates(batch, decodes=True)
+        if self._base_may_have(batch, _without(batch.numbers, np.concatenate([NONE, *candidates.values()]))):
+            found = self._in_base(batch, batch.numbers)
+            found = self._in_log(batch, candidates, rolled, found)
+        else:
+            found = self._in_log(batch, candidates, rolled, NONE)
+            found = np.concatenate([found, self._in_base(batch, _without(batch.numbers, found))])
+        return np.sort(found)
 
     def may_have(self, batch: KeyBatch) -> bool:
         """Return False only if the slice has none of the keys, as far as summaries show it. Reads no keys and rows."""
-        if self.slice.base is not None:
-            summary = self._base_summary()
-            if summary is None or len(summary.among(batch)):
-                return True
+        if self._base_may_have(batch, batch.numbers):
+            return True
         candidates, _ = self._candidates(batch, decodes=False)
         return any(len(numbers) for numbers in candidates.values())
 
@@ -83,34 +91,46 @@ class SliceLookup:
         assert self.slice.base is not None
         return self.slice.path(self.root, self.slice.base.name)
 
-    def _base_summary(self) -> KeySummary | None:
-        path = self._base_path()
-        return self._opened(
-            path, lambda file: summary_of_footer(parquet_footer(file, path).metadata, at=path)
+    def _base_may_have(self, batch: KeyBatch, numbers: Numbers) -> bool:
+        """Return False only if the base file has none of the keys ``numbers``, as far as its summary shows it."""
+        if self.slice.base is None or not len(numbers):
+            return False
+        summary = self._base_footer()[1]
+        starts = range(0, len(numbers), MOST_AT_ONCE)  # the first keys usually tell
+        return summary is None or any(
+            len(summary.among(batch, numbers[start : start + MOST_AT_ONCE])) for start in starts
         )
 
+    def _base_footer(self) -> tuple[Any, KeySummary | None]:
+        """Return the footer of the base file, and the summary in it, None without one."""
+        if self._base is None:
+            path = self._base_path()
+            footer = self._opened(path, lambda file: parquet_footer(file, path))
+            self._base = footer, summary_of_footer(footer.metadata, at=path)
+        return self._base
+
     def _in_base(self, batch: KeyBatch, numbers: Numbers) -> Numbers:
+        """Return those of the keys ``numbers`` that the base file has."""
         if self.slice.base is None or not len(numbers):
             return NONE
-        path = self._base_path()
+        path, (footer, summary) = self._base_path(), self._base_footer()
+        admitted = numbers if summary is None else summary.among(batch, numbers)
 
         def search(file: Any) -> Numbers:
-            footer = parquet_footer(file, path)
-            summary = summary_of_footer(footer.metadata, at=path)
-            left, found = numbers if summary is None else summary.among(batch, numbers), NONE
-            if len(left):
-                for _, table in parquet_tables(file, path, SIGNS[:1], footer=footer):
-                    here = _in(batch, left, one_array(table.column(KEY)))
-                    left, found = _without(left, here), np.concatenate([found, here])
+            left, found = admitted, NONE
+            for _, table in parquet_tables(file, path, SIGNS[:1], footer=footer):
+                here = _in(batch, left, one_array(table.column(KEY)))
+                left, found = _without(left, here), np.concatenate([found, here])
             return found
 
-        return self._opened(path, search)
+        return self._opened(path, search) if len(admitted) else NONE
 
     # Log files
 
-    def _in_log(self, batch: KeyBatch) -> Numbers:
-        candidates, rolled = self._candidates(batch, decodes=True)
-        found = NONE
+    def _in_log(
+        self, batch: KeyBatch, candidates: dict[str, Numbers], rolled: set[str], found: Numbers
+    ) -> Numbers:
+        """Return the keys ``found``, and those of the other candidates that log files have."""
         for log in self.slice.logs:
             numbers = _without(candidates[log.name], found)
             if len(numbers):
@@ -246,14 +266,21 @@ def _in(batch: KeyBatch, numbers: Numbers, keys: pa.Array) -> Numbers:
     if len(keys) < len(asked):
         chosen = np.flatnonzero(pc.is_in(asked, value_set=keys).to_numpy(zero_copy_only=False))
     else:
-        chosen = np.unique(pc.drop_null(pc.index_in(keys, value_set=asked)).to_numpy())
+        is_there = np.zeros(len(asked), np.bool_)
+        is_there[found_keys(keys, asked)[1]] = True
+        chosen = np.flatnonzero(is_there)
     found: Numbers = numbers[chosen]
     return found
 
 
 def _without(numbers: Numbers, others: Numbers) -> Numbers:
     """Return those of ``numbers`` that are none of ``others``; each is there once."""
-    return np.setdiff1d(numbers, others, assume_unique=True) if len(others) else numbers
+    if not len(others) or not len(numbers):
+        return numbers
+    is_other = np.zeros(max(numbers.max(), others.max()) + 1, np.bool_)
+    is_other[others] = True
+    found: Numbers = numbers[~is_other[numbers]]
+    return found
 
 
 def opened(store: FileIO, path: str, work: Callable[[Any], Result]) -> Result:

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pktable.format.types import one_array
+from pktable.hudi.found_keys import found_keys
 from pktable.hudi.log_rows import BlockRows
 
 Numbers = npt.NDArray[np.int64]
@@ -253,10 +254,8 @@ class Merger:
             unplaced = np.flatnonzero(~verified)
         if len(unplaced):
             values = folded.keys.take(pa.array(unplaced))
-            codes = pc.fill_null(pc.index_in(batch.column(self._key), values), ABSENT)
-            codes = one_array(codes).to_numpy().astype(np.int64)
-            rows = np.flatnonzero(codes != ABSENT)
-            keys = unplaced[codes[rows]]
+            rows, numbers = found_keys(one_array(batch.column(self._key)), values)
+            keys = unplaced[numbers]
             first = np.unique(keys, return_index=True)[1]  # of rows with one key, Hudi merges the first
             first = first[~self._seen[keys[first]]]
             found.append((rows[first], keys[first]))

@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
@@ -148,6 +148,16 @@ class HudiTable:
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")
         return self.writer().delete(keys) if where is None else self.writer().delete_where(where)
+
+    def update(self, set: Mapping[str, Any], *, where: str | None = None) -> NoReturn:
+        """Raise InvalidRequestError: an UPDATE of a Hudi table is not implemented. Clauses: LOG-58."""
+        raise InvalidRequestError("update: not for a Hudi table; read the rows, change them, and use upsert")
+
+    def write_changes(self, rows: Any, *, row_kind: str | None = None) -> NoReturn:
+        """Raise InvalidRequestError: one write has either rows or deletes. Clauses: LOG-58."""
+        raise InvalidRequestError(
+            "write_changes: not for a Hudi table; use upsert for the rows that stay, and delete for the others"
+        )
 
     def plan_compaction(self, *, fewest_logs: int = 1) -> str | None:
         """Plan a compaction of the file groups with so many log files or more; return its instant, None without any.

@@ -29,6 +29,8 @@ LONGEST_VARINT: Final = 10
 DECIMAL_BYTES: Final = 16
 BITS: Final = 0x7F
 MORE: Final = 0x80
+ONE_BYTE: Final = np.array([byte >> 1 ^ -(byte & 1) for byte in range(MORE)], np.int64)
+"""The numbers of one byte."""
 
 
 def decode_columns(
@@ -88,10 +90,14 @@ class _Cursor:
 
     def longs(self, rows: Numbers) -> Numbers:
         """Read a number, zigzag and 7 bits a byte, for each of ``rows``."""
+        byte = self.data[self.take(rows, 1)]
+        if not bool(np.any(byte >= MORE)):  # as branches of unions and most lengths are
+            return ONE_BYTE[byte]
         found = np.zeros(len(rows), np.uint64)
         active = np.arange(len(rows))
         for i in range(LONGEST_VARINT):
-            byte = self.data[self.take(rows[active], 1)]
+            if i:
+                byte = self.data[self.take(rows[active], 1)]
             found[active] |= (byte & BITS).astype(np.uint64) << np.uint64(7 * i)
             active = active[byte >= MORE]
             if not len(active):
@@ -140,12 +146,14 @@ def _nullable(cursor: _Cursor, schema: list[Any], kind: DataType | None, rows: N
     branches = cursor.longs(rows)
     if bool(np.any((branches < 0) | (branches >= len(schema)))):
         raise ValueError("a branch that the union does not have")
-    is_null = np.array([one == "null" for one in schema])[branches]
     (other,) = [one for one in schema if one != "null"]
+    is_null = branches == schema.index("null") if "null" in schema else np.zeros(len(rows), np.bool_)
+    if not bool(np.any(is_null)):
+        return _decoded(cursor, other, kind, rows)
     present = np.flatnonzero(~is_null)
     values = _decoded(cursor, other, kind, rows[present])
-    if values is None or len(present) == len(rows):
-        return values
+    if values is None:
+        return None
     places = np.zeros(len(rows), np.int64)
     places[present] = np.arange(len(present))
     return values.take(pa.array(places, mask=is_null))

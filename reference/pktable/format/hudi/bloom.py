@@ -23,10 +23,12 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 SIMPLE, DYNAMIC = "SIMPLE", "DYNAMIC_V0"
@@ -213,18 +215,17 @@ def _shape(data: bytes, offset: int, at: str) -> tuple[int, int]:
 class HashedKeys:
     """Keys with their hashes, which do not depend on a filter, so that many filters share them.
 
-    Raises InvalidRequestError for an empty key, which Hadoop's filters cannot hold.
+    ``keys``: bytes, or a pyarrow.Array of them. Raises InvalidRequestError for an empty key, which Hadoop's filters
+    cannot hold.
     """
 
-    def __init__(self, keys: Sequence[bytes]) -> None:
-        self.count = len(keys)
-        self._lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-        if not self._lengths.all():
+    def __init__(self, keys: Sequence[bytes] | pa.Array) -> None:
+        stored = keys if isinstance(keys, pa.Array) else pa.array(keys, pa.binary())
+        self.count = len(stored)
+        if pc.index(pc.binary_length(stored), 0).as_py() >= 0:
             raise InvalidRequestError("a bloom filter of Hadoop's holds no empty key")
-        self._parts = [
-            _Murmur(keys[start : start + KEYS_AT_ONCE], self._lengths[start : start + KEYS_AT_ONCE])
-            for start in range(0, len(keys), KEYS_AT_ONCE)
-        ]
+        starts = range(0, len(stored), KEYS_AT_ONCE)
+        self._parts = [_Murmur(stored.slice(start, KEYS_AT_ONCE)) for start in starts]
         self._last: npt.NDArray[np.uint32] = np.zeros(len(keys), np.uint32)
         self._hashes: list[npt.NDArray[np.int64]] = []
 
@@ -244,10 +245,13 @@ class HashedKeys:
 class _Murmur:
     """Hadoop's Murmur hash of many keys at once, for any seeds."""
 
-    def __init__(self, keys: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> None:
-        self.lengths = lengths
+    def __init__(self, keys: Any) -> None:
+        _, offsets, data = keys.buffers()
+        places = np.frombuffer(offsets, np.int32, len(keys) + 1, 4 * keys.offset)
+        self.lengths = lengths = np.diff(places).astype(np.int64)
         width = (int(lengths.max()) + WORD - 1) // WORD * WORD
-        padded = np.array(keys, f"S{width}").view(np.uint8).reshape(len(keys), width)
+        padded = np.zeros((len(keys), width), np.uint8)
+        padded[np.arange(width) < lengths[:, None]] = np.frombuffer(data, np.uint8)[places[0] : places[-1]]
         words = padded.view("<u4").T.astype(np.uint32)
         words *= MULTIPLIER
         words ^= words >> 24

@@ -65,7 +65,7 @@ class KeyBatch:
 
     @cached_property
     def hashed(self) -> HashedKeys:
-        return HashedKeys(KeyCollation.BYTES.of_all(self.keys))
+        return HashedKeys(self._encoded(KeyCollation.BYTES))
 
     @cached_property
     def numbers(self) -> Numbers:
