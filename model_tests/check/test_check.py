@@ -33,7 +33,7 @@ from model_tests.damage.table_damage import Surgeon
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import Profile
 from model_tests.histories.read_expectations import Stats
-from model_tests.histories.session import Session
+from model_tests.histories.session import LAST, Session
 from model_tests.real_data import each_paimon_table
 
 LEFT_BY_PAIMON = {
@@ -99,7 +99,8 @@ def test_a_table_is_clean_after_a_stored_history(name: str) -> None:
     with local_backend() as open_table:
         session = Session(open_table, history, Profile("corpus", histories=1, steps=1, reread_limit=1))
         for operation in history.operations:
-            session.do(operation)
+            if operation.do != LAST:  # after which files are left
+                session.do(operation)
         assert_clean(session)
         session.close()
 
