@@ -258,13 +258,15 @@ class PagedRows:
     def _index(self) -> tuple[int, bytes]:
         """Where the page index begins in the file, and its bytes: none if it has none.
 
-        Writers put it between the last page and the footer, the index of the first row group first.
+        Writers put it between the last page and the footer: the bounds of the first column that has any come first.
         """
         end = self._source.size() - TAIL_BYTES - len(self._footer)
         _, groups = self._top
-        chunks = [self._chunk(0, leaf) for leaf in range(len(groups[0].columns))] if groups else []
-        parts = [part for chunk in chunks for part in (chunk.column_index, chunk.offset_index) if part]
-        start = min((part[0] for part in parts), default=end)
+        chunks = (self._chunk(0, leaf) for leaf in range(len(groups[0].columns) if groups else 0))
+        first = next((chunk.column_index for chunk in chunks if chunk.column_index), None)
+        if first is None and groups and groups[0].columns:
+            first = self._chunk(0, 0).offset_index
+        start = first[0] if first else end
         if not end - MOST_INDEX_BYTES <= start <= end:
             return end, b""
         return start, read_page_index(self._source, start, self._footer, at=self._at)

@@ -36,6 +36,7 @@ from pktable.format.types import DataType
 
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
 READ_AHEAD_BYTES: Final = 1 << 20
+MOST_CHUNKS: Final = 1000  # whose places in the footer are found in less time than pages save
 PAGE_ROWS: Final = 20_000  # of a page, as writers make them by default
 
 Columns = Mapping[str, DataType]
@@ -65,7 +66,7 @@ class ParquetRows:
     """A Parquet file, read by row groups; page checksums are verified."""
 
     by_pages: bool
-    """Whether its page index is looked at for some of its rows: not where a row group is likely to be one page."""
+    """Whether its page index is looked at for some of its rows: not where that is likely to cost more than it saves."""
 
     def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
         """``metadata``: the footer of the file if it has been read."""
@@ -89,7 +90,8 @@ class ParquetRows:
         self.schema: pa.Schema = self._file.schema_arrow
         self.names = tuple(self.schema.names)
         self.row_count: int | None = self.metadata.num_rows
-        self.by_pages = not small and self.metadata.num_rows > PAGE_ROWS
+        chunks = self.metadata.num_columns * self.metadata.num_row_groups
+        self.by_pages = not small and self.metadata.num_rows > PAGE_ROWS and chunks <= MOST_CHUNKS
 
     def tables(
         self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
