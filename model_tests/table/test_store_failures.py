@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import io
+import itertools
 import os
 import pickle
 import resource
@@ -111,6 +113,26 @@ def test_a_store_that_fills_up_ends_an_operation_and_leaves_the_table(
         if store.count < at or number == errno.EROFS:  # which no operation survives for long
             break
     assert failures or name in ("expire", "untag")  # which write hints at most
+
+
+@covers("SAFE-5")
+def test_a_writer_that_is_given_up_writes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's writer ends its file when it is deleted. On a full disk that was an error that nobody could catch."""
+    later: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", later.append)
+    options = {**OPTIONS, "changelog-producer": "lookup", "write-only": "true", "target-file-size": "4 kb"}
+    table = Table.create(tmp_path / "template", COLUMNS, primary_key=["k"], options=options)
+    for text in ("one text that is written", "another one"):
+        table.upsert(rows(range(450), text))
+    for at in itertools.count(1, 2):
+        path = Path(shutil.copytree(table.path, tmp_path / str(at)))
+        store = FailingStore(errno.ENOSPC, CHANGING, at)
+        with contextlib.suppress(StorageError):
+            CHANGES["compact"](table_on(path, store))
+        gc.collect()
+        assert not later
+        if store.count < at:
+            break
 
 
 @covers("SAFE-5", "SAFE-7")

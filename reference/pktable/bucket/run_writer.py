@@ -162,6 +162,7 @@ class _OpenFile:
 
     def abort(self) -> None:
         if self._file is not None:
+            self._sink.abandon()
             abort(self._file)  # on an object store only this leaves no file behind
 
     def write(self, table: pa.Table) -> None:

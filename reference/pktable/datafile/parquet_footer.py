@@ -63,6 +63,10 @@ class FooterSink:
     def close(self) -> None:
         """Do nothing: the caller closes the sink it gave."""
 
+    def abandon(self) -> None:
+        """Pass no more bytes on: Arrow's writer ends its file when it is deleted, also after an error."""
+        self._held = []
+
     def finish(self, writer: Any) -> None:
         """Close ``writer``, a `pyarrow.parquet.ParquetWriter` on this sink, and write its footer sealed.
 
