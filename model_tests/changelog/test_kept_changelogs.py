@@ -71,7 +71,7 @@ def test_changes_of_expired_snapshots_are_read_until_they_expire_too(tmp_path: P
 @PRODUCERS
 @covers("CHG-17", "CMT-48")
 def test_changes_stay_where_the_manifests_of_their_snapshots_are_gone(tmp_path: Path, producer: str) -> None:
-    """Manifests are merged as the writes go on: what was live in an expired snapshot cannot be told from its lists."""
+    """Later writes merge the manifests. So the lists of an expired snapshot no longer show which files were live."""
     options = {MOST: "100", "manifest.merge-min-count": "2", "manifest.full-compaction-threshold-size": "1 b"}
     table = with_history(tmp_path / "t", producer, **options)
     wanted = by_snapshot(table, 1)

@@ -6,9 +6,7 @@ import random
 import tempfile
 from typing import Any
 
-import hypothesis
 import pyarrow as pa
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pktable import Table
 from pktable.format.types import array_of
@@ -16,6 +14,7 @@ from pktable.format.types import array_of
 from model_tests.engines import naive
 from model_tests.engines.cases import CASES, Case
 from model_tests.engines.test_laws import Keyed, expected
+from model_tests.seeded import play_drawn
 
 WITH_VECTORS = [
     (case, vectors) for case in CASES for vectors in ((False, True) if case.vectors else (False,))
@@ -38,21 +37,7 @@ def rows_of(found: pa.Table) -> dict[int, dict[str, Any]]:
 
 def draw(case: Case, number: int, seed: int, *, vectors: bool) -> None:
     """Play some drawn schedules. Raises AssertionError, or what a table raises, at the first that fails."""
-
-    @hypothesis.seed(seed)
-    @settings(
-        max_examples=number,
-        deadline=None,
-        database=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
-    )
-    @given(data=st.data())
-    def agree(data: st.DataObject) -> None:
-        play(case, data, vectors=vectors)
-
-    agree()
+    play_drawn(number, seed, lambda data: play(case, data, vectors=vectors))
 
 
 def play(case: Case, data: st.DataObject, *, vectors: bool) -> None:

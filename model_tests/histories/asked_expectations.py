@@ -121,7 +121,7 @@ class AskedExpectations(StatementExpectations):
     @check
     @covers("CMT-42", "CMT-45", "CMT-47")
     def rolled_back(self, tag: str, *, newer: int) -> None:
-        """Go back to a tag, or to a snapshot than which some are newer: rows are what they were there.
+        """Roll back to a tag or to an older snapshot. The table then has the rows that it had there.
 
         Nothing more can be checked of this table afterwards.
         """

@@ -13,9 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 from unittest import mock
 
-import hypothesis
 import pyarrow as pa
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pktable import Table
 from pktable.bucket import windows
@@ -24,6 +22,7 @@ from pktable_spec.covers import covers
 
 from model_tests.histories.checks import check, fail
 from model_tests.histories.read_expectations import Stats
+from model_tests.seeded import play_drawn
 
 VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "BOOLEAN": [False, True],
@@ -70,21 +69,7 @@ Key = tuple[str, ...]
 def draw(number: int, seed: int) -> Stats:
     """Play some drawn schedules, and count. Raises CheckFailed, or what a table raises, at the first that fails."""
     stats = Stats()
-
-    @hypothesis.seed(seed)
-    @settings(
-        max_examples=number,
-        deadline=None,
-        database=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
-    )
-    @given(data=st.data())
-    def agree(data: st.DataObject) -> None:
-        play(data, stats)
-
-    agree()
+    play_drawn(number, seed, lambda data: play(data, stats))
     return stats
 
 

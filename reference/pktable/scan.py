@@ -329,7 +329,8 @@ class Scan(ArrowRows):
         parts = plan_read(
             context, self.catalog.states, state, fresh=fresh, predicate=predicate, ruled_out=ruled_out
         )
-        decoded = rows_to_decode(context, parts, predicate)
+        chooses = not isinstance(self.runner, LocalRunner)  # only then somebody asks how much is decoded
+        decoded = rows_to_decode(context, parts, predicate) if chooses else None
         return Query(parts, names, predicate, self.limit, self.forced, decoded)
 
 

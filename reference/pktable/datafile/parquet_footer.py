@@ -102,7 +102,12 @@ def _crc(data: bytes) -> bytes:
 
 def read_footer(source: Any, *, at: str) -> Any:
     """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises CorruptFileError, and errors of Arrow."""
-    return pq.read_metadata(pa.BufferReader(MAGIC + checked_footer(source, at=at)))
+    return metadata_of(checked_footer(source, at=at))
+
+
+def metadata_of(footer: bytes) -> Any:
+    """Return the `pyarrow.parquet.FileMetaData` of the end of a file, from its footer on. Raises errors of Arrow."""
+    return pq.read_metadata(pa.BufferReader(MAGIC + footer))
 
 
 def checked_footer(source: Any, *, at: str) -> bytes:

@@ -141,7 +141,7 @@ class PagedRows:
 
     def expect_index(self) -> None:
         """Raise CorruptFileError if the page index is damaged, as far as a checksum tells. Clauses: META-38."""
-        assert self._index is not None
+        self._read_index()
 
     def chosen(
         self, group: int, ranges: RowRanges, names: Sequence[str]
@@ -256,7 +256,10 @@ class PagedRows:
 
     @cached_property
     def _index(self) -> tuple[int, bytes]:
-        """Where the page index begins in the file, and its bytes: none if it has none.
+        return self._read_index()
+
+    def _read_index(self) -> tuple[int, bytes]:
+        """Return where the page index begins in the file, and its bytes: none if it has none.
 
         Writers put it between the last page and the footer: the bounds of the first column that has any come first.
         """

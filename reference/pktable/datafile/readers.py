@@ -24,9 +24,9 @@ from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
 from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
-    MAGIC,
     changed_footer,
     checked_footer,
+    metadata_of,
 )
 from pktable.datafile.parquet_pages import PageBounds, PagedRows
 from pktable.datafile.parquet_times import holds_nanoseconds, times_as_bytes
@@ -77,7 +77,7 @@ class ParquetRows:
             source, read_ahead, metadata = pa.BufferReader(source.read()), 0, None
         self._footer = checked_footer(source, at=at) if metadata is None else b""
         if metadata is None:
-            metadata = pq.read_metadata(pa.BufferReader(MAGIC + self._footer))
+            metadata = metadata_of(self._footer)
         self._file = pq.ParquetFile(
             source,
             metadata=metadata,
