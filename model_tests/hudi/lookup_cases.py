@@ -39,7 +39,10 @@ LEAST_HASH: Final = "a9cnrK0q"
 def keys_are_found(table: HudiTable, expected: str | Sequence[str], *others: str) -> None:
     """A lookup finds the keys that are expected, and none of ``others``."""
     asked = list(dict.fromkeys((*expected, *others)))
-    found = table.locate(asked)["key"].to_pylist()
+    try:
+        found = table.locate(asked)["key"].to_pylist()
+    except CorruptFileError as error:
+        fail(f"refused: {error}")
     if missed := sorted(set(expected) - set(found)):
         fail(f"missed {missed}")
     if more := sorted(set(found) - set(expected)):

@@ -37,6 +37,17 @@ def test_a_missing_log_file_is_damage_and_not_the_end_of_a_chain(
 
 
 @covers("LOG-44")
+def test_the_first_log_file_of_a_group_without_a_base_file_is_missed(tmp_path: Path) -> None:
+    """The commit of that file began the slice: without it the slice seems to begin later."""
+    table = MadeTable(tmp_path / "t")
+    first = add(table, 1, "k1")
+    add(table, 3, "k3")
+    first.unlink()
+    with pytest.raises(CorruptFileError, match=first.name):
+        located(table, ["k1"])
+
+
+@covers("LOG-44")
 def test_files_that_a_compaction_took_and_a_cleaner_removed_are_not_missed(table: MadeTable) -> None:
     paths = [add(table, number, f"k{number}") for number in (2, 3)]
     table.plan_compaction(4, ["g"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -22,6 +23,7 @@ from pktable.hudi.index_writer import LIST, POINTER, IndexPolicy
 from pktable.hudi.lookup import index_of_file
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
+from pktable_spec.errors import CorruptFileError
 
 from model_tests.hudi.indexed_logs import located
 from model_tests.hudi.made_tables import MadeTable, instant, row
@@ -142,6 +144,24 @@ class FileGroupMachine(RuleBasedStateMachine):
         path.write_bytes(path.read_bytes() + encode_block(block)[:20])
         self.logs[number] = set(keys)
         self._complete(number)
+
+    @precondition(lambda self: self.visible)
+    @rule(data=st.data())
+    @covers("LOG-44")
+    def lose_a_file_that_the_newest_index_names(self, data: st.DataObject) -> None:
+        """A lookup says so; afterwards the file is there again."""
+        files = self.table.open().files().to_pylist()
+        logs = [one["file"] for one in files if one["kind"] == "log"]
+        found = index_of_file(LocalFileIO(), str(self.table.root / logs[-1])) if logs else None
+        index = found.index if found is not None else None
+        named = [one.name for one in (*index.members, *index.chain) if one.name in logs] if index else []
+        if named:
+            path = self.table.root / data.draw(st.sampled_from(named))
+            content = path.read_bytes()
+            path.unlink()
+            with pytest.raises(CorruptFileError, match="log file: expected a file, found none"):
+                located(self.table, ["absent"])
+            path.write_bytes(content)
 
     @precondition(lambda self: self.compaction is None and self.completed)
     @rule()

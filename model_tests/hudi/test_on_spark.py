@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pktable import HudiTable
+from pktable.hudi import scan
 from pktable.hudi.placing import WriteOptions
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -46,6 +47,31 @@ def test_spark_gives_a_lazy_frame_with_conditions_and_limits(tmp_path: Path) -> 
     assert made.open().read().num_rows == 4
     with pytest.raises(InvalidRequestError, match="without Spark"):
         made.open().scan().to_spark()
+
+
+@covers("LOG-41", "LOG-36", "LOG-80")
+def test_keys_of_a_large_table_are_looked_up_on_executors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MadeTable(tmp_path / "t")
+    for group in "ghi":
+        made.base(1, [row(f"{group}{i}", 1, i) for i in range(3)], group)
+    made.commit(1)
+    log = made.log(2, made.data(2, [row("new", 2, 9)]))
+    made.commit(2)
+    keys = ["g0", "h2", "i1", "new", "absent"]
+    here = made.open().locate(keys)
+    assert here.num_rows == 4
+    monkeypatch.setattr(scan, "LOCATED_BYTES", 0)
+    monkeypatch.setattr(scan, "LOCATING_TASKS", 2)
+    jobs = spark_session().sparkContext.statusTracker()
+    before = len(jobs.getJobIdsForGroup(None))
+    table = made.open(spark=spark_session())
+    assert table.locate(keys).sort_by("key").equals(here.sort_by("key"))
+    assert len(jobs.getJobIdsForGroup(None)) > before
+    log.write_bytes(log.read_bytes()[:-3])
+    with pytest.raises(CorruptFileError, match="the rows of the completed commit"):
+        table.locate(keys)
 
 
 @covers("LOG-36")

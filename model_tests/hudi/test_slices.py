@@ -184,14 +184,49 @@ def test_a_replaced_group_is_read_before_it_was_replaced_only(table: MadeTable) 
     assert table.rows(instant=instant(10)) == {"a": 10}
 
 
-@covers("LOG-3", "LOG-25")
-def test_a_torn_log_file_loses_the_torn_block_only(table: MadeTable) -> None:
+@covers("LOG-3", "LOG-25", "LOG-80")
+def test_a_torn_block_of_a_write_that_died_is_skipped_with_a_warning(
+    table: MadeTable, caplog: pytest.LogCaptureFixture
+) -> None:
     torn = encode_block(table.data(20, [row("a", 20, 20)]))[:-3]
     path = table.log(30, table.data(30, [row("b", 30, 30)]))
     path.write_bytes(torn + path.read_bytes() + torn)
     table.commit(30)
-    table.commit(20)
+    table.begin(20)
     assert table.rows() == {"a": 10, "b": 30}
+    found = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(found) == 2
+    assert found[0].startswith(f"{path}: block at 0: skipped {len(torn)} bytes that are no block: ")
+
+
+@covers("LOG-80")
+def test_a_torn_block_that_was_written_again_is_no_loss(table: MadeTable) -> None:
+    block = encode_block(table.data(20, [row("a", 20, 20)]))
+    table.log(20, table.data(20, [row("a", 20, 20)])).write_bytes(block[:-3] + block)
+    table.commit(20)
+    assert table.rows() == {"a": 20}
+    assert [one.severity for one in table.open().check().findings] == ["note"]
+
+
+@covers("LOG-80")
+@pytest.mark.parametrize("left", [-1, -7, 40, 10, 6])
+def test_lost_rows_of_a_completed_commit_are_refused_wherever_they_would_be_needed(
+    table: MadeTable, left: int
+) -> None:
+    path = table.log(20, table.data(20, [row("a", 20, 20), row("b", 20, 20)]))
+    path.write_bytes(path.read_bytes()[:left])
+    table.commit(20)
+    files = sorted(table.root.rglob("*"))
+    opened = table.open()
+    for work in (opened.to_arrow, lambda: opened.locate(["b"]), lambda: opened.compact()):
+        with pytest.raises(CorruptFileError, match=f"the rows of the completed commit {instant(20)}, found"):
+            work()
+    assert [one for one in sorted(table.root.rglob("*")) if one.suffix == ".parquet"] == [
+        one for one in files if one.suffix == ".parquet"
+    ]
+    assert [one.severity for one in opened.check().findings] == ["error"]
+    assert opened.to_arrow(read_optimized=True).num_rows == 1
+    assert table.rows(instant=instant(10)) == {"a": 10}
 
 
 @pytest.mark.parametrize("asked", ["20260101", "now", "2026-01-01T00:00:00", "", "20260101000000a"])

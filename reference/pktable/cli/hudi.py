@@ -6,16 +6,20 @@ The options and the sentences are those of other tables. Where these name a snap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.cli.output import Format, counted, print_outcome
+from pktable.cli.output import Format, counted, print_change, print_outcome
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pktable.format.types import Field
     from pktable.hudi.table import HudiTable
 
+_print_change = partial(print_change, commit_name="instant")
 HINTS: Final = {
     "changes": "read it as of two instants",
     "expire": "use `pktable clean --retain-commits N`",
@@ -63,13 +67,16 @@ def create(
 
 
 def write(
-    table: HudiTable, file: Path, writing: Callable[[], HudiTable | None], dry_run: bool, output: Format
+    table: HudiTable,
+    rows_of: Callable[[Sequence[Field]], pa.Table],
+    writing: Callable[[], HudiTable | None],
+    dry_run: bool,
+    output: Format,
 ) -> None:
-    """Upsert the rows of a file. ``writing``: opens the table to write, which may start Spark."""
-    from pktable.cli.files import read_rows
+    """Upsert rows. ``rows_of``: reads those of some columns; ``writing``: opens the table, which may start Spark."""
     from pktable.hudi.writable import users
 
-    rows = read_rows(file, users(table.fields), None)
+    rows = rows_of(users(table.fields))
     instant = None
     if dry_run:
         table.writer().expect_acceptable(rows)
@@ -142,11 +149,3 @@ def archive(table: HudiTable, retain_writes: int, output: Format) -> None:
 
 def _named(instants: Sequence[str]) -> str:
     return f"instant{'s' if len(instants) > 1 else ''} {', '.join(instants)}"
-
-
-def _print_change(
-    done: str, would: str, instant: str | None, dry_run: bool, output: Format, **fields: Any
-) -> None:
-    made = "nothing to do" if instant is None else f"{done}, instant {instant}"
-    outcome = {**fields, "instant": instant, "dry_run": dry_run}
-    print_outcome(would if dry_run else made, outcome, output)

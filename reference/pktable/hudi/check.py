@@ -1,8 +1,8 @@
 """Check a Hudi table: report what its readers would refuse, or silently lose, or look up in vain.
 
 1. The metadata of every completed write is decoded, and the files that it wrote are looked for.
-2. Every block of every log file is decoded whole. A torn block is an error if it is of a completed write, because
-   readers silently skip it, and otherwise a note: a writer that dies leaves one.
+2. Every block of every log file is decoded whole. A torn block is an error if it is of a completed write that has no
+   whole block in the file group, and otherwise a note: a writer that dies leaves one.
 3. Every base file is read. Its bloom filter and its key range must admit all of its keys.
 4. Record positions are compared with the keys of their base file.
 5. An index at the end of a log file must admit every key of the files that it covers.
@@ -36,13 +36,13 @@ from pktable.format.hudi.log_block import (
     HeaderKey,
     LogBlock,
     decode_log,
-    instant_of_damaged,
 )
 from pktable.format.hudi.log_index import FoundIndex, decode_keys
 from pktable.format.hudi.names import base_file, log_file
 from pktable.format.types import Field, one_array
+from pktable.hudi.log_damage import DamagedBlock
 from pktable.hudi.log_rows import KEY, SIGNS, BlockRows, Wanted, block_rows
-from pktable.hudi.log_scan import WITH_RECORDS, PlacedBlock
+from pktable.hudi.log_scan import WITH_RECORDS, PlacedBlock, instants_of
 from pktable.hudi.lookup import index_of_file, opened
 from pktable.hudi.scan import OWN_COLUMNS
 from pktable.hudi.settings import HudiSettings
@@ -142,8 +142,12 @@ class _Check:
             if (found := self._base(at.path(self.root, base.name))) is not None
         }
         logs: dict[str, list[str]] = {}
+        whole: set[str] = set()
+        damaged: list[DamagedBlock] = []
         for log in group.logs:
-            logs[log.name] = self._log(at.path(self.root, log.name), log.instant, keys)
+            logs[log.name] = self._log(at.path(self.root, log.name), keys, whole, damaged)
+        for one in damaged:
+            self._damaged(one, whole)
         for log in group.logs:
             with self._named("LOG-38", path := at.path(self.root, log.name)):
                 if found := index_of_file(self.store, path):
@@ -221,33 +225,32 @@ class _Check:
                 expected = f"all {len(batch.keys)} keys"
                 self.findings.add("LOG-47", f"index of {what}", path, expected=expected, found=found_text)
 
-    def _log(self, path: str, instant: str, bases: dict[str, pa.Array]) -> list[str]:
-        """Check a log file; return the keys of its data blocks."""
+    def _log(
+        self, path: str, bases: dict[str, pa.Array], whole: set[str], damaged: list[DamagedBlock]
+    ) -> list[str]:
+        """Check a log file; return the keys of its data blocks. Adds the instants of blocks, and damaged ranges."""
         keys: list[str] = []
         self.report.files += 1
         with self._named("LOG-1", path):
             data = self.store.read(path)
             for one in decode_log(data, at=path):
                 if isinstance(one, DamagedRange):
-                    self._damaged(path, instant, data, one)
+                    damaged.append(DamagedBlock.of(one, data, path, self.settings))
                 else:
                     placed = PlacedBlock(one, one.text(HeaderKey.INSTANT, path), path)
+                    whole |= instants_of(one, path)
                     keys += self._block(placed, bases)
         return keys
 
-    def _damaged(self, path: str, instant: str, data: bytes, damaged: DamagedRange) -> None:
+    def _damaged(self, damaged: DamagedBlock, whole: set[str]) -> None:
         """Report a damaged range: a completed write has lost rows, or a writer has died. Clauses: LOG-2, LOG-3."""
-        named = instant_of_damaged(data, damaged)
-        if named is None and self.settings.has_completion_times:
-            named = instant
-        is_lost = named is not None and self.timeline.is_completed(named)
         self.findings.add(
             "LOG-2",
-            f"block at {damaged.offset}",
-            path,
+            damaged.what,
+            damaged.at,
             expected="a whole block",
-            found=f"{damaged.end - damaged.offset} bytes that readers skip: {damaged.why}",
-            severity=ERROR if is_lost else NOTE,
+            found=damaged.found,
+            severity=ERROR if damaged.is_lost(whole, self.timeline) else NOTE,
         )
 
     def _block(self, placed: PlacedBlock, bases: dict[str, pa.Array]) -> list[str]:

@@ -10,13 +10,15 @@ Clauses: LOG-3, LOG-25, LOG-26, LOG-27.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
-from pktable.format.hudi.log_block import BlockKind, HeaderKey, LogBlock, blocks
+from pktable.format.hudi.log_block import BlockKind, DamagedRange, HeaderKey, LogBlock, decode_log
+from pktable.hudi.log_damage import DamagedBlock, expect_nothing_lost
+from pktable.hudi.timeline import Timeline
 
 ROLLBACK: Final = "0"
 WITH_RECORDS: Final = (BlockKind.AVRO, BlockKind.PARQUET, BlockKind.DELETE)
@@ -31,18 +33,21 @@ class PlacedBlock:
     at: str
 
 
-def counting_blocks(
-    files: Iterable[tuple[str, bytes]], *, until: str, is_completed: Callable[[str], bool]
-) -> list[PlacedBlock]:
+def counting_blocks(files: Iterable[tuple[str, bytes]], timeline: Timeline, until: str) -> list[PlacedBlock]:
     """Return the blocks that count, oldest first.
 
     ``files``: path and bytes of the log files of a slice, in order. ``until``: the instant that is read.
-    Raises CorruptFileError, and InvalidRequestError for kinds of blocks that are not supported.
-    Clauses: LOG-25, LOG-26, LOG-27.
+    Raises CorruptFileError, also if rows of a completed commit are lost, and InvalidRequestError for kinds of blocks
+    that are not supported. Clauses: LOG-25, LOG-26, LOG-27, LOG-80.
     """
     by_instant: dict[str, list[PlacedBlock]] = {}  # in the order of their first blocks
+    damaged: list[DamagedBlock] = []
+    whole: set[str] = set()
     for at, data in files:
-        for block in blocks(data, at=at):
+        for block in decode_log(data, at=at):
+            if isinstance(block, DamagedRange):
+                damaged.append(DamagedBlock.of(block, data, at, timeline.settings))
+                continue
             instant = block.text(HeaderKey.INSTANT, at)
             if block.kind is BlockKind.COMMAND:
                 by_instant.pop(rolled_back(block, at), None)
@@ -51,9 +56,17 @@ def counting_blocks(
                 raise InvalidRequestError(f"{at}: {block.kind.name} blocks in a log file are not supported")
             if not instant:
                 raise CorruptFileError(f"block at {block.offset}", at=at, expected="an instant", found="none")
-            if instant <= until and is_completed(instant):
+            whole |= instants_of(block, at)
+            if instant <= until and timeline.is_completed(instant):
                 by_instant.setdefault(instant, []).append(PlacedBlock(block, instant, at))
+    expect_nothing_lost(damaged, whole, timeline, until)
     return _in_order(by_instant)
+
+
+def instants_of(block: LogBlock, at: str) -> set[str]:
+    """Return the instants whose records a block has: its own, and those that a log compaction merged into it."""
+    merged = block.text(HeaderKey.COMPACTED_INSTANTS, at).split(",")
+    return {block.text(HeaderKey.INSTANT, at), *merged} - {""}
 
 
 def rolled_back(block: LogBlock, at: str) -> str:

@@ -29,7 +29,14 @@ import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.hudi.key_summary import KeyBatch, KeySummary, summary_of_footer
-from pktable.format.hudi.log_block import BlockKind, HeaderKey, blocks
+from pktable.format.hudi.log_block import (
+    BlockKind,
+    DamagedRange,
+    HeaderKey,
+    LogBlock,
+    blocks,
+    decode_log,
+)
 from pktable.format.hudi.log_index import FoundIndex, Member, decode_keys, index_at_end
 from pktable.format.hudi.names import LogFileName, log_file
 from pktable.format.types import one_array
@@ -179,7 +186,8 @@ class SliceLookup:
             return parts.instant == self.slice.instant
         if not self.timeline.is_completed(parts.instant) or parts.instant > self.instant:
             return False
-        return self.timeline.completion_of(parts.instant) >= self.slice.instant
+        # Without a base file every commit of the group belongs to the slice, also one before the first file that is left.
+        return self.slice.base is None or self.timeline.completion_of(parts.instant) >= self.slice.instant
 
     def _in_file(self, log: LogFileName, batch: KeyBatch, numbers: Numbers, rolled: set[str]) -> Numbers:
         """Return those of the keys ``numbers`` that the file has in blocks that count. Clauses: LOG-25, LOG-43."""
@@ -230,17 +238,21 @@ class SliceLookup:
         return _in(batch, numbers, one_array(pa.chunked_array([one.keys for one in rows])))
 
     def _placed(self, log: LogFileName) -> list[PlacedBlock]:
+        """Return the blocks of a file that have records. Raises CorruptFileError if others are lost."""
         path = self.slice.path(self.root, log.name)
+        found = decode_log(self.store.read(path), at=path)
+        if any(isinstance(one, DamagedRange) for one in found):
+            self._counting()  # what the other files have tells whether rows are lost
         return [
             PlacedBlock(one, one.text(HeaderKey.INSTANT, path), path)
-            for one in blocks(self.store.read(path), at=path)
-            if one.kind is not BlockKind.COMMAND
+            for one in found
+            if isinstance(one, LogBlock) and one.kind is not BlockKind.COMMAND
         ]
 
     def _counting(self) -> list[PlacedBlock]:
         paths = [self.slice.path(self.root, log.name) for log in self.slice.logs]
         files = ((path, self.store.read(path)) for path in paths)
-        return counting_blocks(files, until=self.instant, is_completed=self.timeline.is_completed)
+        return counting_blocks(files, self.timeline, self.instant)
 
     def _rolled_back(self, log: LogFileName) -> set[str]:
         path = self.slice.path(self.root, log.name)

@@ -256,7 +256,7 @@ class Merger:
             values = folded.keys.take(pa.array(unplaced))
             rows, numbers = found_keys(one_array(batch.column(self._key)), values)
             keys = unplaced[numbers]
-            first = np.unique(keys, return_index=True)[1]  # of rows with one key, Hudi merges the first
+            first = _first_of_each(keys, len(folded.keys))  # of rows with one key, Hudi merges the first
             first = first[~self._seen[keys[first]]]
             found.append((rows[first], keys[first]))
         return (
@@ -289,6 +289,13 @@ class Merger:
             both = pa.chunked_array([*base.chunks, *log.chunks], base.type)
             columns.append(both.take(pa.array(sources[kept])))
         return pa.table(columns, schema=batch.schema)
+
+
+def _first_of_each(keys: Numbers, count: int) -> Numbers:
+    """Return where each of the numbers ``keys``, which are less than ``count``, is for the first time."""
+    every, first = np.arange(len(keys)), np.empty(count, np.int64)
+    first[keys[::-1]] = every[::-1]  # of equal places numpy keeps what is assigned last
+    return np.flatnonzero(first[keys] == every)
 
 
 def _nullable(numbers: Numbers) -> pa.Array:

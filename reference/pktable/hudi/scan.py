@@ -18,6 +18,7 @@ from pktable.format.hudi.avro_schema import fields_of
 from pktable.format.hudi.key_summary import KeyBatch
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.hudi.lookup import SliceLookup
+from pktable.hudi.pieces import Pieces
 from pktable.hudi.settings import HudiSettings, expect_instant
 from pktable.hudi.slice_read import SliceReader
 from pktable.hudi.slices import FileSlice, file_groups, slices_at
@@ -45,7 +46,14 @@ OWN_COLUMNS: Final = (
 )
 """Columns that Hudi puts in front of those of the user."""
 
-PLACES: Final = pa.schema([(name, pa.string()) for name in ("key", "partition", "group")])
+PLACES: Final = tuple(
+    Field(i, name, DataType("STRING")) for i, name in enumerate(("key", "partition", "group"))
+)
+
+LOCATED_BYTES: Final = 64 << 20
+"""Files of up to so many bytes are searched for keys in this process; Spark would take longer to begin."""
+
+LOCATING_TASKS: Final = 64
 
 ATTEMPTS: Final = 10
 """How often a read of the last write is tried while others clean."""
@@ -240,19 +248,17 @@ class HudiScan(ArrowRows):
     def locate(self, batch: KeyBatch) -> pa.Table:
         """Return key, partition and file group of each key of ``batch`` that is there. Raises as `to_arrow`.
 
-        Clauses: LOG-41, LOG-76.
+        With Spark the file groups of a large table are searched on the executors. Clauses: LOG-41, LOG-76.
         """
         return self._retried(lambda: self._located(batch))
 
     def _located(self, batch: KeyBatch) -> pa.Table:
-        found = [PLACES.empty_table()]
-        for split in replace(self, where=None, columns=None).splits():
-            with _naming_cleans(split.reader, [split.slice]):
-                numbers = _lookup(split.reader, split.slice).locate(batch)
-            names = (split.slice.partition, split.slice.group)
-            columns = (pa.repeat(pa.scalar(name, pa.string()), len(numbers)) for name in names)
-            found.append(pa.table([batch.text.take(pa.array(numbers)), *columns], schema=PLACES))
-        return pa.concat_tables(found)
+        splits = replace(self, where=None, columns=None).splits()
+        is_large = sum(split.size_bytes for split in splits) > LOCATED_BYTES
+        step = -(-len(splits) // LOCATING_TASKS) or 1  # each task is sent all keys
+        pieces = [partial(_places, splits[i : i + step], batch) for i in range(0, len(splits), step)]
+        with _naming_cleans_of(splits):
+            return Pieces(self.session if is_large else None).rows(pieces, PLACES)
 
     def _retried(self, work: Callable[[], Result]) -> Result:
         """Return the result of ``work``, called again if a clean deletes files that a read of the last write reads."""
@@ -364,6 +370,15 @@ def _nullable(field: Field) -> Field:
 
 def _lookup(reader: SliceReader, slice_: FileSlice) -> SliceLookup:
     return SliceLookup(reader.store, reader.root, reader.settings, reader.timeline, reader.instant, slice_)
+
+
+def _places(splits: Sequence[HudiSplit], batch: KeyBatch) -> Iterator[pa.Table]:
+    """Yield key, partition and file group of the keys that the slices of ``splits`` have."""
+    for split in splits:
+        found = batch.text.take(pa.array(_lookup(split.reader, split.slice).locate(batch)))
+        names = (split.slice.partition, split.slice.group)
+        columns = (pa.repeat(pa.scalar(name, pa.string()), len(found)) for name in names)
+        yield pa.table([found, *columns], names=[field.name for field in PLACES])
 
 
 def _tables(split: HudiSplit) -> Iterator[pa.Table]:

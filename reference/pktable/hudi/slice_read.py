@@ -55,7 +55,7 @@ class SliceReader:
         """Return the blocks of a slice that count, oldest first. Raises CorruptFileError. Clauses: LOG-25."""
         paths = [slice_.path(self.root, log.name) for log in slice_.logs]
         files = ((path, self._read(path)) for path in paths)
-        return counting_blocks(files, until=self.instant, is_completed=self.timeline.is_completed)
+        return counting_blocks(files, self.timeline, self.instant)
 
     def _rows(self, slice_: FileSlice) -> Iterator[pa.Table]:
         needed = self.needed()

@@ -21,7 +21,7 @@ from pktable.datafile.readers import LIBRARY_ERRORS, ParquetRows
 from pktable.format.bounds import require_bounded_rows
 from pktable.format.types import DataType, Field, from_arrow, to_arrow
 
-BATCH_ROWS: Final = 1 << 17
+BATCH_ROWS: Final = 1 << 18
 ENCRYPTED: Final = b"PARE"
 NEW_FIELD: Final = 1 << 20  # ids of fields that the table does not have any more
 

@@ -107,12 +107,16 @@ class _Cursor:
         raise ValueError(f"a number of more than {LONGEST_VARINT} bytes")
 
     def take(self, rows: Numbers, lengths: Numbers | int) -> Numbers:
-        """Move behind so many bytes of each of ``rows``; return where they begin."""
-        start: Numbers = self._at[rows]
+        """Move behind so many bytes of each of ``rows`` (ascending); return where they begin."""
+        every = len(rows) == len(self._at)  # then nothing is gathered
+        start: Numbers = self._at if every else self._at[rows]
         end = start + lengths
-        if bool(np.any(lengths < 0)) or bool(np.any(end > self._ends[rows])):
+        if bool(np.any(lengths < 0)) or bool(np.any(end > (self._ends if every else self._ends[rows]))):
             raise ValueError("a value that leads out of its record")
-        self._at[rows] = end
+        if every:
+            self._at = end
+        else:
+            self._at[rows] = end
         return start
 
     def fixed(self, rows: Numbers, size: int) -> Bytes:
@@ -193,15 +197,16 @@ def _bytes(cursor: _Cursor, kind: DataType | None, rows: Numbers) -> pa.Array | 
     starts = cursor.take(rows, lengths)
     if kind is None:
         return None
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    body = cursor.data[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
     if kind.root == "DECIMAL":
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        body = cursor.data[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
         return _of_bytes(body, offsets, lengths, kind)
-    if offsets[-1] >= 1 << 31:
-        raise ValueError("values of more than 2 GiB in one block")
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
-    return pa.Array.from_buffers(to_arrow(kind), len(rows), buffers)
+    # Values and what lies between them are one array, of which Arrow takes every other element.
+    ends = np.stack([starts, starts + lengths], axis=1).reshape(-1)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(cursor.data)]
+    both = pa.Array.from_buffers(pa.large_binary(), max(len(ends) - 1, 0), buffers)
+    return both.take(pa.array(np.arange(0, len(ends), 2))).cast(to_arrow(kind))
 
 
 def _of_fixed(found: Bytes, kind: DataType) -> pa.Array:

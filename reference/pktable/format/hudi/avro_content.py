@@ -71,13 +71,14 @@ def _places(content: bytes | memoryview, count: int) -> Numbers:
 
     They are fewer if a length would lie outside the content. Every length is taken as it is.
     """
-    place, unpack = _HEAD.size, _LENGTH.unpack_from
-    places = [place]
+    place, unpack, size = _HEAD.size, _LENGTH.unpack_from, _LENGTH.size
+    places, known = [place] * (count + 1), 0
     with contextlib.suppress(struct.error):
-        for _ in range(count):
-            place += _LENGTH.size + unpack(content, place)[0]
-            places.append(place)
-    return np.array(places, np.int64)
+        for known in range(1, count + 1):
+            place += size + unpack(content, place)[0]
+            places[known] = place
+        known = count + 1
+    return np.array(places[:known], np.int64)
 
 
 def decode_avro_content(content: bytes | memoryview, *, at: str) -> AvroContent:
