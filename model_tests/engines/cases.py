@@ -14,11 +14,13 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import arrow_field
 from pktable.merge.engine import MergeEngine, engine_of
 from pktable_spec.vocabulary import RowKind
+from pyroaring import BitMap
 
 from model_tests.engines import naive
 
 ADDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 EVERY = tuple(RowKind)
+ROWS = "ARRAY<ROW<p INT, q STRING>>"
 VALUES: Mapping[str, Any] = {
     "INT": st.none() | st.integers(-3, 3),
     "BIGINT": st.none() | st.integers(-3, 3),
@@ -27,6 +29,14 @@ VALUES: Mapping[str, Any] = {
     "STRING": st.none() | st.sampled_from(["", " ", "a", "b", "ä", "a" * 9]),
     "BOOLEAN": st.none() | st.booleans(),
     "ARRAY<INT>": st.none() | st.lists(st.none() | st.integers(0, 3), max_size=2),
+    ROWS: st.none()
+    | st.lists(
+        st.none()
+        | st.fixed_dictionaries({"p": st.none() | st.integers(0, 1), "q": st.none() | st.sampled_from("xy")}),
+        max_size=3,
+    ),
+    "BYTES": st.none()
+    | st.sets(st.sampled_from([0, 1, 7, 1 << 17])).map(lambda one: BitMap(one).serialize()),
     "MAP<STRING, INT>": st.none()
     | st.lists(
         st.tuples(st.sampled_from("pqr"), st.integers(0, 2)), max_size=2, unique_by=lambda one: one[0]
@@ -79,13 +89,25 @@ class Case:
         )
 
 
+VARIANTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "distinct": ("collect", {"distinct": "true"}),
+    "nested_update by p": ("nested_update", {"nested-key": "p"}),
+    "nested_update by p and q": ("nested_update", {"nested-key": "p, q"}),
+    "nested_update up to 2": ("nested_update", {"count-limit": "2"}),
+}
+"""The functions that plain Python knows by other names: the function, and the options of its column."""
+
+
 def aggregation(
     name: str, functions: Mapping[str, tuple[str, str]], *, kinds: Sequence[RowKind] = ADDS, removes: bool = False,
     ignores: Sequence[str] = (),
 ) -> Case:  # fmt: skip
     """Return a case of ``functions``: (SQL type, function) by column."""
     options = {"merge-engine": "aggregation"}
-    options |= {f"fields.{column}.aggregate-function": one for column, (_, one) in functions.items()}
+    for column, (_, one) in functions.items():
+        function, more = VARIANTS.get(one, (one, {}))
+        options[f"fields.{column}.aggregate-function"] = function
+        options |= {f"fields.{column}.{ending}": value for ending, value in more.items()}
     options |= {f"fields.{column}.ignore-retract": "true" for column in ignores}
     options |= {
         f"fields.{c}.list-agg-delimiter": "|" for c, (_, one) in functions.items() if one == "listagg"
@@ -140,6 +162,19 @@ CASES = (
         kinds=EVERY,
         ignores=("x", "f"),
     ),
+    aggregation(
+        "arrays",
+        {
+            "c": ("ARRAY<INT>", "collect"),
+            "cr": (ROWS, "collect"),
+            "d": ("ARRAY<INT>", "distinct"),
+            "n": (ROWS, "nested_update"),
+            "np": (ROWS, "nested_update by p"),
+            "nq": (ROWS, "nested_update by p and q"),
+        },
+        kinds=EVERY,
+    ),
+    aggregation("limits and bitmaps", {"n": (ROWS, "nested_update up to 2"), "r": ("BYTES", "rbm32")}),
     aggregation(
         "removals",
         {"a": ("INT", "sum"), "x": ("INT", "max")},

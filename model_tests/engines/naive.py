@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from pktable_spec.vocabulary import RowKind
+from pyroaring import BitMap
 
 Row = dict[str, Any]
 Record = tuple[RowKind, Row]
@@ -50,6 +51,56 @@ def merged(was: Any, value: Any, add: bool) -> Any:
     return list(found.items())
 
 
+def without_oldest(was: Any, value: Any) -> Any:
+    left = list(was)
+    for one in value:
+        if one in left:
+            left.remove(one)
+    return left
+
+
+def collected(was: Any, value: Any, add: bool) -> Any:
+    if value is None or (was is None and not add):
+        return was
+    return [*(was or []), *value] if add else without_oldest(was, value)
+
+
+def distinct(was: Any, value: Any, add: bool) -> Any:
+    if value is None or (was is None and not add):
+        return was
+    return list(dict.fromkeys([*(was or []), *value] if add else [one for one in was if one not in value]))
+
+
+def rows_by(*key: str) -> Step:
+    """Return the step of nested rows: by their key, or without one all of them."""
+
+    def of(row: Any) -> Any:
+        return tuple(row[name] for name in key or sorted(row))
+
+    def step(was: Any, value: Any, add: bool) -> Any:
+        if value is None or (was is None and not add):
+            return was
+        if was is None:
+            return value
+        was, value = ([row for row in rows if row is not None] for rows in (was, value))
+        if not add:
+            was, value = [row for row in was if of(row) not in map(of, value)], []
+        rows = [*was, *value]
+        return list({of(row): row for row in rows}.values()) if key else rows
+
+    return step
+
+
+def rows_up_to(limit: int) -> Step:
+    def step(was: Any, value: Any, add: bool) -> Any:
+        if was is None or value is None:
+            return was if value is None else value
+        was, value = ([row for row in rows if row is not None] for rows in (was, value))
+        return was + value[: max(limit - len(was), 0)]
+
+    return step
+
+
 STEPS: Mapping[str, Step] = {
     "sum": added,
     "product": both(lambda a, b: math.prod((a, b))),
@@ -60,7 +111,13 @@ STEPS: Mapping[str, Step] = {
     "last_value": lambda was, value, add: value if add else None,
     "last_non_null_value": lambda was, value, add: was if value is None else value if add else None,
     "listagg": joined("|"),
-    "collect": both(lambda a, b: [*a, *b]),
+    "collect": collected,
+    "distinct": distinct,
+    "nested_update": rows_by(),
+    "nested_update by p": rows_by("p"),
+    "nested_update by p and q": rows_by("p", "q"),
+    "nested_update up to 2": rows_up_to(2),
+    "rbm32": both(lambda a, b: (BitMap.deserialize(a) | BitMap.deserialize(b)).serialize()),
     "merge_map": merged,
 }
 
@@ -76,7 +133,7 @@ def aggregated(function: str, values: Sequence[tuple[Any, bool]], ignores_retrac
         values = [one for one in values if one[1]]
     if function in ("first_value", "first_non_null_value"):
         return first([value for value, _ in values], function == "first_non_null_value")
-    if function == "listagg" and len(values) == 1:
+    if function in ("listagg", "distinct") and len(values) == 1:
         return values[0][0]
     was = None
     for value, add in values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table, UnsupportedOptionError
+from pktable.catalog.definitions import parse_definition
+from pktable.format.metadata.schema import TableSchema
+from pktable.merge.engine_options import EngineOptions
 from pktable_spec.covers import covers
 
 from model_tests.backends import wrong_requests
@@ -34,7 +38,7 @@ def change(table: Table, kind: str, a: int | None = 1) -> Any:
     )  # fmt: skip
 
 
-@covers("MRG-11", "TBL-9")
+@covers("MRG-11", "MRG-26", "TBL-9")
 @pytest.mark.parametrize(("options", "message"), wrong_requests.ENGINES)
 def test_options_that_fit_nothing_are_refused_in_one_line(
     tmp_path: Path, options: dict[str, str], message: str
@@ -44,6 +48,46 @@ def test_options_that_fit_nothing_are_refused_in_one_line(
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not files_of(tmp_path)
+
+
+@covers("MRG-26")
+@pytest.mark.parametrize(
+    "stray",
+    [
+        {"first-row.ignore-delete": "false"},
+        {"fields.b.list-agg-delimiter": "|"},
+        {"fields.g.sequence-group": "a"},
+        {"sequence.field.sort-order": "ascending"},
+        {"changelog-producer.row-deduplicate": "true"},
+    ],
+    ids=str,
+)
+def test_a_table_that_has_such_an_option_already_is_read_and_not_written(
+    tmp_path: Path, stray: dict[str, str]
+) -> None:
+    change(create(tmp_path, {}), "+I", 5)
+    schema = tmp_path / "t" / "schema" / "schema-0"
+    text = json.loads(schema.read_text())
+    text["options"] |= stray
+    del text["pktable.crc32"]  # which other writers do not have
+    schema.write_text(json.dumps(text))
+    table = Table.open(tmp_path / "t")
+    assert table.to_arrow().column("a").to_pylist() == [5]
+    with pytest.raises(InvalidRequestError, match=next(iter(stray))):
+        change(table, "+I")
+    assert table.to_arrow().column("a").to_pylist() == [5]
+
+
+@covers("MRG-15", "MRG-26")
+@pytest.mark.parametrize("name", ["ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete"])
+def test_any_name_of_ignore_delete_is_read_and_the_plain_one_first(name: str) -> None:
+    fields = tuple(parse_definition(MERGED))
+    options = [{name: "true"}, {"ignore-delete": "false", "first-row.ignore-delete": "true"}]
+    found = [
+        EngineOptions(TableSchema(0, fields, len(fields), (), ("k",), one, "", 0)).ignores_deletes
+        for one in options
+    ]
+    assert found == [True, False]
 
 
 @covers("MRG-11")
@@ -136,4 +180,27 @@ def test_statements_that_replace_rows_are_refused(tmp_path: Path, options: dict[
 
 def test_an_unknown_function_is_answered_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOptionError, match="expected sum or product or max"):
-        create(tmp_path, {**AGGREGATION, "fields.a.aggregate-function": "count"})
+        create(tmp_path, {**AGGREGATION, "fields.a.aggregate-function": "most"})
+
+
+@covers("MRG-28")
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("count", "; Paimon has no count either"),
+        ("hll_sketch", "; hll_sketch is not implemented, because "),
+        ("theta_sketch", "; theta_sketch is not implemented, because "),
+        ("rbm64", "; rbm64 is not implemented, because "),
+        ("nested_partial_update", "; nested_partial_update is not implemented"),
+    ],
+)
+@pytest.mark.parametrize("option", ["fields.a.aggregate-function", "fields.default-aggregate-function"])
+def test_a_function_that_is_missing_is_refused_with_the_reason(
+    tmp_path: Path, option: str, function: str, reason: str
+) -> None:
+    with pytest.raises(UnsupportedOptionError) as caught:
+        create(tmp_path, {**AGGREGATION, option: function})
+    assert f"option {option}='{function}'" in str(caught.value)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not files_of(tmp_path)

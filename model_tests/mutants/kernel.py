@@ -15,8 +15,10 @@ from pktable.lsm import universal
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.universal import Pick
 from pktable.lsm.vectors import VectorMaintainer
+from pktable.merge.aggregation import Aggregation
 from pktable.merge.deduplicate import Deduplicate, Selected
 from pktable.merge.grouping import Window
+from pktable.merge.partial_update import PartialUpdate
 
 from model_tests.mutants.registry import LEVEL_ZERO_LEFT, NOT_PICKED, READ, Mutant, instead, patched
 
@@ -112,6 +114,15 @@ MUTANTS = (
         READ,
         ("MRG-1", "MRG-4"),
         bugs=("paimon#3286", "paimon#4075", "hudi#4880"),
+    ),
+    Mutant(
+        "M06",
+        "a compaction deletes the rows that it looks up without merging their values",
+        patched(*((engine, "lookup", instead("position")) for engine in (PartialUpdate, Aggregation))),
+        f"{READ}|compaction_took_the_pick: upgrades",
+        ("DV-20",),
+        bugs=("paimon#3036",),
+        engines=True,
     ),
     Mutant(
         "M07",

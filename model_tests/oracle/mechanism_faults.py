@@ -147,6 +147,18 @@ class IgnoresVectorsOfInputs(Mechanism):
         return super().rewrite(state._replace(vectors=frozenset()), group, output_level, marks)
 
 
+class RenumbersRows(Mechanism):
+    """A rewrite gives the rows that are left of a file with deleted ones a new sequence number."""
+
+    def input_run(self, state: State, run: Sequence[LiveFile]) -> list[Record]:
+        marked = {file for file, _ in state.vectors}
+        return [
+            record._replace(sequence=self.next_sequence(state)) if file in marked else record
+            for file, level in run
+            for record in super(RenumbersRows, self).input_run(state, [(file, level)])
+        ]
+
+
 class PicksSomeOfLevelZero(Mechanism):
     """The oldest level-0 run is left behind. C13."""
 

@@ -253,7 +253,8 @@ OPTIONS: Final = (
     Option("fields.*", MERGING, None,
            "For partial-update and aggregation: `fields.<column>.aggregate-function`, "
            "`fields.default-aggregate-function`, `fields.<column>.ignore-retract`, "
-           "`fields.<column>.list-agg-delimiter` and `fields.<columns>.sequence-group`."),
+           "`fields.<column>.list-agg-delimiter`, `fields.<column>.distinct`, `fields.<column>.nested-key`, "
+           "`fields.<column>.count-limit` and `fields.<columns>.sequence-group`."),
     Option("rowkind.field", MERGING, None, "The column that holds the row kind of each row.", values=()),
     Option("sequence.field", IMPLEMENTED, "",
            "The columns that decide which record of a key is the newest; of equal ones the later written is.",

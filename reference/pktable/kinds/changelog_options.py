@@ -48,3 +48,5 @@ def expect_changelog_options(schema: TableSchema, options: TableOptions) -> None
                 raise UnsupportedOptionError(
                     DEDUPLICATE, "true", f"column {field.name}, of type {field.type}, in {IGNORED}"
                 )
+        if producer == "none":
+            raise UnsupportedOptionError(DEDUPLICATE, "true", f"a {PRODUCER} other than none with it")

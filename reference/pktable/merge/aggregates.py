@@ -5,9 +5,14 @@ skipped unless the description says otherwise; a segment without other values gi
 also takes the values of retractions back. Adds may be folded in any grouping of neighbours; floating-point sums and
 products then differ by rounding.
 
-The functions are those of Paimon by name and meaning, with two differences. A sum or product that its type cannot hold
-is refused, and the order of intermediate results does not matter for that. The entries of a merged map stay in the
-order in which their keys first came.
+The functions are those of Paimon by name and meaning, with these differences:
+
+* A sum or product that its type cannot hold is refused, and the order of intermediate results does not matter for that.
+* The entries of a merged map, distinct elements and rows with a nested key stay in the order in which they first came.
+* ``product`` takes nothing back. Paimon divides, which is undefined for 0, and drops the rest of an integer.
+* ``product`` of DECIMAL is refused. Paimon rounds each step, so that the result depends on its compactions.
+* ``nested_update`` with a limit has no nested key and takes nothing back. Which rows a limit keeps then depends on
+  compactions, and on the rows that a retraction made room for.
 
 Clauses: MRG-9, MRG-10.
 """
@@ -25,6 +30,9 @@ import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
+from pktable.merge.arrays import collect, collect_retracts, nested_update, nested_update_retracts
+from pktable.merge.bitmaps import union
+from pktable.merge.column import Column
 from pktable.merge.grouping import Flags, Indices
 from pktable.merge.key_encoding import BYTE_STRINGS
 from pktable.merge.segments import Segments, at_or_null, valid
@@ -40,18 +48,17 @@ BLANK: Final = (
 """A string of what Java calls white space."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column to aggregate: its name, type, and the text that joins the values of ``listagg``."""
-
-    name: str
-    type: DataType
-    delimiter: str = ","
-
-
 Fold = Callable[[pa.Array, Segments, Column], pa.Array]
-Choose = Callable[[Segments, Flags], Indices]
-"""Returns per segment the record that gives the value, -1 if none does; the flags: which records have a value."""
+Choose = Callable[[Segments, Flags, Column], Indices]
+"""Returns per segment the record that gives the value, -1 if none does; the flags: which records have one to give."""
+
+
+def never(column: Column) -> bool:
+    return False
+
+
+def always(column: Column) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,83 +66,92 @@ class Aggregate:
     """One function. ``takes``: the types it is defined for, in words and as a test.
 
     ``commutes``: whether the order of the values makes no difference. ``choose``: of a function whose result is the
-    value of one record, which one it is; then most values need not be touched.
+    value of one record, which one it is; then most values need not be touched. ``retracts``: whether the values of
+    retractions can be taken back from a column.
     """
 
     name: str
     fold: Fold
     takes: tuple[str, Callable[[DataType], bool]]
-    retracts: bool = False
+    retracts: Callable[[Column], bool] = never
     commutes: bool = False
     choose: Choose | None = None
 
 
-def choosing(name: str, choose: Choose, *, retracts: bool = False) -> Aggregate:
-    """Return the function that gives the value of the record that ``choose`` names."""
+def choosing(
+    name: str,
+    choose: Choose,
+    takes: tuple[str, Callable[[DataType], bool]] | None = None,
+    *,
+    retracts: Callable[[Column], bool] = never,
+    commutes: bool = False,
+) -> Aggregate:
+    """Return the function that gives the value of the record that ``choose`` names. By default it takes any type."""
 
     def fold(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
-        return at_or_null(values, choose(segments, valid(values)))
+        return at_or_null(values, choose(segments, valid(values), column))
 
-    return Aggregate(name, fold, _ANY, retracts, choose=choose)
+    return Aggregate(name, fold, takes or _ANY, retracts, commutes, choose)
 
 
-def oldest(segments: Segments, known: Flags) -> Indices:
+def oldest(segments: Segments, known: Flags, column: Column) -> Indices:
     """The oldest record, also if its value is null."""
     return segments.starts
 
 
-def newest(segments: Segments, known: Flags) -> Indices:
+def newest(segments: Segments, known: Flags, column: Column) -> Indices:
     """The newest record, also if its value is null; none if that is a retraction."""
     found = segments.starts + segments.lengths - 1
     return np.where(segments.adds[found], found, -1)
 
 
-def oldest_known(segments: Segments, known: Flags) -> Indices:
+def oldest_known(segments: Segments, known: Flags, column: Column) -> Indices:
     """The oldest record that has a value."""
     return segments.first(known)
 
 
-def newest_known(segments: Segments, known: Flags) -> Indices:
+def newest_known(segments: Segments, known: Flags, column: Column) -> Indices:
     """The newest record that has a value; none if that is a retraction."""
     found = segments.last(known)
     return np.where(segments.adds[found], found, -1)
 
 
-def greatest(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
-    return _extreme(values, segments, column, np.maximum)
+def greatest(segments: Segments, known: Flags, column: Column) -> Indices:
+    return _best(segments, known, column, np.maximum)
 
 
-def least(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
-    return _extreme(values, segments, column, np.minimum)
+def least(segments: Segments, known: Flags, column: Column) -> Indices:
+    return _best(segments, known, column, np.minimum)
 
 
-def _extreme(values: pa.Array, segments: Segments, column: Column, better: Any) -> pa.Array:
-    known = valid(values)
+def _best(segments: Segments, known: Flags, column: Column, better: Any) -> Indices:
+    """Return per segment the record with the greatest or least value, of equal ones the oldest."""
     if column.type.root in BYTE_STRINGS:
-        return at_or_null(values, _best_string(values, known, segments, better))
-    ranks = ranks_of(values, column.type)
+        return _best_string(segments, known, column, better)
+    ranks = ranks_of(segments.values(column.name), column.type)
     limits = np.iinfo(np.int64)
     worst = limits.min if better is np.maximum else limits.max
     best = better.reduceat(np.where(known, ranks, worst), segments.starts)
-    return at_or_null(values, segments.first(known & (ranks == np.repeat(best, segments.lengths))))
+    return segments.first(known & (ranks == np.repeat(best, segments.lengths)))
 
 
-def _best_string(values: pa.Array, known: Flags, segments: Segments, better: Any) -> Indices:
+def _best_string(segments: Segments, known: Flags, column: Column, better: Any) -> Indices:
     """Return per segment the record with the greatest or least string, -1 if there is none.
 
     Neighbours are compared, then the better ones of them, until each segment has one left. Arrow compares by bytes.
     """
     wins = pc.greater if better is np.maximum else pc.less
-    left, segment = np.flatnonzero(known), segments.segment_of[known]
-    while len(left) and (segment[1:] == segment[:-1]).any():
-        begins = np.append(True, segment[1:] != segment[:-1])
-        place = np.arange(len(left)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
-        second = np.flatnonzero(place % 2 == 1)
-        won = wins(values.take(pa.array(left[second])), values.take(pa.array(left[second - 1])))
-        left[second - 1] = np.where(np.asarray(won), left[second], left[second - 1])
-        left, segment = left[place % 2 == 0], segment[place % 2 == 0]
+    left, counts = np.flatnonzero(known), segments.sums(known)
+    while (counts > 1).any():
+        place = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
+        odd = place % 2 == 1
+        second = np.flatnonzero(odd)
+        newer, older = (segments.values_at(column.name, left[at]) for at in (second, second - 1))
+        better_ones = second[np.asarray(wins(newer, older))]
+        left[better_ones - 1] = left[better_ones]
+        left, counts = left[~odd], (counts + 1) // 2
     found = np.full(len(segments.starts), -1, dtype=np.int64)
-    found[segment] = left
+    found[counts > 0] = left
     return found
 
 
@@ -143,22 +159,36 @@ def total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     """The sum of the adds less that of the retractions. Raises InvalidRequestError if the type cannot hold it."""
     if column.type.root == "DECIMAL":
         return _decimal_total(values, segments, column)
-    signs = np.where(segments.adds, 1, -1)
     if column.type.root in FLOATS:
-        numbers = values.fill_null(-0.0).to_numpy(
-            zero_copy_only=False
-        )  # which added to anything changes nothing
-        sums = np.add.reduceat(numbers * signs.astype(numbers.dtype), segments.starts)
+        numbers = values.fill_null(-0.0).to_numpy(zero_copy_only=False)  # which changes no sum
+        sums = np.add.reduceat(_signed(numbers, segments), segments.starts)
     else:
-        wide = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        high = np.add.reduceat((wide >> 32) * signs, segments.starts)
-        low = np.add.reduceat((wide & 0xFFFFFFFF) * signs, segments.starts)
-        high += low >> 32
+        sums = _integer_totals(values.cast(pa.int64()).fill_null(0).to_numpy(), segments, column)
         half = 1 << (INTEGER_BITS[column.type.root] - 1)
-        _expect_held("sum", column, (high >= -(1 << 31)) & (high < 1 << 31))
-        sums = (high << 32) | (low & 0xFFFFFFFF)
         _expect_held("sum", column, (sums >= -half) & (sums < half))
     return _numbers(sums, values, segments)
+
+
+def _signed(numbers: npt.NDArray[Any], segments: Segments) -> npt.NDArray[Any]:
+    """Return the numbers of adds as they are and those of retractions negated."""
+    if segments.adds.all():
+        return numbers
+    found: npt.NDArray[Any] = numbers * np.where(segments.adds, 1, -1).astype(numbers.dtype)
+    return found
+
+
+def _integer_totals(
+    numbers: npt.NDArray[np.int64], segments: Segments, column: Column
+) -> npt.NDArray[np.int64]:
+    """Return the sums of 64-bit integers. Raises InvalidRequestError if one has more bits."""
+    greatest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+    if greatest * int(segments.lengths.max(initial=0)) < 1 << 63:
+        return segments.sums(_signed(numbers, segments))
+    high = segments.sums(_signed(numbers >> 32, segments))
+    low = segments.sums(_signed(numbers & 0xFFFFFFFF, segments))
+    high += low >> 32
+    _expect_held("sum", column, (high >= -(1 << 31)) & (high < 1 << 31))
+    return (high << 32) | (low & 0xFFFFFFFF)
 
 
 def _decimal_total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
@@ -225,18 +255,6 @@ def single_or(values: pa.Array, segments: Segments, folded: pa.Array) -> pa.Arra
     return either.take(pa.array(at))
 
 
-def collect(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
-    """The elements of all arrays, in their order."""
-    lengths = pc.list_value_length(values).fill_null(0).to_numpy()
-    ends = np.append(0, np.cumsum(np.add.reduceat(lengths, segments.starts)))
-    return pa.ListArray.from_arrays(
-        pa.array(ends, pa.int32()),
-        values.flatten(),
-        type=values.type,
-        mask=pa.array(~segments.any(valid(values))),
-    )
-
-
 def merge_map(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     """The entries of all maps, of equal keys the newest; a retraction takes the keys of its map out."""
     lengths = np.diff(values.offsets.to_numpy())
@@ -266,25 +284,42 @@ _ANY: Final = ("any type", lambda kind: True)
 _ATOMIC: Final = ("an atomic type", is_atomic)
 _NUMBER: Final = ("a number", lambda kind: kind.root in INTEGER_BITS or kind.root in {*FLOATS, "DECIMAL"})
 _FACTOR: Final = ("an integer or floating-point type", lambda kind: kind.root in {*INTEGER_BITS, *FLOATS})
+_BYTES: Final = ("BYTES or VARBINARY", lambda kind: kind.root in {"BYTES", "VARBINARY"})
+_ROWS: Final = (
+    "ARRAY<ROW<...>>",
+    lambda kind: kind.root == "ARRAY" and kind.children[0].type.root == "ROW",
+)
 _BOOLEAN: Final = ("BOOLEAN", lambda kind: kind.root == "BOOLEAN")
 
 AGGREGATES: Final[Mapping[str, Aggregate]] = {
     one.name: one
     for one in (
-        Aggregate("sum", total, _NUMBER, retracts=True, commutes=True),
+        Aggregate("sum", total, _NUMBER, retracts=always, commutes=True),
         Aggregate("product", product, _FACTOR, commutes=True),
-        Aggregate("max", greatest, _ATOMIC, commutes=True),
-        Aggregate("min", least, _ATOMIC, commutes=True),
-        Aggregate("bool_and", least, _BOOLEAN, commutes=True),
-        Aggregate("bool_or", greatest, _BOOLEAN, commutes=True),
+        choosing("max", greatest, _ATOMIC, commutes=True),
+        choosing("min", least, _ATOMIC, commutes=True),
+        choosing("bool_and", least, _BOOLEAN, commutes=True),
+        choosing("bool_or", greatest, _BOOLEAN, commutes=True),
         choosing("first_value", oldest),
-        choosing("last_value", newest, retracts=True),
+        choosing("last_value", newest, retracts=always),
         choosing("first_non_null_value", oldest_known),
         choosing("first_not_null_value", oldest_known),
-        choosing("last_non_null_value", newest_known, retracts=True),
+        choosing("last_non_null_value", newest_known, retracts=always),
         Aggregate("listagg", listagg, ("STRING", lambda kind: kind.root == "STRING")),
-        Aggregate("collect", collect, ("ARRAY", lambda kind: kind.root == "ARRAY")),
-        Aggregate("merge_map", merge_map, ("MAP", lambda kind: kind.root == "MAP"), retracts=True),
+        Aggregate("collect", collect, ("ARRAY", lambda kind: kind.root == "ARRAY"), collect_retracts),
+        Aggregate("nested_update", nested_update, _ROWS, nested_update_retracts),
+        Aggregate("rbm32", union, _BYTES, commutes=True),
+        Aggregate("merge_map", merge_map, ("MAP", lambda kind: kind.root == "MAP"), retracts=always),
     )
 }
 """The functions by the value of ``fields.<column>.aggregate-function``."""
+
+MISSING: Final[Mapping[str, str]] = {
+    "count": "Paimon has no count either; sum a column of ones",
+    "hll_sketch": "hll_sketch is not implemented, because its bytes are those of a library for sketches",
+    "theta_sketch": "theta_sketch is not implemented, because its bytes are those of a library for sketches",
+    "rbm64": "rbm64 is not implemented, because its bytes are those of one Java library, which may change them",
+    "nested_partial_update": "nested_partial_update is not implemented",
+    "merge_map_with_keytime": "merge_map_with_keytime is not implemented",
+}
+"""Why functions of Paimon, and one that is often asked for, are not among `AGGREGATES`."""

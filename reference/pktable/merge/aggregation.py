@@ -10,7 +10,7 @@ Clauses: MRG-8, MRG-9, MRG-10, MRG-11.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -18,15 +18,21 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
-from pktable.merge.aggregates import AGGREGATES, Aggregate, Column
+from pktable.format.types import is_atomic
+from pktable.merge.aggregates import AGGREGATES, MISSING, Aggregate
+from pktable.merge.arrays import is_comparable
+from pktable.merge.column import Column
 from pktable.merge.engine_options import (
+    COUNT_LIMIT,
     DEFAULT_FUNCTION,
     DELIMITER,
+    DISTINCT,
     ENGINE,
     FIELDS,
     FUNCTION,
     IGNORE_DELETE,
     IGNORE_RETRACT,
+    NESTED_KEY,
     SEQUENCE_FIELD,
     EngineOptions,
     remove_on_delete,
@@ -53,7 +59,7 @@ class AggregatedColumn:
         name, choose = self.column.name, self.aggregate.choose
         if choose is None or self.ignores_retractions:
             return self.fold(segments.values(name), segments)
-        return segments.values_at(name, choose(segments, segments.known(name)))
+        return segments.values_at(name, choose(segments, segments.known(name), self.column))
 
     def fold(self, values: pa.Array, segments: Segments) -> pa.Array:
         """Return the column of the segments' rows; ``values``: that of their records, or others in their place."""
@@ -63,7 +69,7 @@ class AggregatedColumn:
 
     def expect_no_retraction(self) -> None:
         """Raise InvalidRequestError if a retraction cannot be taken back from the column."""
-        if not (self.aggregate.retracts or self.ignores_retractions):
+        if not (self.aggregate.retracts(self.column) or self.ignores_retractions):
             name = f"{FIELDS}{self.column.name}"
             raise InvalidRequestError(
                 f"option {name}.{FUNCTION}={self.aggregate.name}: column {self.column.name} cannot take back a "
@@ -77,16 +83,58 @@ def aggregated_column(options: EngineOptions, name: str, function: str) -> Aggre
     option = own if own in options.options else DEFAULT_FUNCTION
     aggregate = AGGREGATES.get(function)
     if aggregate is None:
-        raise UnsupportedOptionError(option, function, " or ".join(AGGREGATES))
+        reason = f"; {MISSING[function]}" if function in MISSING else ""
+        raise UnsupportedOptionError(option, function, " or ".join(AGGREGATES) + reason)
     kind = options.schema.field(name).type
     takes, test = aggregate.takes
     if not test(kind):
         raise InvalidRequestError(
             f"option {option}={function}: column {name} is of type {kind}; expected {takes}"
         )
-    delimiter = options.of_column(name, DELIMITER)
-    ignores = options.flag(f"{FIELDS}{name}.{IGNORE_RETRACT}")
-    return AggregatedColumn(Column(name, kind, "," if delimiter is None else delimiter), aggregate, ignores)
+    column = Column(name, kind)
+    if function == "listagg":
+        delimiter = options.of_column(name, DELIMITER)
+        column = replace(column, delimiter="," if delimiter is None else delimiter)
+    elif function == "collect":
+        column = replace(column, distinct=_distinct(options, column))
+    elif function == "nested_update":
+        column = replace(column, nested_key=_nested_key(options, column), limit=_limit(options, name))
+    return AggregatedColumn(column, aggregate, options.flag(f"{FIELDS}{name}.{IGNORE_RETRACT}"))
+
+
+def _distinct(options: EngineOptions, column: Column) -> bool:
+    option, element = f"{FIELDS}{column.name}.{DISTINCT}", column.type.children[0].type
+    found = options.flag(option)
+    if found and not is_comparable(element):
+        raise UnsupportedOptionError(option, "true", f"false for elements of type {element}")
+    return found
+
+
+def _nested_key(options: EngineOptions, column: Column) -> tuple[str, ...]:
+    """Return the fields that identify the rows of a column. Raises InvalidRequestError for one that cannot."""
+    fields = {one.name: one.type for one in column.type.children[0].type.children}
+    text = options.of_column(column.name, NESTED_KEY)
+    names = () if text is None else tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in fields or not is_atomic(fields[name]):
+            atomic = ", ".join(one for one, kind in fields.items() if is_atomic(kind))
+            raise InvalidRequestError(
+                f"option {FIELDS}{column.name}.{NESTED_KEY}={text}: expected some of the atomic fields {atomic} "
+                f"of the rows, found {name or 'none'}"
+            )
+    return names
+
+
+def _limit(options: EngineOptions, name: str) -> int | None:
+    """Return the number of rows that a column may get, None for any. Raises InvalidRequestError."""
+    option, text = f"{FIELDS}{name}.{COUNT_LIMIT}", options.of_column(name, COUNT_LIMIT)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 1 << 31):
+        raise InvalidRequestError(f"option {option}={text!r}: expected a positive integer")
+    if options.of_column(name, NESTED_KEY) is not None:
+        raise UnsupportedOptionError(option, text, f"it without {FIELDS}{name}.{NESTED_KEY}")
+    return int(text)
 
 
 def copied_columns(options: EngineOptions) -> frozenset[str]:

@@ -26,14 +26,31 @@ GROUP: Final = "sequence-group"
 IGNORE_RETRACT: Final = "ignore-retract"
 DELIMITER: Final = "list-agg-delimiter"
 DISTINCT: Final = "distinct"
+NESTED_KEY: Final = "nested-key"
+COUNT_LIMIT: Final = "count-limit"
 SEQUENCE_FIELD: Final = "sequence.field"
+OF_SEQUENCE_FIELD: Final = (f"{SEQUENCE_FIELD}.sort-order", f"{SEQUENCE_FIELD}.retractions")
 REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
 
 _OF_COLUMN: Final = {
-    "aggregation": (FUNCTION, IGNORE_RETRACT, DELIMITER, DISTINCT),
+    "aggregation": (FUNCTION, IGNORE_RETRACT, DELIMITER, DISTINCT, NESTED_KEY, COUNT_LIMIT),
     "partial-update": (FUNCTION, GROUP, IGNORE_RETRACT, DELIMITER, DISTINCT),
 }
 """The endings of ``fields.<column>.<ending>`` that an engine knows."""
+
+_OF_FUNCTION: Final = {
+    DELIMITER: "listagg",
+    DISTINCT: "collect",
+    NESTED_KEY: "nested_update",
+    COUNT_LIMIT: "nested_update",
+}
+"""The endings that belong to one function, and that function."""
+
+_NAMES_OF_IGNORE_DELETE: Final = (
+    IGNORE_DELETE,
+    *(f"{engine}.{IGNORE_DELETE}" for engine in ("first-row", "deduplicate", "partial-update")),
+)
+"""The names of one option. Readers take the first that is set, whatever the engine, as Paimon does."""
 
 
 def remove_on_delete(engine: str) -> str:
@@ -58,7 +75,8 @@ class EngineOptions:
 
     @property
     def ignores_deletes(self) -> bool:
-        return self.flag(IGNORE_DELETE) or self.flag(f"{self.engine}.{IGNORE_DELETE}")
+        name = next((one for one in _NAMES_OF_IGNORE_DELETE if one in self.options), IGNORE_DELETE)
+        return self.flag(name)
 
     def flag(self, name: str) -> bool:
         value = self.options.get(name, "false").lower()
@@ -69,6 +87,10 @@ class EngineOptions:
     def of_column(self, column: str, ending: str) -> str | None:
         """Return the value of ``fields.<column>.<ending>``, None if it is absent."""
         return self.options.get(f"{FIELDS}{column}.{ending}")
+
+    def function_of(self, column: str) -> str | None:
+        """Return the aggregate function that the options name for a column, None if they name none."""
+        return self.of_column(column, FUNCTION) or self.options.get(DEFAULT_FUNCTION)
 
     def groups(self) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
         """Return the sequence groups: the option of each, the columns that order it, and those that it protects.
@@ -81,6 +103,10 @@ class EngineOptions:
             if not (name.startswith(FIELDS) and name.endswith(f".{GROUP}")):
                 continue
             ordering = _names(name[len(FIELDS) : -len(GROUP) - 1])
+            if not ordering:
+                raise InvalidRequestError(
+                    f"option {name}: expected the columns that order the group, found none"
+                )
             protected = _names(value)
             for column in (*ordering, *protected):
                 self._expect_column(name, column)
@@ -96,28 +122,40 @@ class EngineOptions:
         raise InvalidRequestError(f"option {one}: expected not to be set together with {other}")
 
     def expect_known(self) -> None:
-        """Raise UnsupportedOptionError for an option of another engine, or one of a column that is not implemented."""
+        """Raise UnsupportedOptionError for an option of another engine, or one of a column that is not implemented.
+
+        The same holds for an option without the one that it belongs to.
+        """
         for name, value in self.options.items():
             if name.startswith(FIELDS):
                 self._expect_known_of_column(name, value)
-            for engine in ("partial-update", "aggregation"):
+            for engine in ("deduplicate", "first-row", "partial-update", "aggregation"):
                 if name.startswith(f"{engine}.") and engine != self.engine:
                     raise UnsupportedOptionError(name, value, f"{ENGINE}={engine} with it")
+            if name in OF_SEQUENCE_FIELD and not _names(self.options.get(SEQUENCE_FIELD, "")):
+                raise UnsupportedOptionError(name, value, f"{SEQUENCE_FIELD} with it")
 
     def _expect_known_of_column(self, name: str, value: str) -> None:
-        if self.engine not in _OF_COLUMN:
-            expected = " or ".join(f"{ENGINE}={engine}" for engine in _OF_COLUMN)
-            raise UnsupportedOptionError(name, value, f"{expected} with it")
-        if name == DEFAULT_FUNCTION:
-            return
         column, _, ending = name[len(FIELDS) :].rpartition(".")
-        if ending not in _OF_COLUMN[self.engine]:
+        default = name == DEFAULT_FUNCTION
+        engines = [one for one, known in _OF_COLUMN.items() if default or ending in known]
+        if self.engine not in engines and (engines or self.engine not in _OF_COLUMN):
+            expected = " or ".join(f"{ENGINE}={engine}" for engine in engines or _OF_COLUMN)
+            raise UnsupportedOptionError(name, value, f"{expected} with it")
+        if default:
+            return
+        if not engines:
             known = ", ".join(f"{FIELDS}<column>.{one}" for one in _OF_COLUMN[self.engine])
             raise UnsupportedOptionError(name, value, f"one of {known}")
-        if ending == DISTINCT and value.lower() != "false":
-            raise UnsupportedOptionError(name, value, "false")
-        if ending != GROUP:
-            self._expect_column(name, column)
+        if ending == GROUP:
+            if not _names(value):
+                raise UnsupportedOptionError(name, value, "the columns of the group")
+            return
+        self._expect_column(name, column)
+        function = _OF_FUNCTION.get(ending)
+        if function not in (None, self.function_of(column)):
+            expected = f"{FIELDS}{column}.{FUNCTION}={function} with it"
+            raise UnsupportedOptionError(name, value, expected)
 
     def _expect_column(self, option: str, column: str) -> None:
         if column not in self.schema.value_names:

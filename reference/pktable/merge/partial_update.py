@@ -27,7 +27,7 @@ from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.vocabulary import RowKind
 
 from pktable.format.types import DataType, one_array
-from pktable.merge.aggregates import newest_known, single_or
+from pktable.merge.aggregates import single_or
 from pktable.merge.aggregation import (
     LAST_NON_NULL,
     AggregatedColumn,
@@ -202,7 +202,7 @@ class _Fold:
         group = self._group_of.get(name)
         if group is None:
             adds = segments.adds_only()
-            return adds.values_at(name, newest_known(adds, adds.known(name)))
+            return adds.values_at(name, adds.last(adds.known(name)))
         given, winners = self._of_group(group, segments)
         aggregated = self._aggregated.get(name)
         if aggregated is not None:

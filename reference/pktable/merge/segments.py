@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import VALUE_KIND, RowKind
 
@@ -66,12 +67,14 @@ class Segments:
         """Return the segments without their retractions."""
         if self.adds.all():
             return self
-        counts = np.add.reduceat(self.adds.astype(np.int64), self.starts)
+        counts = self.sums(self.adds)
         starts = np.cumsum(counts) - counts
         return replace(self, order=self.order[self.adds], starts=starts, adds=self.adds[self.adds])
 
     def last(self, flags: Flags) -> Indices:
         """Return per segment the last of the m records whose flag holds, -1 if none does."""
+        if flags.all():
+            return self.starts + self.lengths - 1
         at = np.where(flags, np.arange(len(flags)), -1)
         found: Indices = np.maximum.reduceat(at, self.starts) if len(self.starts) else at[:0]
         return found
@@ -85,7 +88,14 @@ class Segments:
 
     def any(self, flags: Flags) -> Flags:
         """Return per segment whether the flag of any of its records holds."""
-        found: Flags = np.logical_or.reduceat(flags, self.starts) if len(self.starts) else flags[:0]
+        found: Flags = self.sums(flags) > 0
+        return found
+
+    def sums(self, numbers: npt.NDArray[Any]) -> Indices:
+        """Return per segment the sum of m flags or 64-bit integers, without the bits that do not fit into 64."""
+        sums = np.append(0, np.cumsum(numbers))  # takes a third of the time of `add.reduceat`
+        ends = np.append(self.starts, len(numbers))[1:]
+        found: Indices = sums[ends] - sums[self.starts]
         return found
 
 

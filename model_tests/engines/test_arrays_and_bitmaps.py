@@ -1,0 +1,165 @@
+"""Options of ``collect`` and ``nested_update``, and the bytes of ``rbm32``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pktable import InvalidRequestError, Table
+from pktable_spec.covers import covers
+from pyroaring import BitMap
+
+from model_tests.engines.test_refusals import files_of
+
+# What RoaringBitmap32 of Paimon 1.4.2 serializes for some sets, and their union by its `or`.
+FEW = "3a300000020000000000020001000000180000001e0000000100020003007011"  # 1, 2, 3, 70000
+RUN = "3b300000010000c70001006400c700"  # 100 to 299
+NEGATIVE = "3a3000000200000000000000ffff0000180000001a0000000500ffff"  # -1, 5
+NONE = "3a30000000000000"
+UNION = "3b300200010000cb0001000000ffff0000030001000200050000006400c7007011ffff"
+ROWS = "ARRAY<ROW<p INT, q ARRAY<INT>>>"
+
+
+def table_of(path: Path, kind: str, function: str, **options: str) -> Table:
+    options = {"merge-engine": "aggregation", "fields.a.aggregate-function": function} | {
+        f"fields.a.{name.replace('_', '-')}": value for name, value in options.items()
+    }
+    return Table.create(path / "t", f"k INT, a {kind}", primary_key="k", options=options)
+
+
+def upsert(table: Table, *values: Any) -> None:
+    kind = table.schema.arrow_schema.field("a").type
+    table.upsert(pa.table({"k": pa.array([1] * len(values), pa.int32()), "a": pa.array(values, kind)}))
+
+
+def value_of(table: Table) -> Any:
+    return table.to_arrow().column("a").to_pylist()[0]
+
+
+@covers("MRG-29")
+@pytest.mark.parametrize("order", [(FEW, RUN, NEGATIVE, NONE), (NONE, NEGATIVE, RUN, FEW)])
+def test_a_union_has_the_bytes_that_paimon_writes(tmp_path: Path, order: tuple[str, ...]) -> None:
+    table = table_of(tmp_path, "BYTES", "rbm32")
+    for one in order:
+        upsert(table, bytes.fromhex(one), None)
+    assert value_of(table).hex() == UNION
+
+
+@covers("MRG-29")
+def test_a_union_of_bitmaps_without_runs_is_written_with_runs(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "BYTES", "rbm32")
+    upsert(table, *(BitMap(range(start, start + 200, 2), optimize=False).serialize() for start in (100, 101)))
+    assert value_of(table).hex() == RUN
+
+
+@covers("MRG-27")
+def test_a_limit_adds_no_rows_to_a_longer_array_and_cuts_none(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "ARRAY<ROW<p INT>>", "nested_update", count_limit="2")
+    three = [{"p": 1}, {"p": 2}, {"p": 3}]
+    upsert(table, three, [{"p": 4}])
+    assert value_of(table) == three
+
+
+@covers("MRG-29")
+@pytest.mark.parametrize("wrong", [b"", b"no bitmap", bytes.fromhex(FEW)[:-1], bytes.fromhex(FEW) + b"\0"])
+@pytest.mark.parametrize("first", [False, True])
+def test_bytes_that_are_no_bitmap_are_refused_and_nothing_written(
+    tmp_path: Path, wrong: bytes, first: bool
+) -> None:
+    table = table_of(tmp_path, "BYTES", "rbm32")
+    upsert(table, bytes.fromhex(RUN))
+    before = files_of(tmp_path)
+    values = [bytes.fromhex(FEW), wrong]
+    with pytest.raises(
+        InvalidRequestError, match=r"^column a: expected a serialized 32-bit Roaring bitmap"
+    ) as caught:
+        upsert(table, *(values[::-1] if first else values))
+    assert "\n" not in str(caught.value)
+    assert files_of(tmp_path) == before
+
+
+@covers("MRG-29")
+def test_a_union_that_its_column_cannot_hold_is_refused(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "VARBINARY(32)", "rbm32")
+    with pytest.raises(InvalidRequestError, match=r"a bitmap that VARBINARY\(32\) can hold, found "):
+        upsert(table, bytes.fromhex(FEW), bytes.fromhex(NEGATIVE))
+
+
+@covers("MRG-27", "MRG-11")
+@pytest.mark.parametrize(
+    ("kind", "function", "options", "message"),
+    [
+        (
+            ROWS,
+            "nested_update",
+            {"nested_key": "z"},
+            "expected some of the atomic fields p of the rows, found z",
+        ),
+        (
+            ROWS,
+            "nested_update",
+            {"nested_key": "p,q"},
+            "expected some of the atomic fields p of the rows, found",
+        ),
+        (ROWS, "nested_update", {"nested_key": ""}, "fields.a.nested-key=: expected some of .* found none"),
+        (
+            ROWS,
+            "nested_update",
+            {"count_limit": "0"},
+            "fields.a.count-limit='0': expected a positive integer",
+        ),
+        (
+            ROWS,
+            "nested_update",
+            {"count_limit": "x"},
+            "fields.a.count-limit='x': expected a positive integer",
+        ),
+        (
+            ROWS,
+            "nested_update",
+            {"count_limit": "2", "nested_key": "p"},
+            "expected it without fields.a.nested-k",
+        ),
+        (
+            ROWS,
+            "collect",
+            {"distinct": "true"},
+            "fields.a.distinct='true' is not supported: expected false for",
+        ),
+        ("ARRAY<INT>", "nested_update", {}, "expected ARRAY<ROW<...>>"),
+        ("BINARY(9)", "rbm32", {}, "expected BYTES or VARBINARY"),
+        ("DECIMAL(9, 2)", "product", {}, "expected an integer or floating-point type"),
+    ],
+)
+def test_options_of_arrays_that_do_not_fit_are_refused(
+    tmp_path: Path, kind: str, function: str, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=message) as caught:
+        table_of(tmp_path, kind, function, **options)
+    assert "\n" not in str(caught.value)
+    assert not files_of(tmp_path)
+
+
+@covers("MRG-10")
+@pytest.mark.parametrize(
+    ("kind", "function", "options"),
+    [
+        (ROWS, "nested_update", {}),
+        ("ARRAY<ROW<p INT>>", "nested_update", {"count_limit": "2"}),
+        (ROWS, "collect", {}),
+        ("INT", "product", {}),
+        ("BYTES", "rbm32", {}),
+    ],
+)
+def test_a_column_that_cannot_take_values_back_refuses_retractions(
+    tmp_path: Path, kind: str, function: str, options: dict[str, str]
+) -> None:
+    table = table_of(tmp_path, kind, function, **options)
+    upsert(table, None)
+    before = files_of(tmp_path)
+    rows = table.to_arrow().append_column("op", [["-U"]])
+    with pytest.raises(InvalidRequestError, match=f"={function}: column a cannot take back a retraction"):
+        table.write_changes(rows, row_kind="op")
+    assert files_of(tmp_path) == before
