@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -56,6 +57,7 @@ def history(outcome: Outcome) -> dict[str, Any]:
         "levels": constants["MaxLevel"] + 1,
         "trigger": constants.get("Trigger"),
         "vectors": constants.get("Vectors"),
+        "deleted_percent": constants.get("DeletedPercent"),
         "buckets": constants.get("BucketCount", 1),
     }
     return {
@@ -205,7 +207,13 @@ def replay(history: Mapping[str, Any], mechanism: type[Mechanism]) -> Iterator[S
     Raises LookupError where the oracle cannot plan a compaction of the history.
     """
     table = history["table"]
-    options = ModelOptions(table["vectors"], num_levels=table["levels"], trigger=table["trigger"])
+    percent = table.get("deleted_percent")
+    options = ModelOptions(
+        table["vectors"],
+        num_levels=table["levels"],
+        trigger=table["trigger"],
+        delete_ratio_threshold=None if percent is None else Fraction(percent, 100),
+    )
     acting, state = mechanism(options), EMPTY
     for step in history["steps"]:
         state = _done(acting, state, step)

@@ -41,6 +41,7 @@ REPLACEMENTS: Final = {
     "Faults",
     "CommitFaults",
     "LevelsFaults",
+    "DeletedRowsFaults",
     "UserSequence",
     "Remembered",
     "ValueLookup",

@@ -47,6 +47,8 @@ class Replay:
             "num-levels": str(table["levels"]),
             "num-sorted-run.compaction-trigger": str(table.get("trigger", 3)),
         }
+        if "deleted_percent" in table:
+            self.options["compaction.delete-ratio-threshold"] = str(table["deleted_percent"] / 100)
         if history["fault"].get("Newer") == "NewerByField":
             self.options["sequence.field"] = "v"
         self.table = Table.create(path, "k INT, v INT", primary_key=["k"], options=self.options, spark=spark)

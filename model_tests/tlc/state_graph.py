@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -47,6 +48,7 @@ REMEMBERED: Final = {
     "MustBeRewritten": "RewrittenToCompare",
     "Compacted": "CompactedAndHidden",
 }
+DELETED_ROWS: Final = {"Picks": "PicksDeletedRowsToo"}
 VALUE_LOOKUP: Final = {"LookedUp": "RowsLookedUp", "MustBeRewritten": "RewrittenOutOfLevelZero"}
 
 
@@ -56,6 +58,7 @@ class GraphScope:
 
     ``maximum``: whether the merge engine is the maximum of a column, which here is the only one.
     ``ordered``: whether the row is the `sequence.field`.
+    ``deleted_percent``: of the rows of a file; if more are deleted, it is rewritten. None if that does not matter.
     ``mechanism`` and ``replaces``: an engine of others, in the words of both.
     """
 
@@ -70,6 +73,7 @@ class GraphScope:
     crashes: bool = True
     maximum: bool = False
     ordered: bool = False
+    deleted_percent: int | None = None
     mechanism: Callable[[ModelOptions], Mechanism] = Mechanism
     replaces: Mapping[str, str] = field(default_factory=dict)
 
@@ -81,6 +85,9 @@ class GraphScope:
             trigger=self.trigger,
             merge_engine=MaxOfColumn(0) if self.maximum else DEDUPLICATE,
             order=UserOrder((0,)) if self.ordered else None,
+            delete_ratio_threshold=None
+            if self.deleted_percent is None
+            else Fraction(self.deleted_percent, 100),
         )
 
     @property
@@ -108,6 +115,9 @@ class GraphScope:
         }
         if self.ordered:
             return Model(name, "", "Remembered", constants, Expected(PASSES, 0), replaces=REMEMBERED)
+        if self.deleted_percent is not None:
+            constants["DeletedPercent"] = self.deleted_percent
+            return Model(name, "", "DeletedRows", constants, Expected(PASSES, 0), replaces=DELETED_ROWS)
         if not self.maximum:
             module = "Faults" if self.replaces else "DeletionVectors"
             return Model(name, "", module, constants, Expected(PASSES, 0), replaces=self.replaces)
@@ -124,6 +134,14 @@ SCOPES: Final[Mapping[str, GraphScope]] = {
     ),
     "two compactors, deep": GraphScope(  # where each part of the commit rule decides
         ("+1", "+2"), True, 4, 9, ("c1", "c2"), write_limit=3, compaction_limit=4, crashes=False
+    ),
+    "many deleted rows": GraphScope(
+        ("+1", "-1", "+1 +2"),
+        levels=4,
+        compactors=("c1", "c2"),
+        compaction_limit=3,
+        crashes=False,
+        deleted_percent=40,
     ),
     "two writers": GraphScope(("+1", "-1"), writers=("w1", "w2"), write_limit=3),
     "own compactions": GraphScope(

@@ -100,6 +100,7 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "Vectors": 1,
         "CommitLimit": "0 - 1",
     },
+    "many deleted rows": {"DeletedPercent": 101},
     "log writers": {"Writers": 1, "Planners": 1, "TimeLimit": "0 - 1", "CrashLimit": "0 - 1"},
     "log clean": {"InstantLimit": "0 - 1", "CleanLimit": "0 - 1"},
     "log archive": {"Writers": "{}", "Enders": 1},
