@@ -12,12 +12,14 @@ Each is measured several times, the engines by turns, in processor seconds of th
 is at most twice deduplicate's.
 
 A lookup changelog has two rows of each key that was there: the row before, which must be read, and the row after. The
-goal is at most 1.3 times the compaction without it. How long Arrow takes to encode these rows alone is measured, too.
+goal is at most 1.3 times the compaction without it. Arrow's part is to decode the columns that nothing else reads, and
+to encode the rows of the changelog. No compaction can take less besides.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 import tempfile
@@ -28,6 +30,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable import Table
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
@@ -41,8 +44,11 @@ BASELINE: Final = "deduplicate"
 GOAL: Final = 2.0
 CHANGELOG_GOAL: Final = 1.3
 WRITES: Final = 4
+LAST_LEVEL: Final = 5
 SHARES: Final = {"a tenth": 10, "a half": 2}
 WORKS: Final = (*SHARES, "full")
+TIMES: Final = {"a tenth": 4}
+"""How often in a row something short is measured."""
 
 SUMS: Final = {
     "merge-engine": "aggregation",
@@ -89,26 +95,28 @@ def main() -> None:
     options = parser.parse_args()
     about = describe()
     found: Seconds = {}
+    fetched: Seconds = {}
     without: Seconds = {}
     recorded: Seconds = {}
-    encoded: Seconds = {}
+    by_arrow: Seconds = {}
     with tempfile.TemporaryDirectory(prefix="pktable-engines-") as folder:
         for number in range(options.rounds):
             for at, name in enumerate(ENGINES):
-                measured, _ = measure(Path(folder) / f"{number}-{at}", ENGINES[name], options.rows)
+                measured, arrow = measure(Path(folder) / f"{number}-{at}", ENGINES[name], options.rows)
                 keep_least(found, name, measured)
+                keep_least(fetched, name, arrow)
                 print(f"{name}: {measured}", file=sys.stderr)
             for at, (name, table) in enumerate(RECORDED.items()):
                 measured, _ = measure(Path(folder) / f"{number}-{at}-none", table, options.rows)
                 keep_least(without, name, measured)
                 looked_up = {**table, "changelog-producer": "lookup"}
-                measured, encoding = measure(Path(folder) / f"{number}-{at}-lookup", looked_up, options.rows)
+                measured, arrow = measure(Path(folder) / f"{number}-{at}-lookup", looked_up, options.rows)
                 keep_least(recorded, name, measured)
-                keep_least(encoded, name, encoding)
+                keep_least(by_arrow, name, arrow)
                 print(f"{name}, changelog: {measured}", file=sys.stderr)
     command = shlex.join(["python", "-m", "benchmarks.engines", *sys.argv[1:]])
-    lines = report(hardware(about), command, options.rows, found)
-    text = "\n".join([*lines, *report_of_changelogs(without, recorded, encoded)]) + "\n"
+    lines = report(hardware(about), command, options.rows, found, fetched)
+    text = "\n".join([*lines, *report_of_changelogs(without, recorded, by_arrow)]) + "\n"
     options.out.write_text(text)
     print(text)
 
@@ -119,18 +127,39 @@ def keep_least(found: Seconds, name: str, measured: Mapping[str, float]) -> None
 
 
 def measure(path: Path, options: Mapping[str, str], rows: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the processor seconds of the compactions of a new table, and of encoding what they recorded."""
+    """Return the processor seconds of the compactions of a new table, and what Arrow takes for `also_read`."""
     table = Table.create(path, COLUMNS, primary_key="k", options=options)
-    values, found, encoding = np.random.default_rng(1), {}, {}
+    values, found, by_arrow = (
+        np.random.default_rng(1),
+        dict.fromkeys(WORKS, math.inf),
+        dict.fromkeys(WORKS, math.inf),
+    )
     table.upsert(columns_of(np.arange(rows), values))
     table.compact(full=True)
-    for work, share in SHARES.items():
-        write(table, rows, share, values)
-        found[work], encoding[work] = seconds_of(table, full=False)
-        table.compact(full=True)
-    write(table, rows, SHARES["a tenth"], values)
-    found["full"], encoding["full"] = seconds_of(table, full=True)
-    return found, encoding
+    for work in WORKS:
+        columns = [] if work == "full" else also_read(options)
+        for _ in range(TIMES.get(work, 1)):
+            write(table, rows, SHARES.get(work, SHARES["a tenth"]), values)
+            seconds, arrow = seconds_of(table, columns, full=work == "full")
+            found[work], by_arrow[work] = min(found[work], seconds), min(by_arrow[work], arrow)
+            table.compact(full=True)
+    return found, by_arrow
+
+
+def also_read(options: Mapping[str, str]) -> list[str]:
+    """Return the columns of the large run that a compaction of level 0 reads, and the one it is compared with does not.
+
+    One with a changelog is compared with one without it, another with that of deduplicate.
+    """
+    values = ["g", "a", "b", "s"]
+    computes = options.get("merge-engine") in ("partial-update", "aggregation")
+    if "changelog-producer" not in options:
+        return values if computes else []
+    if options["deletion-vectors.enabled"] == "false":
+        return ["_KEY_k", "_SEQUENCE_NUMBER", *values]
+    if computes:
+        return ["_SEQUENCE_NUMBER"]
+    return values[1:] if "sequence.field" in options else ["_SEQUENCE_NUMBER", *values]
 
 
 def write(table: Table, rows: int, share: int, values: np.random.Generator) -> None:
@@ -153,14 +182,21 @@ def columns_of(keys: np.typing.NDArray[np.int64], values: np.random.Generator) -
     )
 
 
-def seconds_of(table: Table, *, full: bool) -> tuple[float, float]:
-    """Return the processor seconds of a compaction, and of encoding the rows of its changelog once more."""
+def seconds_of(table: Table, columns: Sequence[str], *, full: bool) -> tuple[float, float]:
+    """Return the processor seconds of a compaction, and those that Arrow takes to decode ``columns`` of the large run
+    and to encode the changelog.
+    """
     there = changelog_files(table)
+    (large,) = table.files().filter(pc.field("level") == LAST_LEVEL).column("file_name").to_pylist()
     began = time.process_time()
     assert table.compact(full=full) is not None
     seconds = time.process_time() - began
     recorded = [pq.read_table(path) for path in changelog_files(table) - there]
     began = time.process_time()
+    if columns:
+        pq.ParquetFile(Path(table.path, "bucket-0", large), page_checksum_verification=True).read(
+            columns=columns, use_threads=False
+        )
     for rows in recorded:
         pq.write_table(
             rows,
@@ -177,53 +213,61 @@ def changelog_files(table: Table) -> set[Path]:
     return set(Path(table.path, "bucket-0").glob("changelog-*"))
 
 
-def report(machine: str, command: str, rows: int, found: Seconds) -> Sequence[str]:
-    """Return the lines of the report."""
+def report(machine: str, command: str, rows: int, found: Seconds, fetched: Seconds) -> Sequence[str]:
+    """Return the lines of the first part of the report."""
     baseline = found[BASELINE]
     lines = [
         "# Compactions by merge engine",
         "",
         f"Made by `{command}` on {machine}: {rows:,} rows in the large run, {WRITES} writes.",
-        "Processor seconds, and in brackets the ratio to deduplicate.",
+        "Processor seconds, and in brackets the ratio to deduplicate, and the least that it can be with Arrow:",
+        "deduplicate, and Arrow's decoding of the columns that are fetched.",
         "",
         f"| engine | {' | '.join(WORKS)} |",
         f"| --- |{' --- |' * len(WORKS)}",
     ]
     above = []
     for name, seconds in found.items():
-        of_work = [seconds[work] / baseline[work] for work in WORKS]
-        above += [f"{name}, {work}" for work, ratio in zip(WORKS, of_work, strict=True) if ratio > GOAL]
-        cells = [f"{seconds[work]:.2f} ({ratio:.2f})" for work, ratio in zip(WORKS, of_work, strict=True)]
+        cells = []
+        for work in WORKS:
+            ratio = seconds[work] / baseline[work]
+            arrow = fetched[name][work] / baseline[work]
+            least = f"; {1 + arrow:.2f}" if also_read(ENGINES[name]) and work in SHARES else ""
+            above += [f"{name}, {work}"] if ratio > GOAL else []
+            cells.append(f"{seconds[work]:.2f} ({ratio:.2f}{least})")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     verdict = f"not met by {'; '.join(above)}" if above else "met by all"
     return [*lines, "", f"The goal is at most {GOAL:g} times deduplicate's: {verdict}."]
 
 
-def report_of_changelogs(without: Seconds, recorded: Seconds, encoded: Seconds) -> Sequence[str]:
+def report_of_changelogs(without: Seconds, recorded: Seconds, by_arrow: Seconds) -> Sequence[str]:
     """Return the lines of the second part of the report."""
     lines = [
         "",
         "## With a lookup changelog",
         "",
-        "Processor seconds without and with it, the ratio in brackets, and the seconds that Arrow takes to encode the",
-        "rows of the changelog alone, once they are there.",
+        "Processor seconds without and with it, and in brackets the ratio, and the least that it can be with Arrow:",
+        "the compaction without it, and Arrow's part of the changelog.",
         "",
         f"| table | {' | '.join(WORKS)} |",
         f"| --- |{' --- |' * len(WORKS)}",
     ]
-    met = []
+    met, impossible = [], []
     for name in recorded:
         cells = []
         for work in WORKS:
-            before, after = without[name][work], recorded[name][work]
+            before, after, arrow = (one[name][work] for one in (without, recorded, by_arrow))
+            least = (before + arrow) / before
             met += [f"{name}, {work}"] if after <= CHANGELOG_GOAL * before else []
-            cells.append(f"{before:.2f}, {after:.2f} ({after / before:.2f}), {encoded[name][work]:.2f}")
+            impossible += [f"{name}, {work}"] if least > CHANGELOG_GOAL else []
+            cells.append(f"{before:.2f}, {after:.2f} ({after / before:.2f}; {least:.2f})")
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    verdict = "; ".join(met) or "nothing"
     return [
         *lines,
         "",
-        f"The goal is at most {CHANGELOG_GOAL:g} times the compaction without it, met by: {verdict}.",
+        f"The goal is at most {CHANGELOG_GOAL:g} times the compaction without it.",
+        f"Met by: {'; '.join(met) or 'nothing'}.",
+        f"Out of reach with Arrow for: {'; '.join(impossible) or 'nothing'}.",
     ]
 
 

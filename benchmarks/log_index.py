@@ -7,6 +7,7 @@ not depend on the machine; times are of the process. They are compared with what
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import math
 import shlex
@@ -69,6 +70,9 @@ Key = tuple[str, bool, int]
 def main() -> None:
     from benchmarks.plots import draw_lookups  # which needs what only benchmarks do
 
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.log_index", description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULT, help="file of the report; the plot is beside it")
+    options = parser.parse_args()
     about = describe()
     with tempfile.TemporaryDirectory(prefix="pktable-log-index-") as directory:
         root = Path(directory)
@@ -78,8 +82,9 @@ def main() -> None:
         small = {rows: measure_small(root, rows, SMALL_FILES) for rows in SMALL_WRITES}
     command = shlex.join(["python", "-m", "benchmarks.log_index", *sys.argv[1:]])
     text = "\n".join(report(found, orders, small, logs[0], f"`{command}`. {hardware(about)}.")) + "\n"
-    RESULT.write_text(text)
-    draw_lookups(panels(found), found[NONE, False, 1].miss.base_bytes / 1000, RESULT.with_suffix(".svg"))
+    options.out.write_text(text)
+    bytes_of_base = found[NONE, False, 1].miss.base_bytes
+    draw_lookups(panels(found), bytes_of_base / 1000, options.out.with_suffix(".svg"))
     print(text)
 
 

@@ -6,6 +6,7 @@ operating system tells. A bucket of any size must compact within 1 GiB (CMP-16).
 
 from __future__ import annotations
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -50,16 +51,28 @@ def compact(path: str) -> None:
     print(f"{table.count():,} rows in one bucket: {seconds:.1f} s, peak {peak} MiB")
 
 
-def main(millions: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
+    parser.add_argument("millions", type=int, nargs="?", default=10, help="of rows (%(default)s)")
+    parser.add_argument(
+        "--step", choices=("fill", "compact"), help=argparse.SUPPRESS
+    )  # in a process of its own
+    parser.add_argument("--table", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.step == "fill":
+        fill(options.table, options.millions)
+    elif options.step == "compact":
+        compact(options.table)
+    else:
+        measure(options.millions)
+
+
+def measure(millions: int) -> None:
     with tempfile.TemporaryDirectory() as path:
-        for step, size in (("fill", str(millions)), ("compact", "0")):
-            subprocess.run(
-                [sys.executable, "-m", "benchmarks.memory", size, step, f"{path}/table"], check=True
-            )
+        for step in ("fill", "compact"):
+            command = [sys.executable, "-m", "benchmarks.memory", str(millions)]
+            subprocess.run([*command, "--step", step, "--table", f"{path}/table"], check=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        fill(sys.argv[3], int(sys.argv[1])) if sys.argv[2] == "fill" else compact(sys.argv[3])
-    else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
+    main()

@@ -6,6 +6,7 @@ against everybody are left out: they have a report of their own.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ OWN_REPORT = "test_reads.py"
 
 
 def main() -> None:
+    argparse.ArgumentParser(prog="python -m benchmarks.summary", description=__doc__).parse_args()
     runs = sorted(STORED.glob("*/*.json"), key=lambda path: path.name)
     if not runs:
         sys.exit(f"benchmarks.summary: expected a stored run in {STORED}, found none; make bench stores one")

@@ -1,5 +1,6 @@
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.serializer.InternalRowSerializer;
@@ -10,28 +11,29 @@ import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.source.ReadBuilder;
 
 /**
- * Apache Paimon doing the work of the compaction benchmark.
+ * Apache Paimon doing the work of the benchmarks of compactions.
  *
- * <p>Arguments: "upsert", a table to take rows from, and tables to write them to; or "full" and tables to compact
- * fully. One line of output per table: wall seconds, and seconds of processor time of the whole process. The rows
- * are in memory before the clock starts. The first table warms the compiler up.
+ * <p>Arguments: "upsert", a table to take rows from, and tables to write them to; or, for each table to compact, "full"
+ * or "level 0" and the table. One line of output per table: wall seconds, and seconds of processor time of the whole
+ * process. The rows are in memory before the clock starts. The first tables warm the compiler up.
  */
 public final class Upserts {
     public static void main(String[] arguments) throws Exception {
-        boolean full = arguments[0].equals("full");
-        List<InternalRow> rows = full ? null : rows(table(arguments[1]));
-        for (int i = full ? 1 : 2; i < arguments.length; i++) {
-            FileStoreTable table = table(arguments[i]);
+        boolean upserts = arguments[0].equals("upsert");
+        List<InternalRow> rows = upserts ? rows(table(arguments[1])) : null;
+        for (int i = upserts ? 2 : 0; i < arguments.length; i += upserts ? 1 : 2) {
+            FileStoreTable table = table(arguments[upserts ? i : i + 1]);
+            boolean full = arguments[i].equals("full");
             long processor = processorTime();
             long began = System.nanoTime();
-            if (full) {
-                Peer.compact(table, true);
-            } else {
+            if (upserts) {
                 Peer.commit(table, write -> {
                     for (InternalRow row : rows) {
                         write.write(row);
                     }
                 });
+            } else {
+                Peer.compact(table.copy(Collections.singletonMap("write-only", "false")), full);
             }
             double wall = (System.nanoTime() - began) / 1e9;
             System.out.println("took " + wall + " " + (processorTime() - processor) / 1e9);

@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.data import tpch
 from benchmarks.machine import processor_seconds
-from model_tests.interop.environments import jvm_program
+from model_tests.interop.environments import JVM, jvm_program
 
 KEY: Final = ("l_orderkey", "l_linenumber")
 EVERY: Final = 5  # row comes anew
@@ -196,15 +196,19 @@ def paimon(ground: Ground) -> Iterator[Outcome]:
         ("full", "pending", "Paimon 0.9"),
     ):
         paths = [ground.copy(name), ground.copy(name)]
-        source = [f"file://{ground.path('new')}"] if work == "upsert" else []
-        lines = _java(work, *source, *(f"file://{path}" for path in paths))
+        uris = [f"file://{path}" for path in paths]
+        if work == "upsert":
+            lines = java("upsert", f"file://{ground.path('new')}", *uris)
+        else:
+            lines = java(*itertools.chain.from_iterable(("full", uri) for uri in uris))
         seconds, processor = map(float, lines[-1].split()[1:])
         shutil.rmtree(paths[0])
         yield _outcome(ground, contender, work, paths[1], name, seconds, processor)
 
 
-def _java(*arguments: str) -> list[str]:
-    start = jvm_program(JAVA_SOURCE, "-Xmx6g")
+def java(*arguments: str, peer: str = JVM) -> list[str]:
+    """Return what `Upserts` of ``peer`` prints, a line per table. Raises SetupError, RuntimeError."""
+    start = jvm_program(JAVA_SOURCE, "-Xmx6g", peer=peer)
     command = [*start.command, *arguments]
     run = subprocess.run(command, env=dict(start.environment), capture_output=True, text=True, check=False)
     lines = [line for line in run.stdout.splitlines() if line.startswith("took ")]

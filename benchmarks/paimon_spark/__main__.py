@@ -12,10 +12,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.machine import describe
@@ -27,6 +28,7 @@ from model_tests.interop.environments import SPARK_JARS, SetupError, Start, paim
 RESULTS = Path(__file__).parents[1] / "results"
 TREE = Path(__file__).parents[2]
 CONTENDERS = ("paimon", "spark", "local")
+WARM_UP, READ_TURNS = 1, 5  # of each query; at first caches and compilers are cold
 ROWS_OF_AN_ORDER = 4
 ORDERS_OF_SCALE_1 = 1_500_000
 
@@ -41,6 +43,7 @@ def main() -> None:
     parser.add_argument("--memory", default="3g", help="of each JVM (%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results")
     given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
     about = describe()
     orders = given.rows // ROWS_OF_AN_ORDER
     sizes = Sizes(orders, given.files, given.refreshes, given.commits)
@@ -93,13 +96,22 @@ def one_round(peer: Start, folder: Path, sizes: Sizes, memory: str, number: int)
                 loaded = found["load"][owner]["snapshot"]
                 what = f"{query}, {'our' if owner == 'spark' else 'its'} table"
                 task = {"do": "read", "name": query, "owner": owner, "loaded": loaded}
-                stage(what, dict.fromkeys(order, task))  # caches and compilers of all are warm
-                found[what] = stage(what, dict.fromkeys(order, task))
-                if scans(query):
-                    floor = {**task, "do": "sparks_own"}
-                    found[what][FLOOR] = [_ask(workers["spark"], floor) for _ in range(2)][-1]
+                turns = []
+                for _ in range(WARM_UP + READ_TURNS):
+                    turns.append(stage(what, dict.fromkeys(order, task)))
+                    if scans(query):
+                        turns[-1][FLOOR] = _ask(workers["spark"], {**task, "do": "sparks_own"})
+                found[what] = _medians(turns[WARM_UP:])
         write(last)
     return found
+
+
+def _medians(turns: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+    """Return the median costs of each contender."""
+    return {
+        name: {what: median(turn[name][what] for turn in turns) for what in ("cpu", "wall")}
+        for name in turns[0]
+    }
 
 
 @contextmanager
