@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pktable import CorruptFileError, Table
 from pktable.bucket.reader import DataReader
 from pktable.bucket.wanted_rows import ranges_of_pages, rows_that_may_match
-from pktable.datafile.parquet_pages import PageBounds, consistent_pages
+from pktable.datafile.page_index import PageBounds, PageLayout, consistent_pages
 from pktable.datafile.readers import LIBRARY_ERRORS, ParquetRows
 from pktable.datafile.row_ranges import RowRanges, around, together, where_true
 from pktable.format.types import DataType
@@ -272,7 +272,58 @@ def test_a_damaged_page_index_is_noticed_by_a_read_that_uses_it(tmp_path: Path) 
         Table.open(tmp_path).to_arrow(where="k = 7")
 
 
+@covers("RD-24", "META-38")
+def test_a_page_index_that_is_damaged_after_it_was_read_is_noticed(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k BIGINT, n BIGINT", primary_key=["k"], options=OPTIONS)
+    table.upsert(pa.table({"k": range(60), "n": range(60)}))
+    assert table.to_arrow(where="k = 7").num_rows == 1
+    (path,) = tmp_path.glob("bucket-0/data-*")
+    data = path.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    path.write_bytes(data[: footer - 1] + bytes([data[footer - 1] ^ 1]) + data[footer:])
+    with pytest.raises(CorruptFileError, match="page index checksum"):
+        table.to_arrow(where="k = 7")
+
+
+@covers("RD-24")
+def test_a_page_index_with_other_bytes_is_parsed_again() -> None:
+    layout = PageLayout(b"footer and tail", None)
+    before = layout.index(7, b"one")
+    assert layout.index(7, b"one") is before
+    assert layout.index(7, b"two").data == b"two"
+    assert layout.index(9, b"two").start == 9
+
+
+@pytest.mark.parametrize(("key", "columns"), [("044", {"k", "n", "t"}), ("0445", {"k"})])
+@covers("RD-8")
+def test_other_columns_than_the_key_are_read_where_it_is_found(
+    table: Table, key: str, columns: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: set[str] = set()
+    tables = ParquetRows.tables
+
+    def watched(self: ParquetRows, names: Any, **options: Any) -> Any:
+        read.update(names)
+        return tables(self, names, **options)
+
+    monkeypatch.setattr(ParquetRows, "tables", watched)
+    found = table.to_arrow(where=f"k = 'key {key}'", columns=["t", "n"])
+    assert found.num_rows == len(columns) // 3
+    assert read == columns
+
+
+@covers("RD-6", "DV-1")
+def test_a_key_is_looked_for_among_live_rows_only(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k BIGINT, n INT, t STRING", primary_key=["k"], options=OPTIONS)
+    table.upsert(pa.table({"k": [1, 2], "n": pa.array([1, -2], pa.int32()), "t": ["old", "two"]}))
+    table.upsert(pa.table({"k": [1], "n": pa.array([-3], pa.int32()), "t": ["new"]}))
+    # The sum overflows in the row that is deleted, which must not be asked.
+    found = table.to_arrow(where="k IN (1, 2) AND n + 2147483647 > 0", columns=["t"])
+    assert sorted(found.column("t").to_pylist()) == ["new", "two"]
+
+
 def test_ranges() -> None:
+    assert around(np.array([], np.int64)).shape == (0, 2)
     assert around(np.array([3, 4, 9000, 9100])).tolist() == [[3, 5], [9000, 9101]]
     assert together([np.array([[0, 3]]), np.array([[3, 5], [7, 8]])]).tolist() == [[0, 5], [7, 8]]
     assert together([]).shape == (0, 2)

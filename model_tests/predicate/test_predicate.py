@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import date
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -78,6 +79,15 @@ def test_times_compare_with_those_that_a_column_cannot_hold(where: str, wanted: 
     table = pa.table({"id": [0, 1, 2], "t": times, "z": instants})
     predicate = parse(where, parse_columns("id INT, t TIMESTAMP(9), z TIMESTAMP_LTZ(3)"))
     assert ids(predicate.filter(table)) == wanted
+
+
+@covers("RD-6")
+def test_a_negative_decimal_keeps_all_its_digits() -> None:
+    value = Decimal("-9999999999999999999999999999.0000000001")
+    rows = pa.table({"v": pa.array([value], pa.decimal128(38, 10))})
+    fields = parse_columns("v DECIMAL(38, 10)")
+    assert parse(f"v = {value}", fields).filter(rows).num_rows == 1
+    assert parse(f"v < {value}", fields).filter(rows).num_rows == 0
 
 
 @covers("RD-8")

@@ -129,8 +129,12 @@ class _Compaction:
         self._older = older if looks_up(context) else []
         self._deleted = 0
         self._engine, self._order = context.merge_engine, context.user_order
-        self._key_names = {*context.key_columns, *context.schema.primary_keys}
         self._changelog = CompactionChangelog.of(context, state.place, new, steps.output_level, now_millis)
+        # Columns of an older row that are taken from the newest record: its key, and its sequence number where its
+        # place in the window alone says that it is older.
+        self._from_newest = {*context.key_columns, *context.schema.primary_keys}
+        if self._order is None and self._changelog is None:
+            self._from_newest.add(SEQUENCE_NUMBER)
         self._has_vectors = context.options.deletion_vectors_enabled
         self._shadows = context.deeper_rows_are_merged(state.files)
         merges_older = self._has_vectors and self._engine.lookup == "values"
@@ -312,16 +316,17 @@ class _Compaction:
             positions, keys, live = positions[live], keys[live], live[live]
         if not len(positions):
             return window
-        names, of_keys = window.records.column_names, self._key_names
-        same = taken(window.records.select([one for one in names if one in of_keys]), window.newest[keys])
-        others = [name for name in names if name not in of_keys]
+        names = window.records.column_names
+        same = [name for name in names if name in self._from_newest]
+        others = [name for name in names if name not in self._from_newest]
+        known = taken(window.records.select(same), window.newest[keys])
         rows = fetch_rows(self._context, self._state.place, found.file, positions, others)
-        rows = pa.table({name: (same if name in of_keys else rows).column(name) for name in names})
+        rows = pa.table({name: (known if name in same else rows).column(name) for name in names})
         ignored = self._engine.ignored(rows)
         chosen = live | ~is_add(rows)
         if ignored is not None:
             chosen &= ~ignored
-        rows, keys = rows.filter(pa.array(chosen)), keys[chosen]
+        rows, keys = taken(rows, np.flatnonzero(chosen)), keys[chosen]
         joined = window.with_oldest(rows, keys, np.full(len(keys), found.file.level, dtype=np.int32))
         return joined if self._order is None else joined.in_order(self._order)
 

@@ -22,15 +22,18 @@ from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.wanted_rows import rows_that_may_match
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
+from pktable.datafile.readers import ParquetRows
+from pktable.datafile.row_ranges import RowRanges, around
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import sorted_runs
-from pktable.predicate import Predicate
+from pktable.predicate import Predicate, key_equalities
 from pktable.statements.plan import PLACE
 
 FILE: Final = PLACE[0]
 STITCHED_ROWS: Final = 1 << 14
+FEW_ROWS: Final = 1 << 16  # of a file, in which keys are looked for before other columns are read
 POSITION: Final = PLACE[1]
 """The columns that say where a row lies: the name of its data file, and its position there."""
 
@@ -92,6 +95,7 @@ def unmerged_rows(
     Clauses: RD-1, RD-7, RD-8, RD-16.
     """
     vectors = context.vectors(state)
+    first = _columns_of_keys(context, predicate, columns)
     if context.options.data_evolution:
         if vectors:
             raise InvalidRequestError(
@@ -105,8 +109,51 @@ def unmerged_rows(
         reader = DataReader(context, state.place, file)
         wanted = rows_that_may_match(reader, context.schema, predicate) if predicate else None
         vector = vectors.get(file.file_name)
+        is_parquet = isinstance(reader.stored, ParquetRows)  # files of other formats are always read whole
+        if first and predicate and is_parquet and _row_count(file, wanted) <= FEW_ROWS:
+            reader.expect_columns(columns)
+            wanted = _rows_found(reader, first, wanted, vector, predicate)
+            if not len(wanted):
+                continue
         for position, table in reader.read(columns, ranges=wanted):
             yield live_rows(table, position, vector, predicate, kept)
+
+
+def _columns_of_keys(
+    context: TableContext, predicate: Predicate | None, columns: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the columns of a condition that names keys, if they are not all that is read; none otherwise.
+
+    Most files do not have the keys that a condition names. To find that out takes these columns alone.
+    """
+    keys = context.schema.key_fields
+    if not keys or predicate is None or key_equalities(predicate, [keys[0].name]) is None:
+        return ()
+    asked = predicate.columns()
+    return asked if len(asked) < len(columns) else ()
+
+
+def _row_count(file: DataFileMeta, ranges: RowRanges | None) -> int:
+    return file.row_count if ranges is None else int((ranges[:, 1] - ranges[:, 0]).sum())
+
+
+def _rows_found(
+    reader: DataReader,
+    columns: Sequence[str],
+    ranges: RowRanges | None,
+    vector: DeletionVector | None,
+    predicate: Predicate,
+) -> RowRanges:
+    """Return few ranges of ``ranges`` with all live rows that satisfy ``predicate``, which reads ``columns``."""
+    found = [np.empty(0, np.int64)]
+    for position, table in reader.read(columns, ranges=ranges):
+        numbered = table.append_column(POSITION, _positions(position, table.num_rows))
+        found.append(live_rows(numbered, position, vector, predicate, [POSITION]).column(0).to_numpy())
+    return around(np.concatenate(found))
+
+
+def _positions(first: int, count: int) -> pa.Array:
+    return pa.array(np.arange(first, first + count, dtype=np.int64))
 
 
 def stitched_rows(
@@ -205,8 +252,8 @@ def _numbered_rows(
         for position, table in reader.read([*needed, *stored], ranges=wanted):
             if row_ids and not stored:
                 table = table.append_column(ROW_ID, pa.nulls(table.num_rows, pa.int64()))
-            numbers = pa.array(np.arange(position, position + table.num_rows, dtype=np.int64))
-            found = live_rows(table.append_column(POSITION, numbers), position, vector, predicate, kept)
+            numbered = table.append_column(POSITION, _positions(position, table.num_rows))
+            found = live_rows(numbered, position, vector, predicate, kept)
             if found.num_rows:
                 yield file, found
 

@@ -73,6 +73,11 @@ class DataReader:
         self.guarded(lambda: require_bounded_rows(self.meta.row_count, size))
         return stored
 
+    def expect_columns(self, columns: Sequence[str]) -> None:
+        """Raise as `read` of ``columns`` does if the file does not give one of them."""
+        for column in columns:
+            self._source(column)
+
     def read(
         self,
         columns: Sequence[str],

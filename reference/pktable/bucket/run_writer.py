@@ -148,7 +148,11 @@ class _OpenFile:
         # Arrow writes a file in two dozen pieces, each a call of Python unless the sink is Arrow's own.
         self._file = None if tiny else context.store.create(self.path)
         self._sink: Any = pa.BufferOutputStream() if tiny else FooterSink(self._file, self._change)
-        self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
+        try:
+            self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
+        except BaseException:  # it has written the first bytes, or could not
+            self.abort()
+            raise
         self._row_counts: list[int] = []
         self._deletes = 0
         self._sequences: list[int] = []

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.bucket.reader import DataReader
-from pktable.datafile.parquet_pages import PageBounds
+from pktable.datafile.page_index import PageBounds
 from pktable.datafile.readers import ParquetRows
 from pktable.datafile.row_ranges import RowRanges, together, where_true
 from pktable.format.metadata.schema import TableSchema

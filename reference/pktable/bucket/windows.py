@@ -58,7 +58,7 @@ def merge(
     others = dict.fromkeys((*columns, *(order.columns if order else ())))
     wanted = (*names, *(column for column in others if column not in names))
     oldest_first = [run for run in reversed(runs) if any(keep(file) for file in run.files)]
-    share = rows_to_hold(oldest_first, window_bytes)
+    share = rows_to_hold([run.files for run in oldest_first], window_bytes)
 
     def live(run: Run) -> Tables:
         for file in run.files:
@@ -82,10 +82,10 @@ def merge(
         yield grouped(records, together, levels, single=single, user_order=order)
 
 
-def rows_to_hold(runs: Sequence[Run], window_bytes: int) -> int:
+def rows_to_hold(runs: Sequence[Sequence[DataFileMeta]], window_bytes: int) -> int:
     """Return how many rows of each of ``runs`` fit into ``window_bytes`` of Arrow memory, roughly."""
-    rows = sum(file.row_count for run in runs for file in run.files)
-    size = max(1, sum(file.file_size for run in runs for file in run.files))
+    rows = sum(file.row_count for run in runs for file in run)
+    size = max(1, sum(file.file_size for run in runs for file in run))
     # A compressed file unpacks to a few times its size; what matters is only that the bound is of the right order.
     return max(FEWEST_ROWS, int(window_bytes / max(1, len(runs)) / max(8, 4 * size / max(1, rows))))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -22,17 +23,19 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
+from pktable.datafile.page_index import REMEMBERED_BYTES, PageBounds, PageLayout
 from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
     changed_footer,
     checked_footer,
     metadata_of,
 )
-from pktable.datafile.parquet_pages import PageBounds, PagedRows
+from pktable.datafile.parquet_pages import PagedRows
 from pktable.datafile.parquet_times import holds_nanoseconds, times_as_bytes
 from pktable.datafile.row_ranges import RowRanges, within
 from pktable.format.avro import Container
 from pktable.format.types import DataType
+from pktable.store.cache import Cache
 
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
 READ_AHEAD_BYTES: Final = 1 << 20
@@ -62,6 +65,28 @@ class StoredRows(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """A footer of a Parquet file, parsed: Arrow's metadata and schema, and the layout of its pages."""
+
+    metadata: Any
+    schema: pa.Schema
+    layout: PageLayout
+
+
+_FOOTERS: Final = Cache(128)  # by their bytes
+
+
+def _parsed(footer: bytes) -> Footer:
+    """Return the end of a file, from its footer on, parsed. A small one is remembered. Clauses: RD-24."""
+
+    def parse() -> Footer:
+        metadata = metadata_of(footer)
+        return Footer(metadata, metadata.schema.to_arrow_schema(), PageLayout(footer, metadata))
+
+    return _FOOTERS.get(footer, parse) if len(footer) <= REMEMBERED_BYTES else parse()
+
+
 class ParquetRows:
     """A Parquet file, read by row groups; page checksums are verified."""
 
@@ -75,19 +100,10 @@ class ParquetRows:
         if small:  # a single read fetches all of the file
             source.seek(0)
             source, read_ahead, metadata = pa.BufferReader(source.read()), 0, None
-        self._footer = checked_footer(source, at=at) if metadata is None else b""
-        if metadata is None:
-            metadata = metadata_of(self._footer)
-        self._file = pq.ParquetFile(
-            source,
-            metadata=metadata,
-            page_checksum_verification=True,
-            buffer_size=read_ahead,
-            pre_buffer=False,
-        )
-        self._source, self._at = source, at
-        self.metadata = self._file.metadata
-        self.schema: pa.Schema = self._file.schema_arrow
+        self._source, self._at, self._read_ahead = source, at, read_ahead
+        self._footer = _parsed(checked_footer(source, at=at)) if metadata is None else None
+        self.metadata = self._footer.metadata if self._footer else metadata
+        self.schema: pa.Schema = self._footer.schema if self._footer else metadata.schema.to_arrow_schema()
         self.names = tuple(self.schema.names)
         self.row_count: int | None = self.metadata.num_rows
         chunks = self.metadata.num_columns * self.metadata.num_row_groups
@@ -116,9 +132,19 @@ class ParquetRows:
         self._pages.expect_index()
 
     @cached_property
+    def _file(self) -> Any:
+        return pq.ParquetFile(
+            self._source,
+            metadata=self.metadata,
+            page_checksum_verification=True,
+            buffer_size=self._read_ahead,
+            pre_buffer=False,
+        )
+
+    @cached_property
     def _pages(self) -> PagedRows:
-        footer = self._footer or checked_footer(self._source, at=self._at)
-        return PagedRows(self._source, self.metadata, footer, self._at)
+        footer = self._footer or _parsed(checked_footer(self._source, at=self._at))
+        return PagedRows(self._source, footer.layout, self._at)
 
     def _chosen(
         self, group: int, wanted: RowRanges | None, names: list[str]

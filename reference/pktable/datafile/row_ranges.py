@@ -28,6 +28,8 @@ def within(ranges: RowRanges, start: int, end: int) -> RowRanges:
 
 def around(positions: npt.NDArray[np.int64]) -> RowRanges:
     """Return few ranges that hold all of the ascending ``positions``."""
+    if not len(positions):
+        return np.empty((0, 2), np.int64)
     gaps = np.flatnonzero(np.diff(positions) > NEAR)
     starts, ends = positions[np.append(0, gaps + 1)], positions[np.append(gaps, len(positions) - 1)] + 1
     return np.stack([starts, ends], axis=1).astype(np.int64)

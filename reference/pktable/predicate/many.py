@@ -149,7 +149,9 @@ def _holds(bounds: npt.NDArray[Any], known: Flags, value: Any, operator: str) ->
         at = slice(None)  # type: ignore[assignment]
     some = bounds[at].astype(np.float64) if bounds.dtype == np.float32 else bounds[at]
     compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[operator]
-    holds[at] = (
-        compare(some, value, dtype=object).astype(bool) if some.dtype == object else compare(some, value)
-    )
+    if some.dtype == object:
+        # Of text or bytes alone numpy makes a value of fixed width, without the zeros at its end.
+        holds[at] = compare(some, np.array(value, object), dtype=object).astype(bool)
+    else:
+        holds[at] = compare(some, value)
     return holds

@@ -274,7 +274,8 @@ class Resolver:
         operand = self.number(node.this)
         if isinstance(operand, Literal) and operand.value is not None:
             assert isinstance(operand.value, (int, float, Decimal))
-            value = -operand.value
+            # The minus of Python rounds a decimal to 28 digits.
+            value = operand.value.copy_negate() if isinstance(operand.value, Decimal) else -operand.value
             integer = integer_literal(value) if isinstance(value, int) else None
             return integer or Literal(value, operand.type)
         return tree.Call("negate", (operand,), operand.type)
