@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pktable import Table
 from pktable.cli import run
@@ -224,6 +228,64 @@ def test_an_error_in_a_file_of_json_lines_names_the_line(tmp_path: Path, body: s
     with pytest.raises(InvalidRequestError) as caught:
         read_rows(path, parse_columns(COLUMNS), None)
     assert str(caught.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [("r.csv", "id,v\n1,a\n2,b\n,c\n"), ("r.jsonl", '{"id": 1}\n{"id": 2, "v": "b"}\n\n{"v": "c"}\n')],
+)
+def test_a_missing_key_is_an_error_that_names_the_line(tmp_path: Path, name: str, body: str) -> None:
+    path = tmp_path / name
+    path.write_text(body, "utf-8")
+    with pytest.raises(InvalidRequestError) as caught:
+        read_rows(path, parse_columns("id BIGINT NOT NULL, v STRING"), None)
+    assert str(caught.value) == f"{path}: line 4, column id: expected BIGINT NOT NULL, found null"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [("csv", b"id,v\n7,a\n"), ("jsonl", b'{"id": 7, "v": "a"}\n'), ("parquet", None)]
+)
+def test_rows_come_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, body: bytes | None
+) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key="id")
+    if body is None:
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"id": [7], "v": ["a"]}), sink)
+        body = sink.getvalue().to_pybytes()
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(body)))
+    assert run(["write", table.path, "-", "--input-format", kind]) == 0
+    assert table.to_arrow().to_pylist() == [{"id": 7, "v": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-"], "--input-format: expected parquet, csv or jsonl for standard input, found none"),
+        (
+            ["-", "--input-format", "csv"],
+            "standard input: line 2, column id: expected BIGINT NOT NULL, found 'x'",
+        ),
+    ],
+)
+def test_an_error_in_standard_input_names_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key="id")
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"id,v\nx,a\n")))
+    assert run(["write", table.path, *arguments]) == 2
+    assert capsys.readouterr().err == f"pktable: {message}\n"
+    assert not table.snapshots()
+
+
+def test_the_form_of_a_file_may_be_said(tmp_path: Path) -> None:
+    path = tmp_path / "rows.txt"
+    path.write_text("id\n1\n", "utf-8")
+    assert read_rows(path, parse_columns("id BIGINT"), None, "csv").to_pylist() == [{"id": 1}]
 
 
 def test_a_file_that_is_not_parquet_is_refused_in_plain_words(tmp_path: Path) -> None:

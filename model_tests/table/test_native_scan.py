@@ -11,6 +11,7 @@ import pytest
 from pktable import CorruptFileError, PkTableError, Table
 from pktable.run.spark import native_scan as native
 from pktable.run.spark.listing import THRESHOLD
+from pktable.run.spark.relations import Relations
 from pktable_spec.covers import covers
 from pyspark.errors import PySparkException
 
@@ -27,6 +28,11 @@ WAYS: dict[str, dict[str, int]] = {
     "filtered_by_join": {"TASK_WORDS": 0},
     "filtered_by_join, many files": {"FILES_BY_SIZE": 2},
 }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "RELATIONS", Relations())
 
 
 @pytest.fixture(scope="module")

@@ -429,3 +429,17 @@ def test_many_files_are_planned_as_one_by_one(
         wanted = table.to_arrow(fresh=fresh).sort_by("k")
         expected = parse(where, table.schema.fields).filter(wanted)
         assert table.to_arrow(where=where, fresh=fresh).sort_by("k") == expected
+
+
+@covers("RD-8", "RD-16")
+def test_text_that_ends_in_zeros_is_compared_as_it_is_with_the_bounds_of_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numpy leaves out zeros at the end of a text, so that 'a' was not below 'a' with one."""
+    monkeypatch.setattr(read_plan, "MANY_FILES", 1)
+    table = Table.create(tmp_path, "k STRING, v STRING", primary_key=["k"], options=DV)
+    table.upsert(pa.table({"k": ["a"], "v": ["a"]}))
+    for where in ("k < 'a\0'", "v < 'a\0'", "NOT v >= 'a\0'", "v <= 'a\0'"):
+        assert table.to_arrow(where=where).num_rows == 1, where
+    for where in ("k = 'a\0'", "v = 'a\0'", "v >= 'a\0'"):
+        assert not table.scan(where=where).splits(), where

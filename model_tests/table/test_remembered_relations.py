@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import PkTableError, Table
+from pktable.run.spark import native_scan, wire
 from pktable.run.spark.relations import Relations
 from pktable_spec.covers import covers
 from pyspark.errors import PySparkException
@@ -73,3 +75,35 @@ def test_a_relation_is_made_again_when_a_file_has_changed(tmp_path: Path) -> Non
     assert later is not again
     relations.get(spark, others, SCHEMA, {})
     assert relations.get(spark, [first], SCHEMA, {}) is not later, "others have taken its place"
+
+
+@covers("RD-24", "DV-1")
+def test_the_same_files_with_other_vectors_are_filtered_anew(path: Path) -> None:
+    table = Table.open(path, spark=spark_session(), runner="spark")
+    for removed in (-1, 11_000, 11_001):
+        table.delete(pa.table({"k": [removed]}))
+        keys = {row.k for row in table.read(columns=["k"]).collect()}
+        assert keys == {row.k for row in table.read(columns=["k"]).collect()}
+        assert keys == set(table.to_arrow(columns=["k"], runner="local").column("k").to_pylist())
+        assert removed not in keys
+
+
+@covers("RD-24")
+def test_a_filter_is_made_once_for_the_same_files_and_vectors(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not hasattr(spark_session(), "sparkContext"):
+        pytest.skip("nothing is remembered for Spark Connect")
+    made: list[object] = []
+    whole_frame = wire.whole_frame
+
+    def watched(*given: Any) -> Any:
+        made.append(given)
+        return whole_frame(*given)
+
+    monkeypatch.setattr(native_scan, "whole_frame", watched)
+    table = Table.open(path, spark=spark_session(), runner="spark")
+    assert [table.read(columns=["v"]).count() for _ in range(3)] == [12_000] * 3
+    assert len(made) == 1
+    assert table.read(columns=["v"], where="k >= 0").count() == 12_000
+    assert len(made) == 2

@@ -51,6 +51,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def table(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     spark = spark_session()
     monkeypatch.setattr(by_size, "SMALL_BYTES", 32 << 20)
+    monkeypatch.setattr(by_size, "FOUND_ROWS", 10_000)
     return Table.open(path, spark=spark)
 
 
@@ -113,6 +114,19 @@ def test_a_read_of_a_tiny_table_is_answered_here_and_one_of_more_bytes_is_not(
 
 
 @pytest.mark.spark
+@covers("RD-12", "RD-9")
+@pytest.mark.parametrize(("last", "shuffles"), [(800, True), (4000, False)])
+def test_rows_that_were_read_here_are_one_partition_unless_they_are_very_few(
+    table: Table, last: int, shuffles: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = table.read(columns=["k"], where=f"k <= {last}")
+    assert is_local(frame, capsys)
+    assert sorted(row.k for row in frame.collect()) == [k for k in range(last + 1) if k % 10 != 3]
+    frame.selectExpr("sum(k)").explain()
+    assert ("Exchange" in capsys.readouterr().out) == shuffles
+
+
+@pytest.mark.spark
 @covers("RD-16")
 def test_an_explanation_says_who_answers_and_what_ruled_files_out(table: Table) -> None:
     text = table.scan(where="k = 4321").explain()
@@ -142,7 +156,7 @@ def test_a_guess_of_few_rows_that_is_wrong_is_made_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(estimate, "PAGE_ROWS", 100)
-    monkeypatch.setattr(by_size, "TINY_ROWS", 50)
+    monkeypatch.setattr(by_size, "FOUND_ROWS", 50)
     options = {"deletion-vectors.enabled": "true", "bucket": "1"}
     table = Table.create(
         tmp_path, "k BIGINT, n BIGINT", primary_key=["k"], options=options, spark=spark_session()

@@ -254,13 +254,14 @@ def test_a_key_of_another_type_is_refused_by_name(tmp_path: Path, kind: str) -> 
 @covers("META-40")
 def test_a_conversion_that_there_is_not_is_refused_by_name_and_other_columns_read(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=DV)
-    table.upsert(pa.table({"k": pa.array([1], pa.int32()), "v": ["7"]}))
+    table.upsert(pa.table({"k": pa.array([1, 3], pa.int32()), "v": ["7", "7"]}))
     table = changed(tmp_path, with_fields((0, "k", "INT NOT NULL"), (1, "v", "INT")))
-    with pytest.raises(
-        InvalidRequestError, match="column v: STRING in a data file cannot be converted to INT"
-    ):
-        table.to_arrow()
-    assert table.to_arrow(columns=["k"]).to_pylist() == [{"k": 1}]
+    for where in (None, "k = 1", "k = 2"):  # also where no row is found
+        with pytest.raises(
+            InvalidRequestError, match="column v: STRING in a data file cannot be converted to INT"
+        ):
+            table.to_arrow(where=where)
+    assert table.to_arrow(columns=["k"]).to_pylist() == [{"k": 1}, {"k": 3}]
 
 
 @covers("TBL-9", "TBL-5")

@@ -135,6 +135,42 @@ def test_a_writer_that_is_given_up_writes_no_more(tmp_path: Path, monkeypatch: p
             break
 
 
+class OpenFiles(FailingStore):
+    """A full disk that counts the files that are begun and neither closed nor given up."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(errno.ENOSPC, ("sink",), at)
+        self.begun = 0
+
+    def create(self, path: str) -> Any:
+        self.begun += 1
+        return _Ended(super().create(path), self)
+
+
+class _Ended:
+    def __init__(self, sink: Any, store: OpenFiles) -> None:
+        self.sink, self.store = sink, store
+
+    def abort(self) -> None:
+        self.store.begun -= 1
+        self.sink.close()
+
+    close = abort
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sink, name)
+
+
+@covers("SAFE-5", "CMT-12")
+def test_a_file_whose_first_bytes_cannot_be_written_is_given_up(path: Path) -> None:
+    """An object store would keep what was sent of it."""
+    for at in range(1, 6):
+        store = OpenFiles(at)
+        with pytest.raises(StorageError):
+            CHANGES["upsert"](table_on(path, store))
+        assert store.begun == 0, at
+
+
 @covers("SAFE-5", "SAFE-7")
 def test_a_store_that_fills_up_during_create_leaves_no_table_or_one(tmp_path: Path) -> None:
     for at in range(1, 4):

@@ -327,6 +327,8 @@ class Table(TableReads, TableUpkeep):
 
     def stage_rewrite(self, *, full: bool = False) -> StagedRewrite:
         """Do the data work of a compaction of an append table; commit nothing. Clauses: APP-19, APP-20, CMT-12."""
+        if self.schema.primary_keys:
+            raise InvalidRequestError("stage_rewrite: the table has a primary key; use stage_compaction")
         self._require_writable()
         return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.compact_files(state, full=full))
 

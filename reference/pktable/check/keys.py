@@ -37,7 +37,7 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
 from pktable.kinds.primary_key import may_shadow_rows_without_vector
 from pktable.lsm.plan import sections
-from pktable.lsm.runs import Run, sorted_runs
+from pktable.lsm.runs import sorted_runs
 
 MOST_FILES = 256  # that are open at once, unless a single version has more
 FILE_NUMBER, POSITION_IN_FILE = "__pktable_file_number", "__pktable_position_in_file"
@@ -128,7 +128,7 @@ class _KeyCheck:
         chains = self._chains()
         if not chains:
             return
-        share = rows_to_hold([Run(0, chain) for chain in chains], WINDOW_BYTES)
+        share = rows_to_hold(chains, WINDOW_BYTES)
         buffers = [RunBuffer(self._tables(chain, share), share, 0) for chain in chains]
         for parts in aligned(self._context, buffers):
             rows = pa.concat_tables([rows for _, rows, _ in parts])

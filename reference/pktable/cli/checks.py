@@ -17,15 +17,18 @@ from pktable_spec.errors import InvalidRequestError
 import pktable
 from pktable.check.findings import ERROR, NOTE
 from pktable.cli.app import (
+    OnSpark,
     Quiet,
     StorageOptions,
+    TablePath,
+    app,
     external_roots,
     open_hudi,
     open_table,
     refuse,
+    spark_session,
     storage_options,
 )
-from pktable.cli.commands import OnSpark, TablePath, app, spark_session
 from pktable.cli.output import Format, ReaderGoneError, print_rows
 from pktable.cli.progress import Reporter, printable, tell
 from pktable.replay.git_history import GitHistory

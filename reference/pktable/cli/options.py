@@ -8,7 +8,7 @@ import typer
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import OPTIONS
 
-from pktable.cli.commands import Output, app
+from pktable.cli.app import Output, app
 from pktable.cli.output import Format, print_rows
 
 COLUMNS: Final = ("option", "default", "values", "effect", "description")

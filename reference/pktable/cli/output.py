@@ -55,6 +55,22 @@ def _outcome(sentence: str, fields: Mapping[str, Any], output: Format) -> list[s
     return [",".join(map(to_text, values)) for values in (fields.keys(), fields.values())]
 
 
+def print_change(
+    done: str,
+    would: str,
+    commit: int | str | None,
+    dry_run: bool,
+    output: Format,
+    *,
+    commit_name: str = "snapshot",
+    **fields: Any,
+) -> None:
+    """Print what a write, a delete or a compaction did, or would do. ``commit``: None if it made none."""
+    made = "nothing to do" if commit is None else f"{done}, {commit_name} {commit}"
+    outcome = {**fields, commit_name: commit, "dry_run": dry_run}
+    print_outcome(would if dry_run else made, outcome, output)
+
+
 def print_rows(rows: pa.Table, output: Format) -> None:
     """Print ``rows``. Raises ReaderGoneError."""
     _print(lambda: PRINTERS[output](rows))

@@ -156,6 +156,8 @@ def as_column(
     """
     converted = []
     for i, value in enumerate(values):
+        if value is None and not field.type.nullable:
+            raise InvalidRequestError(f"{place(i)}, column {field.name}: expected {field.type}, found null")
         try:
             converted.append(None if value is None else convert(value, field.type))
         except (ValueError, ArithmeticError):  # an exponent may be too long for a Decimal

@@ -11,10 +11,10 @@ size of a DataFrame.
   unless there are more of them than `HELD_BYTES` have room for although that was said.
 * Arrow tables, counts and the changes of statements are made here from up to `SMALL_BYTES` and `SMALL_ROWS`.
 * A lazy DataFrame may get further filters, which should reach the files. So only a read with a condition or a limit, or
-  one of a tiny table, is done here, if it needs up to `TINY_BYTES`; and if it finds more than `TINY_ROWS` rows or
-  `TINY_BYTES`, the cluster gets it after all. Checks are done here up to `TINY_BYTES`.
+  one of a table of up to `TINY_ROWS`, is done here, if it needs up to `TINY_BYTES`; and if it finds more than
+  `FOUND_ROWS` rows or `TINY_BYTES`, the cluster gets it after all. Checks are done here up to `TINY_BYTES`.
 * What a read needs is guessed where files are sorted by key and a condition restricts the key: it needs some pages of
-  them. A guess that is wrong costs time, and no more memory than `TINY_ROWS` rows. Statements do not go by it.
+  them. A guess that is wrong costs time, and no more memory than `FOUND_ROWS` rows. Statements do not go by it.
 
 `Query.runner` and `RunnerBySize.forced` say which of the two it must be, whatever the size. Each choice is logged, by
 the logger ``pktable``, with its reason.
@@ -52,6 +52,7 @@ from pktable.store.new_files import NewFiles
 
 TINY_BYTES: Final = 4 << 20
 TINY_ROWS: Final = 10_000
+FOUND_ROWS: Final = 50_000
 SMALL_BYTES = 32 << 20
 SMALL_ROWS: Final = 4_000_000
 COMPACTED_BYTES: Final = 64 << 20
@@ -132,7 +133,7 @@ class RunnerBySize:
     def read(self, context: TableContext, query: Query) -> Any:
         if self._runner("read", self.choice(context, query, lazy=True)) is self.here:
             rows = self.here.to_arrow(context, self._bounded(context, query))
-            few = rows.num_rows <= TINY_ROWS and rows.nbytes <= TINY_BYTES
+            few = rows.num_rows <= FOUND_ROWS and rows.nbytes <= TINY_BYTES
             if few or self._forced(query) == "local" or not self.cluster.scans(context, query):
                 return self.cluster.frame_of(context, rows)
         return self.cluster.read(context, query)
@@ -142,7 +143,7 @@ class RunnerBySize:
         guessed = query.decoded_rows is not None and query.decoded_rows < query.row_count
         if not guessed or self._forced(query) == "local" or not self.cluster.scans(context, query):
             return query
-        most = TINY_ROWS + 1
+        most = FOUND_ROWS + 1
         return replace(query, limit=most if query.limit is None else min(query.limit, most))
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:

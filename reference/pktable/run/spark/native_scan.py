@@ -13,7 +13,8 @@ A condition of the caller's comes first, and reaches Parquet unless it is on flo
 file, whatever the scan skips. A condition that can fail, such as a quotient, is asked of live rows only, inside the
 same filter: Spark may move one of two filters below the other, or below the join.
 
-All this is done for the files of each group of `partition_columns`; mostly there is one group.
+All this is done for the files of each group of `partition_columns`; mostly there is one group. Without a condition
+the result is remembered for reads of the same files with the same vectors.
 
 Clauses: RD-1, RD-6, RD-7, RD-11.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -228,6 +230,43 @@ def _live_rows(
 
     if not marked:
         return scan(list(plain), asked)
+    word_count = sum(one.word_count for one in marked.values())
+
+    def filtered() -> DataFrame:
+        names = [*schema.names, *(PLACE if located else ())]
+        return _filtered(session, scan, plain, marked, names, asked, then)
+
+    # The meaning of a condition may depend on settings of the session, which change.
+    if asked or word_count > TASK_WORDS:
+        return filtered()
+    what = (schema, how, located, tuple(marked), _digest(marked.values()))
+    paths = (*plain, *marked)
+    return RELATIONS.made(session, paths, what, filtered, held_bytes=8 * word_count)
+
+
+def _digest(marked: Iterable[DeletedRows]) -> bytes:
+    """Return a digest of which rows of files are deleted."""
+    found = blake2b()
+    for one in marked:
+        words = one.vector.words()
+        found.update(f"{one.size} {one.rows} {len(words)} ".encode())
+        found.update(words.tobytes())
+    return found.digest()
+
+
+def _filtered(
+    session: SparkSession,
+    scan: Callable[..., DataFrame],
+    plain: Mapping[str, DataFileMeta],
+    marked: Mapping[str, DeletedRows],
+    names: Sequence[str],
+    asked: str | None,
+    then: str | None,
+) -> DataFrame:
+    """Return the live rows of files, some of which have vectors, that satisfy a condition.
+
+    ``asked``: the condition. ``then``: the same if it can fail. ``names``: of the columns of ``scan``.
+    """
     every = (*plain, *marked)
     if (
         len(marked) <= FEW_VECTORS
@@ -240,7 +279,6 @@ def _live_rows(
         or len(set(sizes)) < len(sizes)
         or sum(one.word_count for one in marked.values()) > TASK_WORDS
     ):
-        names = [*schema.names, *(PLACE if located else ())]
         live = filtered_by_join(session, scan(list(marked)), marked, names, then)
     elif sum(file.row_count for file in plain.values()) <= FEW_ROWS:
         return filtered_by_lookup(session, scan(every), marked, then)

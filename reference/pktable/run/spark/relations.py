@@ -4,6 +4,9 @@ Making a relation, Spark looks at every file. For one that is asked for again th
 is ever written again. A relation is remembered with the size and the time of change of its files, and made again if one
 of them is another file now, or gone.
 
+A relation with its filter by deletion vectors is remembered too, because to make it again takes Spark longer than to
+make the relation.
+
 Spark knows the columns of a relation by numbers. Two reads that have one relation have the same numbers, and a join of
 them would compare a column with itself. `renewed` gives columns numbers of their own: every DataFrame that is made of a
 relation must have it applied once before it is returned to a user.
@@ -18,7 +21,7 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final
 
@@ -28,12 +31,16 @@ from pyspark.sql.types import StructType
 from pktable.format.type_text import quoted
 
 MOST_FILES: Final = 20_000  # of all relations that are remembered: some ten megabytes of the driver
+FILE_BYTES: Final = 512  # of the driver for a file of a relation
 GLOB: Final = re.compile(r"[\[\]{}*?\\]")
 """Characters that a path must not have, because Spark takes paths as patterns."""
 
 
 class Relations:
-    """Remembers the relations that were used last, up to a number of files. Threads may share it."""
+    """Remembers the relations that were used last, and what was made of them, up to a number of files.
+
+    Threads may share it.
+    """
 
     def __init__(self, most_files: int = MOST_FILES) -> None:
         self._most_files, self._files = most_files, 0
@@ -47,20 +54,37 @@ class Relations:
 
         ``options``: of Spark's reader. Clauses: RD-24.
         """
-        remembers = hasattr(session, "sparkContext") and len(paths) <= self._most_files
+        what = (schema, tuple(options.items()))
+        return self.made(session, paths, what, lambda: _relation(session, paths, schema, options))
+
+    def made(
+        self,
+        session: SparkSession,
+        paths: Sequence[str],
+        what: Hashable,
+        make: Callable[[], DataFrame],
+        *,
+        held_bytes: int = 0,
+    ) -> DataFrame:
+        """Return what ``make`` makes of files, which depends on ``what`` besides. Starts no job.
+
+        ``held_bytes``: what it holds in memory. Clauses: RD-24.
+        """
+        size = len(paths) + held_bytes // FILE_BYTES
+        remembers = hasattr(session, "sparkContext") and size <= self._most_files
         files = _stamps(paths) if remembers else None
         if files is None:
-            return _relation(session, paths, schema, options)
-        name = (session, files, schema, tuple(options.items()))
+            return make()
+        name = (session, files, what)
         with self._lock:
             if name in self._known:
                 self._known.move_to_end(name)
                 return self._known[name][1]
-        made = _relation(session, paths, schema, options)
+        made = make()
         with self._lock:
             if name not in self._known:
-                self._known[name] = len(files), made
-                self._files += len(files)
+                self._known[name] = size, made
+                self._files += size
             while self._files > self._most_files:
                 count, _ = self._known.popitem(last=False)[1]
                 self._files -= count

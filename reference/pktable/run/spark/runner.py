@@ -21,7 +21,6 @@ from pktable_spec.errors import InvalidRequestError, PkTableError
 from pktable_spec.vocabulary import ROW_ID
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType
 
 from pktable.bucket.changes import ROW_KIND, read_changes
@@ -59,6 +58,7 @@ TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one ta
 FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
 CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
 MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
+VERY_FEW_ROWS, ONE_TASK_ROWS = 1_000, 10_000  # of a DataFrame that was read in the driver
 
 
 @dataclass(slots=True)
@@ -279,22 +279,29 @@ class SparkRunner:
         """Return ``rows``, in order, as a pyarrow.Table; None if they are more than that."""
         _expect_batch(rows)
         names, rows = rows.columns, with_times_of(rows, context.schema.fields)
-        numbered = rows.toDF(*map(str, range(len(names)))).withColumn(ORDER, F.monotonically_increasing_id())
+        numbered = rows.selectExpr("*", f"monotonically_increasing_id() AS {ORDER}")
         # A limit loses the order.
         limited = numbered if at_most_rows is None else numbered.limit(min(at_most_rows + 1, MOST_ROWS))
         found = _arrow(limited)
         if at_most_rows is not None and found.num_rows > at_most_rows:
             return None
-        return found.sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
+        # Names of columns may be the same.
+        numbers = [*map(str, range(len(names))), ORDER]
+        return found.rename_columns(numbers).sort_by(ORDER).drop_columns([ORDER]).rename_columns(names)
 
     def scans(self, context: TableContext, query: Query) -> bool:
         """Return whether Spark's own scan reads any part of ``query``."""
         return any(map(native_test(context, query.columns), query.parts))
 
     def frame_of(self, context: TableContext, rows: pa.Table) -> DataFrame:
-        """Return rows that were read in the driver as a DataFrame."""
+        """Return rows that were read in the driver as a DataFrame.
+
+        Very few are mostly looked at, which takes no job as long as they are a local relation. Others become one
+        partition, as they would be if they were read from a file of their size: then an aggregate takes no shuffle.
+        """
         schema = read_schema([context.schema.field(name) for name in rows.column_names])
-        return whole_frame(self.session, for_spark(rows), schema)
+        frame = whole_frame(self.session, for_spark(rows), schema)
+        return frame.coalesce(1) if VERY_FEW_ROWS < rows.num_rows <= ONE_TASK_ROWS else frame
 
     def _by_kernel(
         self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]
