@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping, Sequence
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -26,3 +27,14 @@ def play_drawn(number: int, seed: int, play: Callable[[st.DataObject], None]) ->
         play(data)
 
     agree()
+
+
+def play_at_random(number: int, seed: int, play: Callable[[random.Random], None]) -> None:
+    """Play ``number`` schedules that draw by themselves. Raises what ``play`` raises, at the first that fails."""
+    play_drawn(number, seed, lambda data: play(random.Random(data.draw(st.integers(0, 1 << 30)))))
+
+
+def drawn_options(drawn: random.Random, choices: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return a value of each option; an empty one leaves it out."""
+    values = {name: drawn.choice(some) for name, some in choices.items()}
+    return {name: value for name, value in values.items() if value}

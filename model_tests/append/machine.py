@@ -29,6 +29,7 @@ from pktable_spec.covers import covers
 from pktable_spec.model.append import Content, problem_of_step
 from pktable_spec.model.row_ids import Identified, IdentifiedRows
 
+from model_tests.append.questions import condition_agrees, partitions_are_counted
 from model_tests.histories.checks import check, fail
 
 VECTORS: Final = {"deletion-vectors.enabled": "true"}
@@ -252,6 +253,8 @@ class AppendRun:
                 if table.catalog.context.options.row_tracking:
                     self.ids_agree(table, snapshot)
                 self.step_is_the_oracles(table, snapshot.id, snapshot.commit_kind)
+        condition_agrees(table, [row for row, _ in self.oracle.latest.values()], self.last)
+        partitions_are_counted(table)
         self.tags_agree(table)
         self.table_is_sound(table)
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pktable import CorruptFileError, Table
 from pktable.bucket import read
 from pktable.format.binary_row import EMPTY_ROW
-from pktable.format.metadata.manifest import ADD, DataFileMeta, ManifestEntry
-from pktable.format.metadata.schema import encode_schema
 from pktable.table import check
 from pktable_spec.covers import covers
 
-from model_tests.table.foreign_tables import commit
+from model_tests.append.evolved import evolved, written
 
 ROWS = 50
 
@@ -44,35 +40,8 @@ def table(tmp_path: Path) -> Table:
         (3, "b", list(range(ROWS))),
     ):
         stored = pa.table({column: pa.array(values, pa.string() if column == "a" else pa.int32())})
-        files.append(_written(Path(made.path), stored, files[0], sequence, [column]))
-    _replaced(made, files)
-    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
-    schema = replace(made.schema, options=options)
-    Path(made.path, "schema", "schema-0").write_bytes(encode_schema(schema))
-    return Table.open(made.path)
-
-
-def _written(
-    root: Path, rows: pa.Table, like: DataFileMeta, sequence: int, columns: Sequence[str]
-) -> DataFileMeta:
-    name = f"data-{'-'.join(columns)}-{sequence}.parquet"
-    path = root / "bucket-0" / name
-    pq.write_table(rows, path, row_group_size=7)
-    return replace(
-        like,
-        file_name=name,
-        file_size=path.stat().st_size,
-        row_count=rows.num_rows,
-        min_sequence_number=sequence,
-        max_sequence_number=sequence,
-        write_cols=tuple(columns),
-        value_stats_cols=(),
-        value_stats=replace(like.value_stats, min_values=EMPTY_ROW, max_values=EMPTY_ROW, null_counts=()),
-    )
-
-
-def _replaced(table: Table, files: Sequence[DataFileMeta]) -> None:
-    commit(Path(table.path), [ManifestEntry(ADD, EMPTY_ROW, 0, -1, file) for file in files], [])
+        files.append(written(Path(made.path), stored, files[0], sequence, [column]))
+    return evolved(made, files)
 
 
 EXPECTED = [{"id": i, "a": f"new {i}", "b": i} for i in range(ROWS)] + [
@@ -104,7 +73,6 @@ def test_each_column_is_that_of_the_newest_file_that_has_it(
 def test_files_of_the_same_rows_must_have_as_many(table: Table) -> None:
     files = list(table.catalog.state().files[EMPTY_ROW, 0])
     short = pa.table({"b": pa.array(range(3), pa.int32())})
-    files[-1] = _written(Path(table.path), short, files[0], 9, ["b"])
-    _replaced(table, files)
+    files[-1] = written(Path(table.path), short, files[0], 9, ["b"])
     with pytest.raises(CorruptFileError, match="rows of files with one row id"):
-        Table.open(table.path).to_arrow()
+        evolved(table, files).to_arrow()

@@ -108,7 +108,10 @@ ENGINES: Final[list[tuple[Mapping[str, str], str]]] = [
         "expected merge-engine=aggregation with it",
     ),
     ({**AGGREGATION, "fields.g.sequence-group": "a"}, "fields.g.sequence-group='a' is not supported"),
-    ({**AGGREGATION, "fields.a.nested-key": "x"}, "fields.a.nested-key='x' is not supported"),
+    ({**AGGREGATION, "fields.a.nested-key": "x"}, "expected fields.a.aggregate-function=nested_update with"),
+    ({**AGGREGATION, "fields.a.aggregate-function": "nested_update"}, "expected ARRAY<ROW<...>>"),
+    ({**AGGREGATION, "fields.a.aggregate-function": "rbm32"}, "INT; expected BYTES or VARBINARY"),
+    ({**AGGREGATION, "fields.a.count-limit": "2"}, "expected fields.a.aggregate-function=nested_update with"),
     ({**AGGREGATION, "fields.z.aggregate-function": "sum"}, "column z does not exist"),
     (
         {**AGGREGATION, "fields.b.aggregate-function": "sum"},
@@ -116,7 +119,7 @@ ENGINES: Final[list[tuple[Mapping[str, str], str]]] = [
     ),
     ({**AGGREGATION, "fields.a.aggregate-function": "hll_sketch"}, "'hll_sketch' is not supported"),
     ({**AGGREGATION, "fields.default-aggregate-function": "nothing"}, "fields.default-aggregate-function"),
-    ({**AGGREGATION, "fields.b.distinct": "true"}, "fields.b.distinct='true' is not supported"),
+    ({**AGGREGATION, "fields.b.distinct": "true"}, "expected fields.b.aggregate-function=collect with"),
     (
         {**SUMS, "aggregation.remove-record-on-delete": "true", "fields.a.ignore-retract": "true"},
         "together",
@@ -166,6 +169,30 @@ ENGINES: Final[list[tuple[Mapping[str, str], str]]] = [
         {**AGGREGATION, "fields.b.aggregate-function": "listagg", "sequence.field": "g"},
         "or a function that values may reach in any order",
     ),
+    (
+        {"fields.g.sequence-group": "a"},
+        "fields.g.sequence-group='a' is not supported: expected merge-engine=partial-update with it",
+    ),
+    (
+        {**PARTIAL, "fields..sequence-group": "a"},
+        "option fields..sequence-group: expected the columns that order the group, found none",
+    ),
+    ({**PARTIAL, "fields.g.sequence-group": ""}, "option fields.g.sequence-group='' is not supported"),
+    ({"first-row.ignore-delete": "true"}, "first-row.ignore-delete='true' is not supported: expected merge"),
+    (
+        {**FIRST, "deduplicate.ignore-delete": "true"},
+        "deduplicate.ignore-delete='true' is not supported: expected merge-engine=deduplicate with it",
+    ),
+    (
+        {**SUMS, "fields.b.list-agg-delimiter": "|"},
+        "fields.b.list-agg-delimiter='|' is not supported: expected fields.b.aggregate-function=listagg with",
+    ),
+    (
+        {"sequence.field.sort-order": "descending"},
+        "sequence.field.sort-order='descending' is not supported: expected sequence.field with it",
+    ),
+    ({"sequence.field.retractions": "keep"}, "'keep' is not supported: expected sequence.field with it"),
+    ({"changelog-producer.row-deduplicate": "true"}, "expected a changelog-producer other than none with it"),
     ({"sequence.field": "a,a"}, "option sequence.field: column a is named twice"),
     ({"sequence.field": "z"}, "option sequence.field: column z does not exist"),
 ]

@@ -83,10 +83,10 @@ def _jvm(folder: Path, version: str) -> Start:
     return _java_program(folder, version, source, *options)
 
 
-def jvm_program(source: Path, *options: str) -> Start:
-    """Return how a Java program, which may call `Peer`, is started with Paimon 0.9. Raises SetupError."""
+def jvm_program(source: Path, *options: str, peer: str = JVM) -> Start:
+    """Return how a Java program, which may call `Peer`, is started with the Paimon of a peer. Raises SetupError."""
     ROOT.mkdir(exist_ok=True)
-    return _java_program(_folder(JVM), JVM.split()[1], source, *options)
+    return _java_program(_folder(peer), peer.split()[1], source, *options)
 
 
 def _java_program(folder: Path, version: str, source: Path, *options: str) -> Start:

@@ -213,6 +213,7 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
             _of_append_tables(number // len(backends), seed),
             _of_merge_engines(number // len(backends), seed),
             _of_every_type(number // len(backends), seed),
+            _of_others(number // len(backends), seed),
             _simulated(SEEDS_TO_ONE * number, seed),
         )
         for part, do in parts:
@@ -287,6 +288,21 @@ def _of_merge_engines(number: int, seed: int) -> Iterator[Part]:
 def _of_every_type(number: int, seed: int) -> Iterator[Part]:
     typed = importlib.import_module("model_tests.histories.typed")
     yield "drawn tables of every type", partial(_done, typed.draw, number, seed)
+
+
+def _of_others(number: int, seed: int) -> Iterator[Part]:
+    """Yield the schedules in which others are faster or a process dies, of files of others, and of changelogs."""
+    for name in ("contests", "upkeep"):
+        schedules = importlib.import_module(f"model_tests.histories.{name}")
+        yield f"drawn {name}", partial(_done, schedules.draw, number // 2, seed)
+    evolved = importlib.import_module("model_tests.append.evolved")
+    yield "drawn tables with data evolution", partial(_done, evolved.draw, number, seed)
+    changelogs = importlib.import_module("model_tests.changelog.schedules")
+    for case in changelogs.CASES:
+        yield (
+            f"drawn changelog of {', '.join(case)}",
+            partial(_done, changelogs.draw, *case, number // 4, seed),
+        )
 
 
 def _simulated(number: int, seed: int) -> Iterator[Part]:
