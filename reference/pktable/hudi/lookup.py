@@ -186,7 +186,7 @@ class SliceLookup:
             return parts.instant == self.slice.instant
         if not self.timeline.is_completed(parts.instant) or parts.instant > self.instant:
             return False
-        # Without a base file every commit of the group belongs to the slice, also one before the first file that is left.
+        # Without a base file all commits of the group are in the slice, also one before the first file that is left.
         return self.slice.base is None or self.timeline.completion_of(parts.instant) >= self.slice.instant
 
     def _in_file(self, log: LogFileName, batch: KeyBatch, numbers: Numbers, rolled: set[str]) -> Numbers:

@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 JAVA_NEEDED = 17
 HOW_TO_GET_JAVA = "install a JDK (Debian: apt-get install openjdk-17-jdk-headless) or point JAVA_HOME at one"
 
+OUR_DAEMON, SPARKS_DAEMON = "pktable.run.spark.daemon", "pyspark.daemon"
+
 
 def spark_session(*, cores: str = "*") -> SparkSession:
     """Return the session that SPARK_REMOTE asks for, as Spark's own shell does; `local_session` without it.
@@ -47,6 +49,7 @@ def local_session(*, cores: str = "*", memory: str = "2g", show_progress: bool =
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "8")
         .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.python.daemon.module", worker_daemon())
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -57,6 +60,11 @@ def _name_interpreter() -> None:
     """Let workers run the interpreter that runs this: another one has neither us nor our dependencies."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def worker_daemon() -> str:
+    """Return the module that forks workers: ours if they run this interpreter, which has pktable, else Spark's own."""
+    return OUR_DAEMON if os.environ["PYSPARK_PYTHON"] == sys.executable else SPARKS_DAEMON
 
 
 def require_java() -> None:

@@ -36,12 +36,13 @@ REMEDY: Final = (
 )
 
 LACKS_US: Final = re.compile(r"^RuntimeError: (Spark worker: .*)$", re.M)
-LACKS_ARROW: Final = re.compile(
-    r"^ModuleNotFoundError: (No module named '(?:pyarrow|numpy|pandas)\b.*)$", re.M
+LACKS_MODULE: Final = re.compile(
+    r"^\s*ModuleNotFoundError: (No module named '(?:pyarrow|numpy|pandas|pktable)\b.*)$", re.M
 )
+LACKS_DAEMON: Final = re.compile(r"^\s*(\S+): (No module named pktable\S*)$", re.M)
 OTHER_PYTHON: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\].*?different version: ([\d.]+)")
 NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]*)".*?: (?:error=\d+, )?(.*)$', re.M)
-NO_DAEMON: Final = re.compile(r"pyspark\.daemon's (?:stdout|standard output)")
+NO_DAEMON: Final = re.compile(r"(?:pyspark|pktable\.run\.spark)\.daemon's (?:stdout|standard output)")
 
 _naming = Lock()
 
@@ -76,8 +77,10 @@ def unusable_interpreter(message: str) -> InvalidRequestError | None:
     """Return the error to raise for a Spark failure that the workers' interpreter caused, None for another one."""
     if found := LACKS_US.search(message):
         return InvalidRequestError(found[1])
-    if found := LACKS_ARROW.search(message):
+    if found := LACKS_MODULE.search(message):
         why = f"an interpreter without ({found[1]})"
+    elif found := LACKS_DAEMON.search(message):
+        why = f"{found[1]} ({found[2]})"
     elif found := OTHER_PYTHON.search(message):
         why = f"Python {found[1]}"
     elif found := NO_PROGRAM.search(message):
