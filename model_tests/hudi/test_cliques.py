@@ -48,6 +48,17 @@ def test_the_first_log_file_of_a_group_without_a_base_file_is_missed(tmp_path: P
 
 
 @covers("LOG-44")
+def test_the_first_log_file_of_a_group_is_not_missed_after_its_commit_was_rolled_back(tmp_path: Path) -> None:
+    """The index of the second file names it, because it was there. No base file says when the slice began."""
+    table = MadeTable(tmp_path / "t")
+    first = add(table, 1, "k1", completes=False)
+    assert names(index_of(add(table, 2, "k2")).members) == [1]
+    first.unlink()
+    (table.timeline / f"{instant(1)}.deltacommit.inflight").unlink()
+    assert located(table, ["k1", "k2"]) == {"k2"}
+
+
+@covers("LOG-44")
 def test_files_that_a_compaction_took_and_a_cleaner_removed_are_not_missed(table: MadeTable) -> None:
     paths = [add(table, number, f"k{number}") for number in (2, 3)]
     table.plan_compaction(4, ["g"])

@@ -161,7 +161,7 @@ class SliceLookup:
                     rolled |= self._rolled_back(log)
                 continue
             index = found.index
-            self._expect_there((*index.members, *index.chain))
+            self._expect_there((*index.members, *index.chain), index.slice)
             rolled |= set(index.rolled_back)
             admitted = NONE if index.all is None else index.all.among(batch)
             candidates[log.name] = admitted
@@ -170,15 +170,20 @@ class SliceLookup:
                     candidates.setdefault(member.name, admitted)
         return candidates, rolled
 
-    def _expect_there(self, members: Iterable[Member]) -> None:
-        """Raise CorruptFileError if a file that an index names is missing from the slice. Clauses: LOG-44."""
+    def _expect_there(self, members: Iterable[Member], began: str) -> None:
+        """Raise CorruptFileError if a file that an index names is missing from the slice.
+
+        ``began``: when the slice began, as the index says. A slice without a base file begins with its first log file,
+        so it seems to begin later where that file is missing. Clauses: LOG-44.
+        """
+        begin = self.slice.instant if self.slice.base else min(began, self.slice.instant)
         for member in members:
-            if member.name not in self.slice.sizes and self._belongs(member.name):
+            if member.name not in self.slice.sizes and self._belongs(member.name, begin):
                 path = self.slice.path(self.root, member.name)
                 raise CorruptFileError("log file", at=path, expected="a file", found="none")
 
-    def _belongs(self, name: str) -> bool:
-        """Return whether a log file is part of the slice, by its commit and not by its presence."""
+    def _belongs(self, name: str, begin: str) -> bool:
+        """Return whether a log file is part of the slice from ``begin`` on, by its commit and not by its presence."""
         parts = log_file(name)
         if parts is None:
             return False
@@ -186,8 +191,7 @@ class SliceLookup:
             return parts.instant == self.slice.instant
         if not self.timeline.is_completed(parts.instant) or parts.instant > self.instant:
             return False
-        # Without a base file all commits of the group are in the slice, also one before the first file that is left.
-        return self.slice.base is None or self.timeline.completion_of(parts.instant) >= self.slice.instant
+        return self.timeline.completion_of(parts.instant) >= begin
 
     def _in_file(self, log: LogFileName, batch: KeyBatch, numbers: Numbers, rolled: set[str]) -> Numbers:
         """Return those of the keys ``numbers`` that the file has in blocks that count. Clauses: LOG-25, LOG-43."""
