@@ -127,6 +127,26 @@ def test_rows_that_were_read_here_are_one_partition_unless_they_are_very_few(
 
 
 @pytest.mark.spark
+@covers("RD-12", "TBL-21")
+@pytest.mark.parametrize("runner", ["local", "spark"])
+def test_a_delete_finds_its_rows_here_where_a_frame_of_them_would_be_left_to_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, runner: str
+) -> None:
+    spark = spark_session()
+    monkeypatch.setattr(by_size, "TINY_BYTES", 100)
+    monkeypatch.setattr(by_size, "SMALL_BYTES", 100 if runner == "spark" else 32 << 20)
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], spark=spark)
+    numbers = pa.array(range(5000), pa.int32())
+    table.upsert(pa.table({"k": numbers, "v": numbers}))
+    assert "runner of a DataFrame: spark (" in table.scan(where="v % 2 = 1").explain()
+    with caplog.at_level("DEBUG", logger="pktable"):
+        table.delete(where="v < 4000 AND v <> 7")
+    assert f"statement: {runner} (" in caplog.text
+    assert ("bytes of Arrow" in caplog.text) == (runner == "local")
+    assert sorted(table.to_arrow()["k"].to_pylist()) == [7, *range(4000, 5000)]
+
+
+@pytest.mark.spark
 @covers("RD-16")
 def test_an_explanation_says_who_answers_and_what_ruled_files_out(table: Table) -> None:
     text = table.scan(where="k = 4321").explain()

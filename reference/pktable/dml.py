@@ -69,7 +69,7 @@ class Statements:
             whole = context.user_order is not None
             columns = context.schema.value_names if whole else context.schema.primary_keys
             query = self._query(state, columns, predicate)
-            return self.runner.read(context, query), ChangeKind(RowKind.DELETE, keys_only=not whole)
+            return self.runner.rows_to_write(context, query), ChangeKind(RowKind.DELETE, keys_only=not whole)
 
         return self._committed(work, commit_id)
 

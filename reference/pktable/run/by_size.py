@@ -9,7 +9,8 @@ size of a DataFrame.
 * An Arrow table is written here up to `HELD_BYTES`. A DataFrame is brought here and written if the optimizer says that
   it takes up to `BROUGHT_BYTES`. If it says more, or nothing, the cluster writes it. So its rows are computed once,
   unless there are more of them than `HELD_BYTES` have room for although that was said.
-* Arrow tables, counts and the changes of statements are made here from up to `SMALL_BYTES` and `SMALL_ROWS`.
+* Arrow tables, counts, the changes of statements and the rows that a DELETE finds are made here from up to
+  `SMALL_BYTES` and `SMALL_ROWS`.
 * A lazy DataFrame may get further filters, which should reach the files. So only a read with a condition or a limit, or
   one of a table of up to `TINY_ROWS`, is done here, if it needs up to `TINY_BYTES`; and if it finds more than
   `FOUND_ROWS` rows or `TINY_BYTES`, the cluster gets it after all. Checks are done here up to `TINY_BYTES`.
@@ -145,6 +146,11 @@ class RunnerBySize:
             return query
         most = FOUND_ROWS + 1
         return replace(query, limit=most if query.limit is None else min(query.limit, most))
+
+    def rows_to_write(self, context: TableContext, query: Query) -> Any:
+        size = query.needed_bytes(context.schema)
+        choice = self._asked(query) or _eager_choice(query.row_count, size, SMALL_BYTES)
+        return self._runner("statement", choice).read(context, query)
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
         return self.cluster.read_changes(context, query)

@@ -141,6 +141,9 @@ class LocalRunner:
             tables = list(_first(_tables(context, query), query.limit))
         return pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)])
 
+    def rows_to_write(self, context: TableContext, query: Query) -> pa.Table:
+        return self.read(context, query)
+
     def read_changes(self, context: TableContext, query: ChangeQuery) -> pa.Table:
         """Return changes, in order. Clauses: CHG-11."""
         empty = change_schema(context, query.columns).empty_table()

@@ -206,6 +206,10 @@ class Runner(Protocol):
         """Return the rows of ``query``: a lazy DataFrame on Spark, a pyarrow.Table otherwise. Clauses: RD-9."""
         ...
 
+    def rows_to_write(self, context: TableContext, query: Query) -> Any:
+        """Return the rows of ``query`` as `write` takes them, for a statement that writes them once. Clauses: RD-9."""
+        ...
+
     def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
         """Return changes, of `change_schema`: a lazy DataFrame on Spark, in any order, a pyarrow.Table otherwise.
 

@@ -192,6 +192,9 @@ class SparkRunner:
         frame = _chosen(frame, columns, native)
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
 
+    def rows_to_write(self, context: TableContext, query: Query) -> DataFrame:
+        return self.read(context, query)
+
     def read_changes(self, context: TableContext, query: ChangeQuery) -> DataFrame:
         """Return a lazy DataFrame of changes, read by the kernel on executors. Clauses: CHG-11."""
         fields = [context.schema.field(name) for name in query.columns]
