@@ -31,7 +31,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
 from pktable.merge.arrays import collect, collect_retracts, nested_update, nested_update_retracts
-from pktable.merge.bitmaps import union
+from pktable.merge.bitmaps import union_32, union_64
 from pktable.merge.column import Column
 from pktable.merge.grouping import Flags, Indices
 from pktable.merge.key_encoding import BYTE_STRINGS
@@ -308,7 +308,8 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
         Aggregate("listagg", listagg, ("STRING", lambda kind: kind.root == "STRING")),
         Aggregate("collect", collect, ("ARRAY", lambda kind: kind.root == "ARRAY"), collect_retracts),
         Aggregate("nested_update", nested_update, _ROWS, nested_update_retracts),
-        Aggregate("rbm32", union, _BYTES, commutes=True),
+        Aggregate("rbm32", union_32, _BYTES, commutes=True),
+        Aggregate("rbm64", union_64, _BYTES, commutes=True),
         Aggregate("merge_map", merge_map, ("MAP", lambda kind: kind.root == "MAP"), retracts=always),
     )
 }
@@ -318,7 +319,6 @@ MISSING: Final[Mapping[str, str]] = {
     "count": "Paimon has no count either; sum a column of ones",
     "hll_sketch": "hll_sketch is not implemented, because its bytes are those of a library for sketches",
     "theta_sketch": "theta_sketch is not implemented, because its bytes are those of a library for sketches",
-    "rbm64": "rbm64 is not implemented, because its bytes are those of one Java library, which may change them",
     "nested_partial_update": "nested_partial_update is not implemented",
     "merge_map_with_keytime": "merge_map_with_keytime is not implemented",
 }
