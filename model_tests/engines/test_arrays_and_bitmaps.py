@@ -171,7 +171,7 @@ def test_a_union_that_its_column_cannot_hold_is_refused(tmp_path: Path) -> None:
         ),
         ("ARRAY<INT>", "nested_update", {}, "expected ARRAY<ROW<...>>"),
         ("BINARY(9)", "rbm32", {}, "expected BYTES or VARBINARY"),
-        ("DECIMAL(9, 2)", "product", {}, "expected an integer or floating-point type"),
+        ("DECIMAL(9, 2)", "product", {}, "expected an integer or floating-point type, because .* rounded"),
     ],
 )
 def test_options_of_arrays_that_do_not_fit_are_refused(
@@ -184,6 +184,18 @@ def test_options_of_arrays_that_do_not_fit_are_refused(
 
 
 @covers("MRG-10")
+def test_the_refusal_to_take_a_factor_back_says_why(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "INT", "product")
+    upsert(table, 6)
+    rows = table.to_arrow().append_column("op", [["-D"]])
+    with pytest.raises(
+        InvalidRequestError, match="because a division has no result for 0 and drops the rest of"
+    ):
+        table.write_changes(rows, row_kind="op")
+    assert value_of(table) == 6
+
+
+@covers("MRG-10")
 @pytest.mark.parametrize(
     ("kind", "function", "options"),
     [
@@ -191,6 +203,7 @@ def test_options_of_arrays_that_do_not_fit_are_refused(
         ("ARRAY<ROW<p INT>>", "nested_update", {"count_limit": "2"}),
         (ROWS, "collect", {}),
         ("INT", "product", {}),
+        ("DOUBLE", "product", {}),
         ("BYTES", "rbm32", {}),
         ("BYTES", "rbm64", {}),
     ],

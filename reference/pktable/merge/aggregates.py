@@ -67,7 +67,7 @@ class Aggregate:
 
     ``commutes``: whether the order of the values makes no difference. ``choose``: of a function whose result is the
     value of one record, which one it is; then most values need not be touched. ``retracts``: whether the values of
-    retractions can be taken back from a column.
+    retractions can be taken back from a column. ``lasting``: why they cannot, where Paimon takes them back.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Aggregate:
     retracts: Callable[[Column], bool] = never
     commutes: bool = False
     choose: Choose | None = None
+    lasting: str = ""
 
 
 def choosing(
@@ -280,10 +281,14 @@ def merge_map(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     return pc.if_else(pa.array(segments.any(known)), maps, pa.scalar(None, values.type))
 
 
+DIVISION: Final = "a division has no result for 0 and drops the rest of an integer"
 _ANY: Final = ("any type", lambda kind: True)
 _ATOMIC: Final = ("an atomic type", is_atomic)
 _NUMBER: Final = ("a number", lambda kind: kind.root in INTEGER_BITS or kind.root in {*FLOATS, "DECIMAL"})
-_FACTOR: Final = ("an integer or floating-point type", lambda kind: kind.root in {*INTEGER_BITS, *FLOATS})
+_FACTOR: Final = (
+    "an integer or floating-point type, because a product of DECIMAL is rounded at each step",
+    lambda kind: kind.root in {*INTEGER_BITS, *FLOATS},
+)
 _BYTES: Final = ("BYTES or VARBINARY", lambda kind: kind.root in {"BYTES", "VARBINARY"})
 _ROWS: Final = (
     "ARRAY<ROW<...>>",
@@ -295,7 +300,7 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
     one.name: one
     for one in (
         Aggregate("sum", total, _NUMBER, retracts=always, commutes=True),
-        Aggregate("product", product, _FACTOR, commutes=True),
+        Aggregate("product", product, _FACTOR, commutes=True, lasting=DIVISION),
         choosing("max", greatest, _ATOMIC, commutes=True),
         choosing("min", least, _ATOMIC, commutes=True),
         choosing("bool_and", least, _BOOLEAN, commutes=True),
