@@ -212,7 +212,7 @@ MUTANTS = (
         "M15",
         "an expiry does not keep what tags need",
         patched((Expiry, "needed_by_tag", instead(lambda self, tag: set()))),
-        "tag_agrees: tag .* cannot be read|"
+        "is_sound: error CMT-15: |tag_agrees: tag .* cannot be read|"
         "exactly_what_is_unnamed_was_removed: files were removed that a snapshot or a tag needs",
         ("CMT-27", "CMT-31"),
         bugs=("paimon#4121", "paimon#5237", "hudi#19290"),
