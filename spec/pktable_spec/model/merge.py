@@ -263,7 +263,7 @@ def _aggregation(options: Mapping[str, str], columns: Sequence[str]) -> MergeEng
     default = _step_of(FUNCTION, options.get(FUNCTION, "last_non_null_value"))
     if _ignores_deletes(options):
         return ByColumn("aggregation", default, own)
-    if FUNCTION in options:
+    if FUNCTION in options or not named:
         _expect_ignored_deletes(options)
     back = tuple((at, _step_of(name, options[name], RETRACTIONS)) for at, name in named.items())
     return ByColumn("aggregation", default, own, ignores_retractions=False, takes_back=back)
