@@ -15,17 +15,19 @@ MEBIBYTE = 1 << 20
 
 
 def java_command(heap_mebibytes: int) -> list[str]:
-    """Return the command that compiles and runs JavaCell.java with what pyspark brings, in a JRE."""
-    jars = [_jar("RoaringBitmap"), _jar("janino"), _jar("commons-compiler")]
-    return [
-        java(),
-        f"-Xmx{heap_mebibytes}m",
-        "-cp",
-        os.pathsep.join(map(str, jars)),
-        "org.codehaus.janino.SimpleCompiler",
-        str(Path(__file__).with_name("JavaCell.java")),
-        "JavaCell",
-    ]
+    """Return the command that runs JavaCell.java."""
+    return janino_command(Path(__file__).with_name("JavaCell.java"), f"-Xmx{heap_mebibytes}m")
+
+
+def janino_command(source: Path, *options: str) -> list[str]:
+    """Return the command that compiles and runs a Java class with what pyspark brings, in a JRE.
+
+    ``PKTABLE_ROARING_JAR`` names another RoaringBitmap than that of pyspark.
+    """
+    roaring = os.environ.get("PKTABLE_ROARING_JAR") or _jar("RoaringBitmap")
+    jars = [roaring, _jar("janino"), _jar("commons-compiler")]
+    path = os.pathsep.join(map(str, jars))
+    return [java(), *options, "-cp", path, "org.codehaus.janino.SimpleCompiler", str(source), source.stem]
 
 
 def _jar(name: str) -> Path:

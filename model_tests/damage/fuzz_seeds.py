@@ -52,6 +52,7 @@ from pktable.hudi.actions import Decision
 from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
 from model_tests.damage.fuzz_targets import BY_PAGES, COLUMNS, HUDI_SCHEMA, TYPES
+from model_tests.format.long_sets import to_bytes
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
@@ -95,6 +96,8 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         yield f"vector of {bits} bits", encode_vector(vector)[8:-4]
         yield "index", bytes([1, ranges[0].length_bytes]) + data
     yield "store", b"7"
+    for count in (3, 9, 40):  # a node of each of the smaller kinds
+        yield "set of 64-bit numbers", to_bytes([*range(9), *(i << 30 for i in range(count))])
     yield from _hudi_seeds()
 
 

@@ -50,6 +50,7 @@ from pktable.format.metadata.snapshot import decode_snapshot
 from pktable.format.metadata.stats import SimpleStats, decode_stats
 from pktable.format.paths import LATEST, TablePaths
 from pktable.format.types import Field, parse_columns, parse_type
+from pktable.format.vectors import roaring_tree
 from pktable.format.vectors.deletion_vector import (
     MAGIC_32,
     MAGIC_64,
@@ -245,6 +246,7 @@ TARGETS: Final[dict[str, Target]] = {
     "vector of 32 bits": _vector(MAGIC_32),
     "vector of 64 bits": _vector(MAGIC_64),
     "index": _index,
+    "set of 64-bit numbers": lambda data: roaring_tree.decode(data, "x"),
     "Parquet file": _data_file("parquet"),
     "ORC file": _data_file("orc"),
     "Avro file": _data_file("avro"),

@@ -17,6 +17,7 @@ from pktable_spec.vocabulary import RowKind
 from pyroaring import BitMap
 
 from model_tests.engines import naive
+from model_tests.format.long_sets import to_bytes
 
 ADDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 EVERY = tuple(RowKind)
@@ -37,6 +38,8 @@ VALUES: Mapping[str, Any] = {
     ),
     "BYTES": st.none()
     | st.sets(st.sampled_from([0, 1, 7, 1 << 17])).map(lambda one: BitMap(one).serialize()),
+    "VARBINARY(9999)": st.none()
+    | st.sets(st.sampled_from([0, 1, 7, 1 << 17, (1 << 63) + 5, *(i << 40 for i in range(5))])).map(to_bytes),
     "MAP<STRING, INT>": st.none()
     | st.lists(
         st.tuples(st.sampled_from("pqr"), st.integers(0, 2)), max_size=2, unique_by=lambda one: one[0]
@@ -174,7 +177,14 @@ CASES = (
         },
         kinds=EVERY,
     ),
-    aggregation("limits and bitmaps", {"n": (ROWS, "nested_update up to 2"), "r": ("BYTES", "rbm32")}),
+    aggregation(
+        "limits and bitmaps",
+        {
+            "n": (ROWS, "nested_update up to 2"),
+            "r": ("BYTES", "rbm32"),
+            "s": ("VARBINARY(9999)", "rbm64"),
+        },
+    ),
     aggregation(
         "removals",
         {"a": ("INT", "sum"), "x": ("INT", "max")},

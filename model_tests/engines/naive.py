@@ -1,7 +1,7 @@
 """The meaning of merge engines in plain Python: a function folds the records of one key, oldest first.
 
 A record is (row kind, row); a row is a dict of its columns without the key. None is no row. This is written from the
-clauses, and shares nothing with the implementation.
+clauses, and shares nothing with the implementation, but for the bytes of sets of 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 from pktable_spec.vocabulary import RowKind
 from pyroaring import BitMap
+
+from model_tests.format.long_sets import from_bytes, to_bytes
 
 Row = dict[str, Any]
 Record = tuple[RowKind, Row]
@@ -118,6 +120,7 @@ STEPS: Mapping[str, Step] = {
     "nested_update by p and q": rows_by("p", "q"),
     "nested_update up to 2": rows_up_to(2),
     "rbm32": both(lambda a, b: (BitMap.deserialize(a) | BitMap.deserialize(b)).serialize()),
+    "rbm64": both(lambda a, b: to_bytes({*from_bytes(a), *from_bytes(b)})),
     "merge_map": merged,
 }
 

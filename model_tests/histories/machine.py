@@ -131,7 +131,7 @@ class TableMachine(RuleBasedStateMachine):
         operation = Operation(
             do,
             changes=strategies.changes(
-                shape, drawn or [], ordered=strategies.SEQUENCE_FIELD in self.session.history.options
+                shape, drawn or [], valued=strategies.retractions_have_values(self.session.history.options)
             ),
             job=job,
             bit=bit,

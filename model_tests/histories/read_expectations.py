@@ -155,7 +155,11 @@ class ReadExpectations:
         """Compare a read by tag with the rows of the snapshot that it keeps, by turns a default and a fresh read."""
         assert isinstance(self.table, KeepsSnapshots)
         layout, fresh = self.tags[tag], self.stats.steps % 2 > 0
-        rows, expected = self.table.read_tag(tag, fresh=fresh), layout.fresh if fresh else layout.visible
+        expected = layout.fresh if fresh else layout.visible
+        try:
+            rows = self.table.read_tag(tag, fresh=fresh)
+        except PkTableError as error:
+            fail(f"tag {tag} of snapshot {layout.id} cannot be read: {error}")
         if len(rows) != len(expected) or set(rows) != expected:
             fail(f"tag {tag} of snapshot {layout.id}: {_difference(Counter(rows), Counter(expected))}")
 

@@ -30,7 +30,7 @@ VALUES = ("a", "b", None, BULK)
 SEQUENCE_FIELD = "sequence.field"
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "bucket": ("1", "2"),
+    "bucket": ("1", "2", "1", "2", "1", "2", "1", "60000"),  # the last: numbers that need more than 15 bits
     "num-sorted-run.compaction-trigger": ("2", "3", "4", "5"),
     "num-levels": ("4", "5", "3", "2"),
     "target-file-size": ("128 mb", "4 kb", "2 kb"),
@@ -67,8 +67,32 @@ ENGINES: tuple[Mapping[str, str], ...] = (
         **IGNORED,
     },
     {"merge-engine": "first-row", "deletion-vectors.enabled": "false", **IGNORED},
+    {
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "last_value",
+        "fields.w.aggregate-function": "sum",
+    },
+    {
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "last_non_null_value",
+        "fields.w.aggregate-function": "sum",
+    },
+    {"merge-engine": "partial-update", "fields.v.sequence-group": "w"},
+    {"merge-engine": "partial-update", "fields.w.sequence-group": "v"},
+    {
+        "merge-engine": "partial-update",
+        "fields.v.sequence-group": "w",
+        "fields.w.aggregate-function": "sum",
+    },
+    {"merge-engine": "partial-update", "fields.v.sequence-group": "w", **IGNORED},
 )
 """The merge engines that are drawn, as table options."""
+
+
+def retractions_have_values(options: Mapping[str, str]) -> bool:
+    """Return whether the values of a retraction matter: they say how new it is, or are taken back."""
+    computes = options.get("merge-engine") in ("partial-update", "aggregation")
+    return SEQUENCE_FIELD in options or (computes and not options.keys() >= IGNORED.keys())
 
 
 def tables() -> SearchStrategy[History]:
@@ -114,18 +138,15 @@ TAGS = ("spring", "autumn")
 RETAINED = st.integers(1, 3)
 
 
-def changes(shape: Shape, drawn: Drawn, *, ordered: bool = False) -> Changes:
-    """Return a drawn batch as changes of a table of this shape.
-
-    Retractions have no value, unless values say which change is newer (``ordered``).
-    """
-    return tuple(_change(KEYS[shape.name], number, ordered) for number in drawn)
+def changes(shape: Shape, drawn: Drawn, *, valued: bool = False) -> Changes:
+    """Return a drawn batch as changes of a table of this shape. ``valued``: whether retractions have a value."""
+    return tuple(_change(KEYS[shape.name], number, valued) for number in drawn)
 
 
-def _change(keys: tuple[tuple[Any, ...], ...], number: int, ordered: bool) -> tuple[str, tuple[Any, ...]]:
+def _change(keys: tuple[tuple[Any, ...], ...], number: int, valued: bool) -> tuple[str, tuple[Any, ...]]:
     number, key = divmod(number, 4)
     kind, value = divmod(number, len(VALUES))
-    valued = ordered or KINDS[kind].startswith("+")
+    valued = valued or KINDS[kind].startswith("+")
     return KINDS[kind], (*keys[key], VALUES[value] if valued else None)
 
 

@@ -9,11 +9,15 @@ from threading import local
 from typing import Any
 from unittest import mock
 
+import numpy as np
+import pyarrow as pa
 from pktable import staged, staging
+from pktable.bucket.assign import HashedBuckets
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit, rules
 from pktable.catalog.changes import Append, CommitId, Conflicts
 from pktable.catalog.manifests import Manifests
+from pktable.catalog.retention import Expiry
 from pktable.catalog.rules import Conflict
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE
@@ -22,6 +26,13 @@ from pktable.lsm.vectors import VectorMaintainer
 from model_tests.mutants.registry import LEVEL_ZERO_LEFT, READ, Mutant, instead, patched
 
 _committing = local()
+
+
+def _narrowed(of_rows: Any) -> Any:
+    def narrowed(self: HashedBuckets, rows: pa.Table) -> Any:
+        return of_rows(self, rows).astype(np.int16).astype(np.int32)
+
+    return narrowed
 
 
 def _vectors_with_the_append(append: Any) -> Any:
@@ -196,6 +207,23 @@ MUTANTS = (
         f"refusal_agrees: committed, though it breaks CMT-8|vectors_only_grow: |{READ}",
         ("CMT-8",),
         bugs=("paimon#6303", "delta#7163", "delta#3982", "iceberg#15966"),
+    ),
+    Mutant(
+        "M15",
+        "an expiry does not keep what tags need",
+        patched((Expiry, "needed_by_tag", instead(lambda self, tag: set()))),
+        "is_sound: error CMT-15: |tag_agrees: tag .* cannot be read|"
+        "exactly_what_is_unnamed_was_removed: files were removed that a snapshot or a tag needs",
+        ("CMT-27", "CMT-31"),
+        bugs=("paimon#4121", "paimon#5237", "hudi#19290"),
+    ),
+    Mutant(
+        "S3",
+        "the number of a bucket is kept in 16 bits",
+        patched((HashedBuckets, "of_rows", _narrowed)),
+        "appended: a write goes to the buckets of its keys",
+        ("TBL-3", "TBL-5"),
+        bugs=("paimon#9276",),
     ),
     Mutant(
         "M18",

@@ -283,7 +283,8 @@ OPTIONS: Final = (
            "size_ratio_percent", INTEGER),
     Option("compaction.delete-ratio-threshold", IMPLEMENTED, None,
            "The share of deleted rows above which a compaction rewrites a file; by default 0.2 in an append table. "
-           "With a key it counts only if it is set, and only with deletion vectors; PIP-16 proposes 0.5.",
+           "With a key it has no default: it counts only if it is set to a number, and only with deletion vectors. "
+           "PIP-16 proposes 0.5.",
            "delete_ratio_threshold", RATIO),
     Option("changelog.num-retained.max", IMPLEMENTED, None,
            "The number of newest snapshots and changelogs that may be kept; older changelogs go with an expiry.",

@@ -31,7 +31,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
 from pktable.merge.arrays import collect, collect_retracts, nested_update, nested_update_retracts
-from pktable.merge.bitmaps import union
+from pktable.merge.bitmaps import union_32, union_64
 from pktable.merge.column import Column
 from pktable.merge.grouping import Flags, Indices
 from pktable.merge.key_encoding import BYTE_STRINGS
@@ -67,7 +67,7 @@ class Aggregate:
 
     ``commutes``: whether the order of the values makes no difference. ``choose``: of a function whose result is the
     value of one record, which one it is; then most values need not be touched. ``retracts``: whether the values of
-    retractions can be taken back from a column.
+    retractions can be taken back from a column. ``lasting``: why they cannot, where Paimon takes them back.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Aggregate:
     retracts: Callable[[Column], bool] = never
     commutes: bool = False
     choose: Choose | None = None
+    lasting: str = ""
 
 
 def choosing(
@@ -280,10 +281,14 @@ def merge_map(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     return pc.if_else(pa.array(segments.any(known)), maps, pa.scalar(None, values.type))
 
 
+DIVISION: Final = "a division has no result for 0 and drops the rest of an integer"
 _ANY: Final = ("any type", lambda kind: True)
 _ATOMIC: Final = ("an atomic type", is_atomic)
 _NUMBER: Final = ("a number", lambda kind: kind.root in INTEGER_BITS or kind.root in {*FLOATS, "DECIMAL"})
-_FACTOR: Final = ("an integer or floating-point type", lambda kind: kind.root in {*INTEGER_BITS, *FLOATS})
+_FACTOR: Final = (
+    "an integer or floating-point type, because a product of DECIMAL is rounded at each step",
+    lambda kind: kind.root in {*INTEGER_BITS, *FLOATS},
+)
 _BYTES: Final = ("BYTES or VARBINARY", lambda kind: kind.root in {"BYTES", "VARBINARY"})
 _ROWS: Final = (
     "ARRAY<ROW<...>>",
@@ -295,7 +300,7 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
     one.name: one
     for one in (
         Aggregate("sum", total, _NUMBER, retracts=always, commutes=True),
-        Aggregate("product", product, _FACTOR, commutes=True),
+        Aggregate("product", product, _FACTOR, commutes=True, lasting=DIVISION),
         choosing("max", greatest, _ATOMIC, commutes=True),
         choosing("min", least, _ATOMIC, commutes=True),
         choosing("bool_and", least, _BOOLEAN, commutes=True),
@@ -308,7 +313,8 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
         Aggregate("listagg", listagg, ("STRING", lambda kind: kind.root == "STRING")),
         Aggregate("collect", collect, ("ARRAY", lambda kind: kind.root == "ARRAY"), collect_retracts),
         Aggregate("nested_update", nested_update, _ROWS, nested_update_retracts),
-        Aggregate("rbm32", union, _BYTES, commutes=True),
+        Aggregate("rbm32", union_32, _BYTES, commutes=True),
+        Aggregate("rbm64", union_64, _BYTES, commutes=True),
         Aggregate("merge_map", merge_map, ("MAP", lambda kind: kind.root == "MAP"), retracts=always),
     )
 }
@@ -318,7 +324,6 @@ MISSING: Final[Mapping[str, str]] = {
     "count": "Paimon has no count either; sum a column of ones",
     "hll_sketch": "hll_sketch is not implemented, because its bytes are those of a library for sketches",
     "theta_sketch": "theta_sketch is not implemented, because its bytes are those of a library for sketches",
-    "rbm64": "rbm64 is not implemented, because its bytes are those of one Java library, which may change them",
     "nested_partial_update": "nested_partial_update is not implemented",
     "merge_map_with_keytime": "merge_map_with_keytime is not implemented",
 }

@@ -71,9 +71,10 @@ class AggregatedColumn:
         """Raise InvalidRequestError if a retraction cannot be taken back from the column."""
         if not (self.aggregate.retracts(self.column) or self.ignores_retractions):
             name = f"{FIELDS}{self.column.name}"
+            reason = f", because {self.aggregate.lasting}" if self.aggregate.lasting else ""
             raise InvalidRequestError(
                 f"option {name}.{FUNCTION}={self.aggregate.name}: column {self.column.name} cannot take back a "
-                f"retraction (-U, -D); set {name}.{IGNORE_RETRACT}=true to leave it as it is"
+                f"retraction (-U, -D){reason}; set {name}.{IGNORE_RETRACT}=true to leave it as it is"
             )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from pktable_spec.interface import Key, Row, StoredRecord
-from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, UserOrder, folded, oldest_first
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, UserOrder, folded, oldest_first, retracts_apart
 from pktable_spec.vocabulary import RowKind
 
 Record: TypeAlias = StoredRecord
@@ -87,6 +87,33 @@ def flush(
         for sequence, change in enumerate(changes, first_sequence)
     ]
     return tuple(merge([numbered], engine, order))
+
+
+def runs_of_write(
+    changes: Sequence[KeyedChange],
+    first_sequence: int,
+    engine: MergeEngine = DEDUPLICATE,
+    order: UserOrder | None = None,
+) -> list[tuple[Record, ...]]:
+    """Return the sorted runs of one write, oldest first: one, or more where a retraction meets others of its key.
+
+    The changes of a later run have the greater numbers. Clauses: LSM-5, MRG-8.
+    """
+    if not retracts_apart(engine):
+        return [flush(changes, first_sequence, engine, order)]
+    runs: list[list[KeyedChange]] = []
+    newest: dict[Key, tuple[int, bool]] = {}
+    for change in changes:
+        run, was_add = newest.get(change.key, (0, change.kind.is_add))
+        run += change.key in newest and not (was_add and change.kind.is_add)
+        newest[change.key] = run, change.kind.is_add
+        runs += [[]] * (run == len(runs))
+        runs[run] = [*runs[run], change]
+    found = []
+    for part in runs:
+        found.append(flush(part, first_sequence, engine, order))
+        first_sequence += len(part)
+    return found
 
 
 def sorted_runs(files: Sequence[DataFile], live: Iterable[LiveFile]) -> list[tuple[LiveFile, ...]]:

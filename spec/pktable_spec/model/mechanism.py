@@ -27,8 +27,8 @@ from pktable_spec.model.levels import (
     KeyedChange,
     LiveFile,
     Record,
-    flush,
     merge,
+    runs_of_write,
     sorted_runs,
 )
 from pktable_spec.model.options import ModelOptions
@@ -39,7 +39,7 @@ RECORD_SIZE = 1000
 
 
 OWN_FILE: FileId = -1
-"""In a plan: the file of a write that is not committed, which gets its name with the commit."""
+"""In a plan: the first file of a write that is not committed, which gets its name with the commit; -2 is the next."""
 
 
 class Plan(NamedTuple):
@@ -56,11 +56,18 @@ class Plan(NamedTuple):
     vectors: frozenset[Mark]
     base_vectors: frozenset[Mark]
 
-    def renamed(self, old: FileId, new: FileId) -> Plan:
-        """Return the same plan of a file with another name."""
+    def with_own_files(self, first: FileId) -> Plan:
+        """Return the same plan, in which the files from ``first`` on are those of a write that is not committed.
+
+        It also goes the other way. The name of a file and `OWN_FILE` are as far from each other as that.
+        """
+
+        def renamed(file: FileId) -> FileId:
+            return first + OWN_FILE - file if file < 0 or file >= first else file
+
         return self._replace(
-            inputs=frozenset((new if file == old else file, level) for file, level in self.inputs),
-            upgraded=frozenset(new if file == old else file for file in self.upgraded),
+            inputs=frozenset((renamed(file), level) for file, level in self.inputs),
+            upgraded=frozenset(map(renamed, self.upgraded)),
         )
 
 
@@ -110,7 +117,7 @@ class Mechanism:
     # ---------------------------------------------------------------- actions
 
     def write(self, state: State, changes: Sequence[KeyedChange]) -> State:
-        """Commit changes as one new level-0 file. Clauses: CMT-2, CMP-17, LSM-8."""
+        """Commit changes as new level-0 files, one for each sorted run. Clauses: CMT-2, CMP-17, LSM-8, MRG-8."""
         return self.append(state, changes, self.next_sequence(state))
 
     def begin_write(
@@ -120,7 +127,7 @@ class Mechanism:
 
         ``plan`` compacts what `write` would make of ``state``. Clauses: CMT-2, CMP-17.
         """
-        own = plan.renamed(len(state.files), OWN_FILE) if plan else None
+        own = plan.with_own_files(len(state.files)) if plan else None
         planned_on = state.live if plan else frozenset[LiveFile]()
         return _with_work(state, job, StagedWrite(tuple(changes), self.next_sequence(state), own, planned_on))
 
@@ -136,7 +143,7 @@ class Mechanism:
         after = self.append(_without_work(state, job), staged.changes, first)
         if staged.plan is None or not self.plan_fits(state, staged):
             return after
-        return _with_work(after, job, staged.plan.renamed(OWN_FILE, len(state.files)))
+        return _with_work(after, job, staged.plan.with_own_files(len(state.files)))
 
     def plan_fits(self, state: State, staged: StagedWrite) -> bool:
         """Whether the compaction that was planned with a write may follow it. Clauses: CMT-33, CMT-54."""
@@ -376,10 +383,11 @@ class Mechanism:
         )
 
     def append(self, state: State, changes: Sequence[KeyedChange], first_sequence: int) -> State:
-        file = DataFile(flush(changes, first_sequence, self.options.merge_engine, self.options.order), 0)
+        runs = runs_of_write(changes, first_sequence, self.options.merge_engine, self.options.order)
+        created = range(len(state.files), len(state.files) + len(runs))
         return state._replace(
-            files=(*state.files, file),
-            live=state.live | {(len(state.files), 0)},
+            files=(*state.files, *(DataFile(run, 0) for run in runs)),
+            live=state.live | {(file, 0) for file in created},
             snapshot=state.snapshot + 1,
         )
 

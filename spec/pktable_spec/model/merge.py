@@ -19,27 +19,32 @@ then need not be neighbours, so the second law must hold for any parts of the ch
 A retraction of no row leaves no row, by soundness; so a compaction may drop one that has nothing older below it.
 Module Engines of ``spec/tla`` has the same laws.
 
-Partial-update and aggregation have no fold of a retraction with part of the older changes (MRG-8). So the oracle has
-them with ``ignore-delete`` only. Its aggregation may have a function of its own for a column; key columns have the
-default one, of which any but a sum will do.
+Partial-update and aggregation have no fold of a retraction with part of the older changes (`retracts_apart`). Of their
+laws only the first holds with retractions, and only for no row: a write keeps each retraction apart from the other
+changes of its key, and a compaction with retractions takes in all that is older (MRG-8).
 
-Clauses: MRG-1, MRG-3, MRG-4, MRG-9, MRG-12, MRG-13, MRG-15, MRG-19.
+The oracle's aggregation may have a function of its own for a column. Key columns have the default one, of which any but
+a sum will do; with retractions there is none, and each other column has a function of its own.
+
+Clauses: MRG-1, MRG-3, MRG-4, MRG-8, MRG-9, MRG-12 to MRG-16, MRG-19.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cmp_to_key, reduce
+from functools import cmp_to_key
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from pktable_spec.errors import UnsupportedOptionError
 from pktable_spec.interface import Change, Row, Scalar, StoredRecord
+from pktable_spec.vocabulary import RowKind
 
 OPTION: Final = "merge-engine"
 IGNORE_DELETE: Final = "ignore-delete"
 FUNCTION: Final = "fields.default-aggregate-function"
 COLUMN_FUNCTION: Final = "fields.{}.aggregate-function"
+GROUP: Final = "fields.{}.sequence-group"
 
 Lookup: TypeAlias = Literal["position", "values", "presence"]
 Step: TypeAlias = Callable[[Scalar, Scalar], Scalar]
@@ -95,10 +100,39 @@ class Deduplicate:
 
 
 @dataclass(frozen=True)
-class ByColumn:
-    """A `MergeEngine` that folds each column by ``step``, and ignores retractions. Clauses: MRG-9, MRG-13, MRG-15.
+class Group:
+    """A sequence group: the places in a row of the column that orders it, and of those that it protects.
 
-    ``own``: columns by their places in a row, with steps of their own.
+    ``sums``: the protected columns that are summed.
+    """
+
+    by: int
+    protected: tuple[int, ...]
+    sums: frozenset[int] = frozenset()
+
+    def applied(self, row: Row, change: Change) -> dict[int, Scalar]:
+        """Return the columns of the group after ``change``, by their places. Clauses: MRG-14."""
+        old, new = row[self.by], change.row[self.by]
+        wins = new is not None and (old is None or not _greater(old, new))
+        found: dict[int, Scalar] = {self.by: new if wins else old}
+        for column in self.protected:
+            was, value = row[column] if old is not None else None, change.row[column]
+            if column in self.sums:
+                step = _sum if change.kind.is_add else _difference
+                found[column] = was if new is None else step(was, value)
+            elif wins:
+                found[column] = value if change.kind.is_add else None
+            else:
+                found[column] = was
+        return found
+
+
+@dataclass(frozen=True)
+class ByColumn:
+    """A `MergeEngine` that folds each column by ``step``, or with the others of its group.
+
+    ``own``: columns by their places in a row, with steps of their own. ``takes_back``: steps of retractions, of the
+    columns that have any. Clauses: MRG-9, MRG-13 to MRG-16.
     """
 
     name: str
@@ -106,19 +140,32 @@ class ByColumn:
     own: tuple[tuple[int, Step], ...] = ()
     ignores_retractions: bool = True
     lookup: Lookup = "values"
+    takes_back: tuple[tuple[int, Step], ...] = ()
+    groups: tuple[Group, ...] = ()
 
     def apply(self, row: Row | None, change: Change) -> Row | None:
-        if row is None or not change.kind.is_add:
-            return change.row if change.kind.is_add else row
-        steps = dict(self.own)
-        values = enumerate(zip(row, change.row, strict=True))
-        return tuple(steps.get(column, self.step)(was, value) for column, (was, value) in values)
+        if not change.kind.is_add and (row is None or self.ignores_retractions):
+            return row
+        if row is None:
+            return change.row
+        steps = dict(self.own if change.kind.is_add else self.takes_back)
+        default = self.step if change.kind.is_add else _oldest
+        pairs = zip(row, change.row, strict=True)
+        found = [steps.get(column, default)(was, value) for column, (was, value) in enumerate(pairs)]
+        for group in self.groups:
+            for column, value in group.applied(row, change).items():
+                found[column] = value
+        return tuple(found)
 
     def fold(self, changes: Sequence[Change]) -> Change:
-        return reduce(self._as_one, _counting(changes, self))
-
-    def _as_one(self, older: Change, newer: Change) -> Change:
-        return newer._replace(row=self.apply(older.row, newer) or ())
+        counting = _counting(changes, self)
+        row: Row | None = None
+        for change in counting:
+            row = self.apply(row, change)
+        newest = counting[-1]
+        if row is None:
+            return newest
+        return Change(newest.kind if newest.kind.is_add else RowKind.INSERT, row)
 
 
 @dataclass(frozen=True)
@@ -153,6 +200,15 @@ def _sum(was: Any, value: Any) -> Scalar:
     return sum(numbers) if numbers else None
 
 
+def _difference(was: Any, value: Any) -> Scalar:
+    return _sum(was, None if value is None else -value)
+
+
+def _greater(one: Any, two: Any) -> bool:
+    """Return whether a value that is not null is greater than another. Strings compare by their bytes (MRG-7)."""
+    return bool(one.encode() > two.encode() if isinstance(one, str) else one > two)
+
+
 STEPS: Final[Mapping[str, Step]] = {
     "last_non_null_value": _newest,
     "last_value": lambda was, value: value,
@@ -163,6 +219,13 @@ STEPS: Final[Mapping[str, Step]] = {
 }
 """The aggregate functions that the oracle knows."""
 
+RETRACTIONS: Final[Mapping[str, Step]] = {
+    "sum": _difference,
+    "last_value": lambda was, value: None,
+    "last_non_null_value": lambda was, value: was if value is None else None,
+}
+"""How those take a value back that can."""
+
 DEDUPLICATE: Final = Deduplicate()
 
 
@@ -171,21 +234,45 @@ def _deduplicate(options: Mapping[str, str], columns: Sequence[str]) -> MergeEng
 
 
 def _partial_update(options: Mapping[str, str], columns: Sequence[str]) -> MergeEngine:
-    _expect_ignored_deletes(options)
-    return ByColumn("partial-update", _newest)
+    groups = tuple(
+        _group(options, columns, by, options[GROUP.format(name)])
+        for by, name in enumerate(columns)
+        if GROUP.format(name) in options
+    )
+    if not groups:
+        _expect_ignored_deletes(options)
+    return ByColumn("partial-update", _newest, (), _ignores_deletes(options), groups=groups)
+
+
+def _group(options: Mapping[str, str], columns: Sequence[str], by: int, protected: str) -> Group:
+    names = protected.split(",")
+    sums = []
+    for name in names:
+        function = options.get(COLUMN_FUNCTION.format(name), "sum")
+        if function != "sum":
+            raise UnsupportedOptionError(COLUMN_FUNCTION.format(name), function, "sum")
+        if COLUMN_FUNCTION.format(name) in options:
+            sums.append(columns.index(name))
+    return Group(by, tuple(map(columns.index, names)), frozenset(sums))
 
 
 def _aggregation(options: Mapping[str, str], columns: Sequence[str]) -> MergeEngine:
-    _expect_ignored_deletes(options)
-    names = {at: COLUMN_FUNCTION.format(name) for at, name in enumerate(columns)}
-    own = tuple((at, _step_of(name, options[name])) for at, name in names.items() if name in options)
-    return ByColumn("aggregation", _step_of(FUNCTION, options.get(FUNCTION, "last_non_null_value")), own)
+    named = {at: COLUMN_FUNCTION.format(name) for at, name in enumerate(columns)}
+    named = {at: name for at, name in named.items() if name in options}
+    own = tuple((at, _step_of(name, options[name])) for at, name in named.items())
+    default = _step_of(FUNCTION, options.get(FUNCTION, "last_non_null_value"))
+    if _ignores_deletes(options):
+        return ByColumn("aggregation", default, own)
+    if FUNCTION in options or not named:
+        _expect_ignored_deletes(options)
+    back = tuple((at, _step_of(name, options[name], RETRACTIONS)) for at, name in named.items())
+    return ByColumn("aggregation", default, own, ignores_retractions=False, takes_back=back)
 
 
-def _step_of(option: str, function: str) -> Step:
-    if function not in STEPS:
-        raise UnsupportedOptionError(option, function, " or ".join(STEPS))
-    return STEPS[function]
+def _step_of(option: str, function: str, steps: Mapping[str, Step] = STEPS) -> Step:
+    if function not in steps:
+        raise UnsupportedOptionError(option, function, " or ".join(steps))
+    return steps[function]
 
 
 def _first_row(options: Mapping[str, str], columns: Sequence[str]) -> MergeEngine:
@@ -219,6 +306,11 @@ def engine_of(options: Mapping[str, str], columns: Sequence[str] = ()) -> MergeE
     return ENGINES[name](options, columns)
 
 
+def retracts_apart(engine: MergeEngine) -> bool:
+    """Return whether no retraction may be folded with part of the older changes of its key. Clauses: MRG-8."""
+    return isinstance(engine, ByColumn) and not engine.ignores_retractions
+
+
 def _counting(changes: Sequence[Change], engine: MergeEngine) -> Sequence[Change]:
     """Return the changes that are not ignored; the newest alone if all are."""
     return [one for one in changes if one.kind.is_add or not engine.ignores_retractions] or changes[-1:]
@@ -246,12 +338,8 @@ class UserOrder:
                 continue
             if one is None or two is None:
                 return -1 if one is None else 1
-            return 1 if self._greater(one, two) != self.descending else -1
+            return 1 if _greater(one, two) != self.descending else -1
         return 0
-
-    def _greater(self, one: Any, two: Any) -> bool:
-        # Strings compare by their bytes (MRG-7).
-        return bool(one.encode() > two.encode() if isinstance(one, str) else one > two)
 
     def sorted_changes(self, changes: Sequence[Change]) -> list[Change]:
         """Return the changes of a key, given in the order in which they were written, oldest first."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, UserOrder, engine_of
+from pktable_spec.model.merge import DEDUPLICATE, MergeEngine, UserOrder, engine_of, retracts_apart
 from pktable_spec.vocabulary import COMPACT
 
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
@@ -56,6 +56,12 @@ class ModelOptions:
     def lookup_decides_rows(self) -> bool:
         """Whether the records that a compaction writes depend on older files that it does not rewrite."""
         return self.looks_up_values or self.deeper_rows_are_merged or self.merge_engine.lookup == "presence"
+
+    @property
+    def retractions_take_all(self) -> bool:
+        """Whether a compaction with retractions takes all runs, because it looks nothing up. Clauses: MRG-8."""
+        looks_up = self.looks_up_values or self.deeper_rows_are_merged
+        return retracts_apart(self.merge_engine) and not looks_up
 
     @property
     def compacts_level_zero(self) -> bool:

@@ -65,6 +65,13 @@ def universal_pick(runs: Sequence[Run], options: ModelOptions) -> Pick | None:
     pick = None if count == 0 else take(runs, count, options)
     if pick is None or (len(pick.files) == 1 and pick.files[0].level == pick.output_level):
         return purge_pick(runs, options)
+    return with_all_that_is_older(pick, runs, options)
+
+
+def with_all_that_is_older(pick: Pick, runs: Sequence[Run], options: ModelOptions) -> Pick:
+    """Return the pick, or all runs if it has retractions that can be merged only with all of them. Clauses: MRG-8."""
+    if options.retractions_take_all and any(file.retraction_count for file in pick.files):
+        return full_pick(runs, options) or pick
     return pick
 
 
@@ -149,7 +156,9 @@ def allowed_picks(runs: Sequence[Run], options: ModelOptions) -> frozenset[Pick]
     low = sum(run[0].level <= 1 for run in runs)  # all of these are taken, whatever their size
     picks = {take(runs, count, options) for count in range(max(fewest, low), len(runs) + 1)}
     return purges | {
-        pick for pick in picks if len(pick.files) > 1 or pick.files[0].level != pick.output_level
+        with_all_that_is_older(pick, runs, options)
+        for pick in picks
+        if len(pick.files) > 1 or pick.files[0].level != pick.output_level
     }
 
 

@@ -23,7 +23,7 @@ from pktable_spec.interface import (
     Wanted,
 )
 from pktable_spec.model import buckets
-from pktable_spec.model.levels import KeyedChange, flush
+from pktable_spec.model.levels import KeyedChange, runs_of_write
 from pktable_spec.model.mechanism import EMPTY, RECORD_SIZE, Mechanism, Plan, StagedWrite, State
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
@@ -255,8 +255,8 @@ class ModelTable:
             return [Change(one.kind, one.row) for keyed in divided.values() for one in keyed]
         if self.mechanism.options.changelog_producer == "none":
             engine = self.mechanism.options.merge_engine
-            records = [record for keyed in divided.values() for record in flush(keyed, 0, engine)]
-            return [Change(record.kind, record.row) for record in records]
+            runs = [run for keyed in divided.values() for run in runs_of_write(keyed, 0, engine)]
+            return [Change(record.kind, record.row) for run in runs for record in run]
         return []
 
     def _commit(self, kind: str, changes: Sequence[Change]) -> None:
