@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -131,3 +132,13 @@ def test_a_sequence_group_orders_numbers_that_are_far_apart() -> None:
     values = [most, None, 0, least, most, -1]
     group = SequenceGroup(("g",), (DataType("BIGINT"),), frozenset())
     assert group.ranks([pa.array(values, pa.int64())]).tolist() == [3, -1, 2, 0, 3, 1]
+
+
+@covers("MRG-9")
+def test_a_sum_is_exact_if_its_parts_together_need_more_than_64_bits() -> None:
+    case = next(one for one in CASES if one.name == "retractions")
+    wide = replace(case, columns={**case.columns, "a": "BIGINT"})
+    others = dict.fromkeys(case.columns)
+    values = [1 << 62, 12_345_678_901, 1 << 62, -(1 << 62), -5, -(1 << 62)]
+    records = [(1, RowKind.INSERT, {**others, "a": one}) for one in values]
+    assert rows_of(fold(wide, table_of(wide, records), complete=True))[1]["a"] == 12_345_678_896

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import random
 import tempfile
@@ -22,6 +23,9 @@ from unittest import mock
 
 import pyarrow as pa
 from pktable import CommitConflictError, CommitId, StorageError, Table
+from pktable.format.bucket_hash import bucket_of
+from pktable.format.types import parse_type
+from pktable.ingest.changes import ChangeKind
 from pktable.retry import RetryPolicy
 from pktable_spec.covers import covers
 
@@ -60,12 +64,29 @@ def draw(number: int, seed: int) -> None:
     play_at_random(number, seed, play)
 
 
+def fill_disks(seed: int) -> None:
+    """Do each kind of work on a disk that is full as soon as others have acted. Raises as `draw` does.
+
+    Others change one of two buckets, so that what was done for the other one is still good when the work is given up.
+    """
+    drawn = random.Random(seed)
+    for do, first, writes in itertools.product(sorted(GAVE_UP), (1, 2), (False, True)):
+        with _new_contest(drawn, {"bucket": "2"}) as (contest, _):
+            contest.fill_disk(do, first, writes=writes)
+            contest.is_sound()
+
+
+@contextlib.contextmanager
+def _new_contest(drawn: random.Random, given: Mapping[str, str]) -> Iterator[tuple[Contest, Table]]:
+    with tempfile.TemporaryDirectory() as folder:
+        options = {**drawn_options(drawn, OPTIONS), **given}
+        table = Table.create(folder + "/t", "k INT, v STRING", primary_key=["k"], options=options)
+        yield Contest(table, drawn), table
+
+
 def play(drawn: random.Random) -> None:
     """Do a few contests on a new table."""
-    with tempfile.TemporaryDirectory() as folder:
-        options = drawn_options(drawn, OPTIONS)
-        table = Table.create(folder + "/t", "k INT, v STRING", primary_key=["k"], options=options)
-        contest = Contest(table, drawn)
+    with _new_contest(drawn, {}) as (contest, table):
         for _ in range(drawn.randint(1, 3)):
             contest.upsert(table, [drawn.randrange(KEYS) for _ in range(2)])
         for _ in range(2):
@@ -82,10 +103,12 @@ class Contest:
         self._mine.stager.policy = POLICY
         self._count = 0
 
-    def upsert(self, table: Table, keys: Sequence[int], commit_id: CommitId | None = None) -> None:
+    def upsert(self, table: Table, keys: Sequence[int], *, write_only: bool = False) -> None:
         """Give keys new values."""
         new = self._new_rows(keys)
-        table.upsert(_arrow(new), commit_id=commit_id)
+        staged = table.stage_write(_arrow(new), ChangeKind(), write_only=write_only)
+        assert staged is not None, "there is a row"
+        staged.commit(CommitId.new())
         self.rows |= new
 
     def play(self) -> None:
@@ -95,9 +118,55 @@ class Contest:
         always, times = self._drawn.random() < 0.5, self._drawn.choice((0, 1, 2, ATTEMPTS, SURELY))
         if do == "update" and key not in self.rows:
             self.upsert(self._other, [key])
+
+        def act() -> None:
+            self._act(key if always or self._drawn.random() < 0.5 else (key + 1) % KEYS, always=always)
+
+        full_at = self._drawn.choice((0, 0, 0, 2, 3, 4))
+        error, acted = self._contend(do, [key], act, times=times, full_at=full_at)
+        self.nothing_is_left(before)
+        self.gave_up_rightly(do, error, acted, sure=always and not full_at)
+
+    def fill_disk(self, do: str, first: int, *, writes: bool) -> None:
+        """Do some work on one key of each bucket, until others have changed bucket 0 and the disk is full.
+
+        ``first``: the number of the work of the runner after which they act. ``writes``: whether they write.
+        """
+        keys = [self._key_of(bucket) for bucket in (0, 1)]
+        self.upsert(self._other, keys)
+        self._other.compact(full=True)
+        for _ in range(2):
+            self.upsert(self._other, keys[:1], write_only=True)
+        before = _orphans(self._other)
+
+        def act() -> None:
+            if writes:
+                self.upsert(self._other, keys[:1])
+            else:
+                self._other.compact(full=True)
+
+        self._contend(do, keys, act, times=1, first=first, full_at=first + 1)
+        self.nothing_is_left(before)
+
+    def _key_of(self, bucket: int) -> int:
+        """Return the first key of one of two buckets."""
+        keys = pa.array(range(KEYS * KEYS), pa.int32())
+        return int(bucket_of([keys], [parse_type("INT")], 2).tolist().index(bucket))
+
+    def _contend(
+        self,
+        do: str,
+        keys: Sequence[int],
+        act: Callable[[], None],
+        *,
+        times: int,
+        full_at: int,
+        first: int = 1,
+    ) -> tuple[CommitConflictError | None, int]:
+        """Do some work while others act, and compare the rows. Return how it was given up, and how often they acted."""
         me = CommitId.new()
-        work, effect = self._work(do, key, me)
-        done = False
+        work, effect = self._work(do, keys, me)
+        done, error = False, None
 
         def settle() -> None:
             """Take my work for done, if it is committed by now."""
@@ -107,38 +176,42 @@ class Contest:
                 effect()
                 done = True
 
-        def act() -> None:
+        def then() -> None:
             settle()
-            self._act(key if always or self._drawn.random() < 0.5 else (key + 1) % KEYS, always=always)
+            act()
 
-        error, full_at = None, self._drawn.choice((0, 0, 0, 2, 3, 4))
-        with contextlib.suppress(StorageError), _interrupted(self._mine, act, times, full_at) as acted:
+        with (
+            contextlib.suppress(StorageError),
+            _interrupted(self._mine, then, times, first, full_at) as acted,
+        ):
             try:
                 work()
             except CommitConflictError as raised:
                 error = raised
         settle()
         self.rows_agree()
-        self.nothing_is_left(before)
-        self.gave_up_rightly(do, error, len(acted), sure=always and not full_at)
+        return error, len(acted)
 
-    def _work(self, do: str, key: int, me: CommitId) -> tuple[Callable[[], object], Callable[[], object]]:
+    def _work(
+        self, do: str, keys: Sequence[int], me: CommitId
+    ) -> tuple[Callable[[], object], Callable[[], object]]:
         """Return a piece of work, and what it makes of the rows there are when it is committed."""
-        mine = self._mine
+        mine, where = self._mine, f"k IN ({', '.join(map(str, keys))})"
         if do == "compact":
             return lambda: mine.stage_compaction(full=True).commit(me), lambda: None
         if do == "upsert":
-            new = self._new_rows([key])
+            new = self._new_rows(keys)
             return lambda: mine.upsert(_arrow(new), commit_id=me), lambda: self.rows.update(new)
         if do == "delete":
-            where = f"k = {key} AND v IS NOT NULL"
-            return lambda: mine.delete(where=where, commit_id=me), lambda: self.rows.pop(key, None)
+            without = f"{where} AND v IS NOT NULL"
+            return lambda: mine.delete(where=without, commit_id=me), lambda: [
+                self.rows.pop(k, None) for k in keys
+            ]
 
         def update() -> None:
-            if key in self.rows:
-                self.rows[key] = f"{self.rows[key]}u"
+            self.rows |= {key: f"{self.rows[key]}u" for key in keys if key in self.rows}
 
-        return lambda: mine.update({"v": "v || 'u'"}, where=f"k = {key}", commit_id=me), update
+        return lambda: mine.update({"v": "v || 'u'"}, where=where, commit_id=me), update
 
     def _act(self, key: int, *, always: bool) -> None:
         """Let the other handle write, so that numbers and rows change, or compact, so that files do."""
@@ -193,10 +266,12 @@ class Contest:
 
 
 @contextlib.contextmanager
-def _interrupted(table: Table, act: Callable[[], None], times: int, full_at: int) -> Iterator[list[None]]:
-    """Let ``act`` come after each work that the runner of ``table`` does; yield a list that grows with each.
+def _interrupted(
+    table: Table, act: Callable[[], None], times: int, first: int, full_at: int
+) -> Iterator[list[None]]:
+    """Let ``act`` come after each work that the runner of ``table`` does, from the ``first`` on, up to ``times`` times.
 
-    ``full_at``: the work that fails, because the disk is full by then; 0 for none.
+    Yields a list that grows with each. ``full_at``: the work that fails, because the disk is full by then; 0 for none.
     """
     runner, acted, acting, works = table.runner, list[None](), False, 0
 
@@ -207,7 +282,7 @@ def _interrupted(table: Table, act: Callable[[], None], times: int, full_at: int
             if not acting and works == full_at:
                 raise StorageError("write", table.path, errno.ENOSPC, os.strerror(errno.ENOSPC))
             found = original(*arguments, **named)
-            if not acting and len(acted) < times:
+            if not acting and works >= first and len(acted) < times:
                 acting = True
                 try:
                     act()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pktable import CommitConflictError, Table
+from pktable import CommitConflictError, Table, staged
 from pktable.catalog.isolation import Isolation
 from pktable.staged import StagedCompaction
 
@@ -31,6 +31,16 @@ def test_a_compaction_that_leaves_its_files_is_noticed(monkeypatch: pytest.Monke
     monkeypatch.setattr(StagedCompaction, "discard", lambda self: setattr(self, "changes", []))
     with pytest.raises(CheckFailed, match="files that nobody needs"):
         contests.draw(12, seed=1)
+
+
+def test_work_on_a_disk_that_fills_up_leaves_nothing() -> None:
+    contests.fill_disks(seed=1)
+
+
+def test_what_such_work_leaves_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged, "remove_quietly", lambda *_: None)
+    with pytest.raises(CheckFailed, match="files that nobody needs"):
+        contests.fill_disks(seed=1)
 
 
 def test_work_that_is_given_up_too_early_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

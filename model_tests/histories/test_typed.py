@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import CommitId, Table
+from pktable import CommitId, CorruptFileError, Table
 from pktable.catalog import read_plan
+from pktable.datafile.readers import AvroRows, OrcRows
 from pktable.ingest.changes import ChangeKind
 from pktable_spec.vocabulary import RowKind
 
@@ -20,6 +21,15 @@ from model_tests.predicate.conditions import Text
 
 def test_tables_of_every_type_have_the_rows_of_a_dict() -> None:
     typed.draw(25, seed=1)
+
+
+@pytest.mark.parametrize("form", [OrcRows, AvroRows])
+def test_rows_that_a_file_of_another_format_loses_are_noticed(
+    form: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(form, "tables", lambda *_, **named: iter(()))
+    with pytest.raises((CheckFailed, CorruptFileError), match="expected"):
+        typed.draw(25, seed=1)
 
 
 def test_a_row_that_is_not_expected_is_noticed(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable.format.paths import EARLIEST, SNAPSHOT
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
@@ -324,6 +326,20 @@ class Schedule:
                 fail(f"tag {tag}: expected {expected}, found {found}")
         if (found := _rows(table.to_arrow(fresh=True))) != self._latest:
             fail(f"expected {self._latest}, found {found}")
+        self.hint_is_no_later_snapshot()
+
+    @check
+    @covers("CMT-13", "CMT-16")
+    def hint_is_no_later_snapshot(self) -> None:
+        """The hint of the earliest snapshot names that one or none: Paimon believes it if the snapshot is there."""
+        folder, first = Path(self._path, SNAPSHOT.rstrip("-")), min(self._rows)
+        hint = folder / EARLIEST
+        if (
+            hint.exists()
+            and (named := int(hint.read_text())) != first
+            and (folder / f"{SNAPSHOT}{named}").exists()
+        ):
+            fail(f"the earliest snapshot is {first}, and the hint says {named}")
 
     @check
     @covers("CMT-28", "SAFE-5")

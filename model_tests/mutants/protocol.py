@@ -451,4 +451,24 @@ PROTOCOL = (
         f"a: write only; b: write only, expire most, write only, write only, {OTHERS}",
         "a to put_if_absent snapshot-; b; a", NOT_THERE,
     ),
+    _mutant(
+        44, "a commit that has expired before its writer has looked is taken for one that came too late",
+        reworded(
+            publish,
+            ("if self._snapshots.file(snapshot.id) != snapshot:", "if False:"),
+        ), "CMT-41",
+        f"a: write only; b: write only, write only, {OTHERS}", f"a {PUT}; b; a", MISSING,
+    ),
 )  # fmt: skip
+
+WITH_OTHERS = tuple(
+    map(
+        jobs_of,
+        (
+            f"a: write; b: write only, write only, {OTHERS}",
+            f"a: expire most; b: write only, {OTHERS}",
+            "a: write only; b: roll back as others do",
+        ),
+    )
+)
+"""Jobs at the same time as those who put no fences, for all runs with one preemption."""

@@ -8,9 +8,10 @@ import pytest
 from pktable_spec.covers import covers
 from pktable_spec.trace import trace
 
-from model_tests.mutants.protocol import PROTOCOL, ProtocolMutant
-from model_tests.simulation.explore import BadRun
-from model_tests.simulation.tables import template
+from model_tests.mutants.protocol import PROTOCOL, WITH_OTHERS, ProtocolMutant
+from model_tests.simulation.explore import BadRun, Jobs
+from model_tests.simulation.preemptions import first_bad
+from model_tests.simulation.tables import USUAL, template
 
 every_mutant = pytest.mark.parametrize("mutant", PROTOCOL, ids=lambda mutant: mutant.id)
 
@@ -56,6 +57,19 @@ def test_the_check_meant_for_a_fault_of_the_protocol_finds_it(mutant: ProtocolMu
 def test_the_run_of_a_script_goes_well_without_its_fault(mutant: ProtocolMutant) -> None:
     found = mutant.run()
     assert not isinstance(found, BadRun), found.error
+
+
+@pytest.mark.parametrize("jobs", WITH_OTHERS, ids=str)
+def test_jobs_go_well_in_every_order_with_those_who_put_no_fences(jobs: Jobs) -> None:
+    assert first_bad(jobs) is None
+
+
+def test_one_of_these_orders_shows_a_commit_that_is_taken_for_late() -> None:
+    template(USUAL)
+    with next(one for one in PROTOCOL if one.id == "P44").inject():
+        found = first_bad(WITH_OTHERS[0])
+    assert found is not None
+    assert "expected a file, found none" in found.error
 
 
 def test_a_fault_of_the_protocol_breaks_a_clause_that_there_is() -> None:

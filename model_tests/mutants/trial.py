@@ -212,6 +212,7 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
             _of_tables_with_a_key(number, steps, seed, backends),
             _of_append_tables(number // len(backends), seed),
             _of_merge_engines(number // len(backends), seed),
+            _of_stacks(seed),
             _of_every_type(number // len(backends), seed),
             _of_others(number // len(backends), seed),
             _simulated(SEEDS_TO_ONE * number, seed),
@@ -285,6 +286,13 @@ def _of_merge_engines(number: int, seed: int) -> Iterator[Part]:
         )
 
 
+def _of_stacks(seed: int) -> Iterator[Part]:
+    stacks = importlib.import_module("model_tests.engines.stacks")
+    for case, vectors, forgets in stacks.WAYS:
+        play = partial(stacks.draw, vectors=vectors, forgets=forgets)
+        yield f"drawn stack of {case}", partial(_done, play, case, 1, seed)
+
+
 def _of_every_type(number: int, seed: int) -> Iterator[Part]:
     typed = importlib.import_module("model_tests.histories.typed")
     yield "drawn tables of every type", partial(_done, typed.draw, number, seed)
@@ -295,6 +303,10 @@ def _of_others(number: int, seed: int) -> Iterator[Part]:
     for name in ("contests", "upkeep"):
         schedules = importlib.import_module(f"model_tests.histories.{name}")
         yield f"drawn {name}", partial(_done, schedules.draw, number // 2, seed)
+    contests = importlib.import_module("model_tests.histories.contests")
+    yield "contests on full disks", partial(_done, contests.fill_disks, seed)
+    late_options = importlib.import_module("model_tests.histories.late_options")
+    yield "options that come late", partial(_done, late_options.draw, seed)
     evolved = importlib.import_module("model_tests.append.evolved")
     yield "drawn tables with data evolution", partial(_done, evolved.draw, number, seed)
     changelogs = importlib.import_module("model_tests.changelog.schedules")
@@ -307,9 +319,12 @@ def _of_others(number: int, seed: int) -> Iterator[Part]:
 
 def _simulated(number: int, seed: int) -> Iterator[Part]:
     explore = importlib.import_module("model_tests.simulation.explore")
-    protocol = importlib.import_module("model_tests.mutants.protocol").PROTOCOL
-    for one in protocol:
+    preemptions = importlib.import_module("model_tests.simulation.preemptions")
+    protocol = importlib.import_module("model_tests.mutants.protocol")
+    for one in protocol.PROTOCOL:
         yield f"simulated script {one.id}", partial(_message, one.run)
+    for jobs in protocol.WITH_OTHERS:
+        yield f"interleavings of {jobs}", partial(_message, preemptions.first_bad, jobs)
     for number_of_run in range(number * seed, number * (seed + 1)):
         yield f"simulated seed {number_of_run}", partial(_message, explore.by_seed, number_of_run)
 

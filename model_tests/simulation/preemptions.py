@@ -36,6 +36,11 @@ def with_preemptions(jobs: Jobs, limit: int, setting: Setting = USUAL) -> Interl
     return Interleavings(jobs, limit, setting)
 
 
+def first_bad(jobs: Jobs) -> BadRun | None:
+    """Return a run of some jobs with at most one preemption that goes wrong, None if there is none."""
+    return next((run for run in with_preemptions(jobs, 1) if isinstance(run, BadRun)), None)
+
+
 @dataclass(eq=False)
 class _Imagined(World):
     """A store on which the operations of known actors are done again. ``works``: how much work each has begun."""

@@ -11,6 +11,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,17 @@ def as_avro(file: DataFileMeta, path: Path) -> DataFileMeta:
     with target.open("wb") as sink:
         fastavro.writer(sink, schema, rows, codec="zstandard", sync_interval=1000)
     return at(file, target)
+
+
+def of_parquet(*changes: Replacement) -> Replacement:
+    """Return what does ``changes`` to the files of ours in turn, and leaves those of others as they are."""
+    turns = cycle(changes)
+
+    def change(file: DataFileMeta, path: Path) -> DataFileMeta:
+        ours = path.name.startswith("data-") and path.suffix == ".parquet"
+        return next(turns)(file, path) if ours else file
+
+    return change
 
 
 def without_keys(file: DataFileMeta, path: Path) -> DataFileMeta:

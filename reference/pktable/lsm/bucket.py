@@ -106,10 +106,6 @@ class FileChange:
     deleted: Mapping[str, DeletionVector] = field(default_factory=dict)
     created: tuple[str, ...] = ()
 
-    @property
-    def empty(self) -> bool:
-        return not self.removed and not self.added and not self.deleted
-
 
 @dataclass(frozen=True, slots=True)
 class IndexedChange:
