@@ -44,6 +44,7 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
         f"{sizes['orders']:,} orders, lineitem in four buckets. "
         f"Processor seconds of the process tree, {count}; "
         "in each round the three take turns stage by stage, and what they find is compared after every stage. "
+        "Before the first stage each does a little of everything, pktable with Spark's workers. "
         "A read is the median of five, after one to warm up. "
         "Ratios above 1: pktable takes less. Reads come after the DELETE, with vectors, from the tables that pktable "
         "wrote (our) and that the connector wrote (its). Spark alone: its own scan of the same files, with positions "

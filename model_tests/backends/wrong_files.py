@@ -71,7 +71,7 @@ def _rescaled(surgeon: Surgeon, file: str, snapshot: int) -> None:
 
 
 RESCALED: Final = (
-    "option bucket is 7, but live files were written under [12] buckets; rescaling is not supported"
+    "option bucket is 7, but live files were written under [0-9]+ buckets; rescaling is not supported"
 )
 
 

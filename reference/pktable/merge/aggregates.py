@@ -322,7 +322,7 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
 
 MISSING: Final[Mapping[str, str]] = {
     "count": "Paimon has no count either; sum a column of ones",
-    "hll_sketch": "hll_sketch is not implemented, because its bytes are those of a library for sketches",
+    "hll_sketch": "hll_sketch is not implemented, because the bytes of a union depend on the order of the merges",
     "theta_sketch": "theta_sketch is not implemented, because its bytes are those of a library for sketches",
     "nested_partial_update": "nested_partial_update is not implemented",
     "merge_map_with_keytime": "merge_map_with_keytime is not implemented",
