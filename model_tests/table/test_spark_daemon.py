@@ -12,13 +12,16 @@ from threading import Thread
 
 import pytest
 from pktable.run.spark import daemon
-from pktable.run.spark.session import OUR_DAEMON, SPARKS_DAEMON, worker_daemon
+from pktable.run.spark.session import worker_daemon
 
 from model_tests.backends.spark_session import spark_session
 
 HAS_TASKS = pytest.mark.skipif(
     not os.path.isdir(daemon.TASKS), reason="only Linux lists the threads of a process"
 )
+
+
+OUR_DAEMON, SPARKS_DAEMON = "pktable.run.spark.daemon", "pyspark.daemon"
 
 
 class ReplacedError(Exception):

@@ -126,7 +126,8 @@ class RunnerBySize:
         return self._compactor(sum(task.input_bytes for task in tasks)).rewrite(context, tasks)
 
     def find(self, context: TableContext, query: Query) -> list[FoundRows]:
-        return self._runner("search", self._statement_choice(context, query)).find(context, query)
+        choice = self._statement_choice(context, query, max(TINY_BYTES, SMALL_BYTES))
+        return self._runner("search", choice).find(context, query)
 
     def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> Any:
         return self.cluster.read_located(context, query, row_ids=row_ids)
@@ -148,8 +149,7 @@ class RunnerBySize:
         return replace(query, limit=most if query.limit is None else min(query.limit, most))
 
     def rows_to_write(self, context: TableContext, query: Query) -> Any:
-        size = query.needed_bytes(context.schema)
-        choice = self._asked(query) or _eager_choice(query.row_count, size, SMALL_BYTES)
+        choice = self._statement_choice(context, query, SMALL_BYTES)
         return self._runner("statement", choice).read(context, query)
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
@@ -162,7 +162,8 @@ class RunnerBySize:
         return self._runner("read", self.choice(context, query)).count(context, query)
 
     def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
-        if self._runner("statement", self._statement_choice(context, query)) is self.here:
+        choice = self._statement_choice(context, query, max(TINY_BYTES, SMALL_BYTES))
+        if self._runner("statement", choice) is self.here:
             held = None if source is None else self._held(context, source, "source of a statement")
             if source is None or held is not None:
                 return self.here.changes(context, query, statement, held)
@@ -204,9 +205,9 @@ class RunnerBySize:
         choice = self._asked() or _within(input_bytes <= COMPACTED_BYTES, what, COMPACTED_BYTES)
         return self._runner("compaction", choice)
 
-    def _statement_choice(self, context: TableContext, query: Query) -> Choice:
+    def _statement_choice(self, context: TableContext, query: Query, most_bytes: int) -> Choice:
         size = query.needed_bytes(context.schema)
-        return self._asked(query) or _eager_choice(query.row_count, size, max(TINY_BYTES, SMALL_BYTES))
+        return self._asked(query) or _eager_choice(query.row_count, size, most_bytes)
 
     def _held(self, context: TableContext, rows: Any, what: str) -> pa.Table | None:
         """Return ``rows`` if this process has room for them, in order; None if the cluster is to take them."""

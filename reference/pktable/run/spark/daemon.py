@@ -25,21 +25,13 @@ WITHOUT_THREADS: Final[Mapping[str, str]] = {
 }
 MODULES: Final = ("pyspark.worker", "pktable.run.spark.runner")
 TASKS: Final = "/proc/self/task"
+SPARKS_DAEMON: Final = "pyspark.daemon"
 
 
 def main() -> None:
     """Import what workers need, then fork them as Spark asks. Does not return before Spark ends it."""
-    if not os.path.isdir(TASKS):
-        _sparks_own()
-    for name, value in WITHOUT_THREADS.items():
-        os.environ.setdefault(name, value)
-    try:
-        for module in MODULES:
-            import_module(module)
-    except Exception:  # the first work that needs the module says what is wrong
-        _sparks_own()
-    if len(os.listdir(TASKS)) > 1:
-        _sparks_own()
+    if not _is_ready():
+        os.execv(sys.executable, [sys.executable, "-m", SPARKS_DAEMON, *sys.argv[1:]])
     gc.freeze()  # what is imported is never collected, so workers share its memory
 
     from pyspark.daemon import manager
@@ -47,9 +39,18 @@ def main() -> None:
     manager()
 
 
-def _sparks_own() -> None:
-    """Become Spark's own daemon."""
-    os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
+def _is_ready() -> bool:
+    """Import what workers need, and return whether that was possible and has started no thread."""
+    if not os.path.isdir(TASKS):
+        return False
+    for name, value in WITHOUT_THREADS.items():
+        os.environ.setdefault(name, value)
+    try:
+        for module in MODULES:
+            import_module(module)
+    except Exception:  # the first work that needs the module says what is wrong
+        return False
+    return len(os.listdir(TASKS)) == 1
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import sys
 from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import SparkSession
 
+from pktable.run.spark import daemon
+
 JAVA_NEEDED = 17
 HOW_TO_GET_JAVA = "install a JDK (Debian: apt-get install openjdk-17-jdk-headless) or point JAVA_HOME at one"
-
-OUR_DAEMON, SPARKS_DAEMON = "pktable.run.spark.daemon", "pyspark.daemon"
 
 
 def spark_session(*, cores: str = "*") -> SparkSession:
@@ -64,7 +64,7 @@ def _name_interpreter() -> None:
 
 def worker_daemon() -> str:
     """Return the module that forks workers: ours if they run this interpreter, which has pktable, else Spark's own."""
-    return OUR_DAEMON if os.environ["PYSPARK_PYTHON"] == sys.executable else SPARKS_DAEMON
+    return daemon.__name__ if os.environ["PYSPARK_PYTHON"] == sys.executable else daemon.SPARKS_DAEMON
 
 
 def require_java() -> None:
