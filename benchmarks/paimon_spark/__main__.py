@@ -84,13 +84,14 @@ def one_round(peer: Start, folder: Path, sizes: Sizes, memory: str, number: int)
 
         def write(what: str) -> None:
             found[what] = stage(what, {name: {"do": "write", "stage": what} for name in order})
+            least = _ask(workers["spark"], {"do": "least", "stage": what})
+            if least["cpu"] is not None:
+                found[what][FLOOR] = least
 
         stage("warm up", {name: {"do": "warm_up"} for name in order})
         *before, last = writes(sizes)
         for what in before:
             write(what)
-            if "small commits" in what:
-                found[what][FLOOR] = _ask(workers["spark"], {"do": "brought", "stage": what})
         for query in queries(sizes):
             for owner in ("spark", "paimon"):
                 loaded = found["load"][owner]["snapshot"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable import Table
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
 from pktable.run.spark.session import local_session
 
-from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Sizes, source
+from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Sizes, source, writes
 
 
 class Ours:
@@ -85,10 +88,40 @@ class Ours:
 
         return work
 
-    def brought(self, names: Sequence[str]) -> None:
-        """Compute the rows of inputs, and bring them to the driver."""
+    def least(self, stage: str) -> Callable[[], object] | None:
+        """Return a part of a stage that was done which pktable on Spark cannot leave out, if one is known."""
+        steps = writes(self._sizes)[stage]
+        if stage == "full compaction":
+            ((_, table),) = steps
+            return self._copied(self._table(self._home, table))
+        names = [name for method, _, name in steps if method == "upsert"] if "load" in stage else []
+        if names:
+            return partial(self._hand_over, names)
+        if "small commits" in stage:
+            return lambda: [self._rows(step[-1]).toArrow() for step in steps if step[0] == "upsert"]
+        return None
+
+    def _hand_over(self, names: Sequence[str]) -> None:
         for name in names:
-            self._rows(name).toArrow()
+            _throw_away(self._rows(name).mapInArrow(_counted, "n INT"))
+
+    def _copied(self, table: Table) -> Callable[[], object]:
+        """Return Arrow's work in the full compaction that was the last commit: read all files, write what remains."""
+        before, _ = table.snapshots()[-2:]
+        buckets: dict[int, list[dict[str, Any]]] = {}
+        for file in table.files(snapshot=before.id).to_pylist():
+            buckets.setdefault(file["bucket"], []).append(file)
+
+        def work() -> None:
+            for bucket, files in buckets.items():
+                folder = Path(table.path) / f"bucket-{bucket}"
+                rows = pa.concat_tables(pq.read_table(folder / file["file_name"]) for file in files)
+                remain = sum(file["row_count"] - file["deleted_row_count"] for file in files)
+                with tempfile.NamedTemporaryFile(suffix=".parquet") as target:
+                    options = {"compression": "zstd", "compression_level": 1, **PARQUET_WRITE_OPTIONS}
+                    pq.write_table(rows.slice(0, remain), target.name, **options)
+
+        return work
 
     def contents(self, table: str, aggregates: str) -> list[str]:
         return _collected(self._table(self._home, table).read(), aggregates)
@@ -105,6 +138,11 @@ class Ours:
         """Open a table. Work on one to warm up is left to Spark, which small work would not warm otherwise."""
         runner = "spark" if self.spark is not None and table.endswith("_warm") else None
         return Table.open(home / "d.db" / table, spark=self.spark, runner=runner)
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.record_batch({"n": pa.array([batch.num_rows], pa.int32())})
 
 
 def _throw_away(rows: Any) -> None:

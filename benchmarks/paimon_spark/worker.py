@@ -84,11 +84,15 @@ class Worker:
         contender: Any = self._contender  # that with the Spark of pktable
         return _cost(contender.sparks_own(self._homes[owner], self._queries[name], loaded))
 
-    def brought(self, stage: str) -> dict[str, Any]:
-        """Say what it takes to bring the rows that a stage writes to the driver."""
+    def least(self, stage: str) -> dict[str, Any]:
+        """Say what a part of a stage takes that no contender can leave out; nothing if no such part is known."""
         contender: Any = self._contender
-        names = [step[-1] for step in self._writes[stage] if step[0] == "upsert"]
-        return _cost(lambda: contender.brought(names))
+        work = contender.least(stage)
+        if work is None:
+            return {"cpu": None}
+        with greatest_memory() as memory:
+            cost = _cost(work)
+        return {**cost, "memory": memory[0]}
 
 
 def _cost(work: Callable[[], object]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
-from pktable.run.spark import workers, write
+from pktable.run.spark import write
 from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 from pyspark.errors import PySparkException
@@ -75,11 +75,12 @@ def test_executors_write_compact_and_read_in_the_order_of_the_rows(table: Table)
 
 @covers("TBL-6", "LSM-5", "LSM-10")
 @pytest.mark.parametrize("buffer", ["1 kb", "256 mb"])
-@pytest.mark.parametrize("sends_keys_only", [True, False])
+@pytest.mark.parametrize("packet_bytes", [1 << 20, 100])
 def test_rows_of_many_partitions_are_numbered_in_their_order_however_they_travel(
-    tmp_path: Path, buffer: str, sends_keys_only: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, buffer: str, packet_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write, "HAS_ARROW_COLUMNS", sends_keys_only and workers.HAS_ARROW_COLUMNS)
+    monkeypatch.setattr(write, "PACKET_BYTES", packet_bytes)
+    monkeypatch.setattr(write, "SMALL_PACKET_BYTES", packet_bytes)
     spark = spark_session()
     options = {**OPTIONS, "write-buffer-size": buffer, "write-only": "true"}
     table = sent_out(

@@ -104,12 +104,6 @@ def conform_keys(rows: pa.Table, schema: TableSchema) -> pa.Table:
     return _with_directories(pa.table(columns, names=list(schema.value_names)), schema)
 
 
-def conform_key_columns(keys: pa.Table, schema: TableSchema) -> pa.Table:
-    """Return the columns that decide on a bucket as `conform` does. Raises InvalidRequestError. Clauses: TBL-8."""
-    columns = [_conformed(keys.column(name), schema.field(name), schema) for name in keys.column_names]
-    return pa.table(columns, names=keys.column_names)
-
-
 def _with_directories(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """Return ``rows``. Raises InvalidRequestError if the directory of a partition would have too long a name.
 

@@ -50,7 +50,7 @@ from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
 from pktable.run.spark.workers import map_batches
-from pktable.run.spark.write import KIND_GIVEN, ORDER, write_frame
+from pktable.run.spark.write import KIND_GIVEN, write_frame
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 
@@ -59,6 +59,7 @@ FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
 CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
 MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
 VERY_FEW_ROWS, ONE_TASK_ROWS = 1_000, 10_000  # of a DataFrame that was read in the driver
+ORDER = "__pktable_order"
 
 
 @dataclass(slots=True)

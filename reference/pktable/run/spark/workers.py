@@ -18,16 +18,13 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final
 
-import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pyspark.cloudpickle import dumps
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 Work = Callable[[Iterator[Any]], Iterator[Any]]
 
-HAS_ARROW_COLUMNS: Final = hasattr(F, "arrow_udf")
 SPARKS_DEFAULT: Final = "python3"
 PYTHON: Final = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
 REMEDY: Final = (
@@ -56,23 +53,6 @@ def map_batches(frame: DataFrame, work: Work, schema: StructType | str) -> DataF
         return frame.mapInArrow(_Sent(work), schema)
 
 
-def arrow_column(
-    frame: DataFrame, name: str, work: Callable[..., Any], kind: str, given: list[str]
-) -> DataFrame:
-    """Return ``frame`` with a column of ``work``, which maps Arrow arrays of the columns ``given`` to one of ``kind``.
-
-    Only these columns are sent to the workers. Starts no job; needs pyspark 4.1 (`HAS_ARROW_COLUMNS`).
-    """
-    sent = _Sent(work)
-
-    def call(*columns: pa.Array) -> pa.Array:
-        return sent(*columns)
-
-    with _driver_interpreter(frame.sparkSession):
-        function = F.arrow_udf(call, kind)
-        return frame.withColumn(name, function(*given))
-
-
 def unusable_interpreter(message: str) -> InvalidRequestError | None:
     """Return the error to raise for a Spark failure that the workers' interpreter caused, None for another one."""
     if found := LACKS_US.search(message):
@@ -95,11 +75,11 @@ def unusable_interpreter(message: str) -> InvalidRequestError | None:
 class _Sent:
     """``work`` as a worker gets it: inside a function that says what is wrong where ``work`` cannot be unpickled."""
 
-    def __init__(self, work: Callable[..., Any]) -> None:
+    def __init__(self, work: Work) -> None:
         self._work = work
 
-    def __call__(self, *given: Any) -> Any:
-        return self._work(*given)
+    def __call__(self, given: Iterator[Any]) -> Iterator[Any]:
+        return self._work(given)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _opener(), (dumps(self._work),)
@@ -118,18 +98,11 @@ def _opener() -> Callable[[bytes], Work]:
                 f"Spark worker: expected {expected}, found {sys.executable} ({error}); {remedy}"
             )
 
-        def each(results: Iterator[Any]) -> Iterator[Any]:
+        def called(given: Iterator[Any]) -> Iterator[Any]:
             try:
-                yield from results
+                yield from work(given)
             except ImportError as error:
                 raise unfit(error) from None
-
-        def called(*given: Any) -> Any:
-            try:
-                result = work(*given)
-            except ImportError as error:
-                raise unfit(error) from None
-            return each(result) if hasattr(result, "__next__") else result
 
         try:
             work: Work = pickle.loads(pickled)
