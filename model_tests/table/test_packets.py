@@ -12,6 +12,7 @@ from pktable import InvalidRequestError
 from pktable_spec.covers import covers
 
 pytest.importorskip("pyspark")
+from pktable.run.spark import packets
 from pktable.run.spark.packets import Division, Gathered, failure, packed
 
 ROWS = pa.table(
@@ -39,6 +40,7 @@ def sent(tasks: int, packet_bytes: int) -> list[pa.RecordBatch]:
 def test_rows_of_packets_come_in_order_in_tables_of_the_limit_and_leave_no_file(
     tasks: int, packet_bytes: int, most_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(packets, "SHARE_BYTES", 10_000)  # so that rows are divided in several pieces of work
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     arriving = sent(tasks, packet_bytes)
     rows_of = {task: ROWS.filter(np.arange(ROWS.num_rows) % tasks == task) for task in range(tasks)}
