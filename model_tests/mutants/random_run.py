@@ -1,7 +1,8 @@
 """Random mutation testing: draw mutations of the kernel, the catalog and the oracle, and count how many are noticed.
 
 1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`).
-2. Without a change, histories and tests must pass: their times set the limits of the trials.
+2. Without a change, histories and tests must pass: their times set the limits of the trials. That, and which lines
+   they execute, is recorded once for each state of the code (`records`), by all workers together.
 3. Each mutation runs against stored and drawn histories of both kinds of table, drawn schedules of merge engines and
    of tables of every type, and runs of the simulation; one that survives runs against the fast tests of its area
    (`trial`). Both as far as they execute the line. The first failure kills it, and so does a hang.
@@ -10,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -20,8 +21,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from model_tests.mutants import equivalents
-from model_tests.mutants.executed import Executed, parts_that_execute
+from model_tests.mutants.executed import Clean
 from model_tests.mutants.mutations import Mutation, mutations, sampled
+from model_tests.mutants.records import Records
 from model_tests.mutants.trial import (
     ROOT,
     Bench,
@@ -204,38 +206,58 @@ def _bench() -> Bench:
     return Bench(_copies)
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Some work without a change: its limit in seconds of computing, and the lines that its parts execute."""
-
-    work: Work
-    limit: float
-    executed: Executed
-
-    def trial(self, mutation: Mutation, changed: str) -> Trial:
-        """Do the parts of the work that execute the changed statement, with the change."""
-        wanted = None
-        if mutation.module in self.executed:
-            wanted = parts_that_execute(self.executed, mutation.module, mutation.lines)
-        return _bench().trial(mutation.module, changed, self.work, self.limit, wanted)
+Unit: TypeAlias = tuple[str, ...]
+"""What is recorded at once: `OF_HISTORIES` and the backends, or `OF_TESTS` and a path."""
+OF_HISTORIES: Final = "histories"
+OF_TESTS: Final = "tests"
 
 
-@cache
-def _histories(backends: tuple[str, ...]) -> _Judge:
-    return _judge(work_of_histories(HISTORIES, STEPS, SEED, backends), f"histories on {', '.join(backends)}")
+def units(tasks: Iterable[Task], *, with_tests: bool) -> list[Unit]:
+    """Return what judges some mutations, each unit once."""
+    areas = {area.name: area for area, _ in tasks}.values()
+    histories = [(OF_HISTORIES, *area.backends) for area in areas]
+    tests = [(OF_TESTS, path) for area in areas for path in area.tests if with_tests]
+    return list(dict.fromkeys((*histories, *tests)))
+
+
+def _work(kind: str, *named: str) -> Work:
+    return work_of_tests(named) if kind == OF_TESTS else work_of_histories(HISTORIES, STEPS, SEED, named)
 
 
 @cache
-def _tests(paths: tuple[str, ...]) -> _Judge:
-    return _judge(work_of_tests(paths), "tests")
+def _records() -> Records:
+    return Records()
 
 
-def _judge(work: Work, what: str) -> _Judge:
-    modules = {file.relative_to(ROOT).as_posix() for area in AREAS if area.records for file in area.modules()}
-    clean = _bench().warm_up(work, 1_200, modules)
-    if clean.trial.killed_by is not None:
-        raise CleanBuildError(f"{what}: the build without a change fails: {clean.trial.killed_by}")
-    return _Judge(work, 20 + 3 * clean.computed, clean.executed)
+@cache
+def _clean(unit: Unit) -> Clean:
+    """Return the record of a unit, made in this worker process if there is none yet. Raises CleanBuildError."""
+    name = ", ".join(unit)
+    clean = _records().load(name)
+    if clean is None:
+        modules = {
+            file.relative_to(ROOT).as_posix() for area in AREAS if area.records for file in area.modules()
+        }
+        trial, clean = _bench().record(_work(*unit), 1_200, modules)
+        if trial.killed_by is not None:
+            raise CleanBuildError(f"{name}: the build without a change fails: {trial.killed_by}")
+        _records().store(name, clean)
+    _bench().warm_up(clean.imports)
+    return clean
+
+
+def _recorded(unit: Unit) -> None:
+    _clean(unit)
+
+
+def _trial(mutation: Mutation, changed: str, kind: str, several: Sequence[Unit]) -> Trial:
+    """Do the parts of some units of one kind that execute the changed statement, the cheapest first."""
+    work = _work(kind, *(name for unit in several for name in unit[1:]))
+    asked = [(_clean(unit), _clean(unit).parts(mutation.module, mutation.lines)) for unit in several]
+    asked.sort(key=lambda one: one[0].computed(one[1]))
+    limit = 20 + 3 * sum(clean.computed(parts) for clean, parts in asked)
+    wanted = [part for _, parts in asked for part in parts]
+    return _bench().trial(mutation.module, changed, work, limit, wanted)
 
 
 def judge(task: Task, with_tests: bool = True) -> Verdict:
@@ -245,10 +267,10 @@ def judge(task: Task, with_tests: bool = True) -> Verdict:
     if why is not None:
         return Verdict(area.name, mutation, equivalent=why)
     changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
-    histories = _histories(area.backends).trial(mutation, changed)
+    histories = _trial(mutation, changed, OF_HISTORIES, [(OF_HISTORIES, *area.backends)])
     if histories.killed_by is not None or not with_tests:
         return Verdict(area.name, mutation, histories)
-    tests = _tests(area.tests).trial(mutation, changed)
+    tests = _trial(mutation, changed, OF_TESTS, [(OF_TESTS, path) for path in area.tests])
     return Verdict(area.name, mutation, histories, tests)
 
 
@@ -258,4 +280,6 @@ def judged(tasks: Sequence[Task], workers: int, *, with_tests: bool = True) -> I
         folder_for_copies() as folder,
         ProcessPoolExecutor(workers, get_context("spawn"), _begin, (Path(folder),)) as pool,
     ):
+        for _ in pool.map(_recorded, units(tasks, with_tests=with_tests)):
+            pass
         yield from pool.map(partial(judge, with_tests=with_tests), tasks)

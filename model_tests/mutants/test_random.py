@@ -13,8 +13,8 @@ import pytest
 from model_tests.mutants import equivalents
 from model_tests.mutants.executed import parts_that_execute
 from model_tests.mutants.mutations import OPERATORS, Mutation, mutations, sampled
-from model_tests.mutants.random_report import page
-from model_tests.mutants.random_run import AREAS, Verdict, expect_no_stale_equivalent
+from model_tests.mutants.random_report import page, so_far
+from model_tests.mutants.random_run import AREAS, Verdict, draw, expect_no_stale_equivalent, units
 from model_tests.mutants.trial import ROOT, Bench, Trial, Wanted, work_of_tests
 
 SOURCE = '''
@@ -189,13 +189,21 @@ def test_the_page_counts_equivalents_apart_and_names_the_survivors() -> None:
     survivors = text.partition("## Survivors of histories and tests")[2].partition("##")[0]
     assert survivors.count("* `a.py:") == 1
     assert by_line[2].change in survivors
+    assert so_far(verdicts) == "1 by histories, 2 in all, of 3"
+
+
+def test_what_areas_have_in_common_is_recorded_once() -> None:
+    tasks = draw(20, seed=1, areas=AREAS[:5])
+    both = units(tasks, with_tests=True)
+    assert len(set(both)) == len(both) > 20
+    assert units(tasks, with_tests=False) == [("histories", "local")]
 
 
 def test_a_change_of_a_line_is_judged_by_the_parts_that_execute_it(tmp_path: Path) -> None:
     module = "spec/pktable_spec/model/buckets.py"
     bench, work = Bench(tmp_path), work_of_tests(["model_tests/oracle/test_buckets.py"])
-    clean = bench.warm_up(work, 120, [module])
-    assert clean.trial.killed_by is None
+    trial, clean = bench.record(work, 120, [module])
+    assert trial.killed_by is None
     lines = (ROOT / module).read_text("utf-8").splitlines()
     header = next(at for at, line in enumerate(lines, 1) if line.startswith("def bucket_of"))
     assert parts_that_execute(clean.executed, module, range(header, header + 1)) is None
@@ -205,7 +213,7 @@ def test_a_change_of_a_line_is_judged_by_the_parts_that_execute_it(tmp_path: Pat
     assert all(part is not None and all("test_buckets.py::" in test for test in part) for part in parts)
     assert bench.trial(module, "1 / 0", work, 120, wanted=()).killed_by is None
     tests = next(part for part in parts if part)
-    assert bench.trial(module, "1 / 0", work, 120, wanted=tests).killed_by is not None
+    assert bench.trial(module, "1 / 0", work, 120, wanted=list(tests)).killed_by is not None
 
 
 def test_a_statement_is_its_lines_up_to_the_first_one_within() -> None:
