@@ -48,6 +48,11 @@ def _with_the_id_of_another(surgeon: Surgeon, file: str, snapshot: int) -> None:
     shutil.copy(_before(surgeon, snapshot), _before(surgeon, snapshot + 1))
 
 
+def _without_snapshots(surgeon: Surgeon, file: str, snapshot: int) -> None:
+    for path in surgeon.root.glob("snapshot/snapshot-*"):
+        path.unlink()
+
+
 def _entries(change: Callable[[list[Any]], list[Any]]) -> Callable[[Surgeon, str, int], None]:
     """Return what changes the manifest of the latest snapshot's delta."""
 
@@ -103,6 +108,8 @@ DAMAGES: Final = (
     Damage(_rescaled, RESCALED, lambda table: table.upsert(table.to_arrow(fresh=True))),
     Damage(lambda s, _, last: _before(s, last).unlink(), GAP, lambda table: table.snapshots()),
     Damage(lambda s, _, last: _before(s, last).unlink(), GAP, _first_damage),
+    Damage(_without_snapshots, GAP, lambda table: table.snapshots()),
+    Damage(_without_snapshots, GAP),
     Damage(
         lambda s, _, last: (s.root / "manifest" / s.lists(last)[0]).unlink(), "manifest: exp", _first_damage
     ),

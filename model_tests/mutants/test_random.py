@@ -83,6 +83,14 @@ def test_operators_change_what_they_say() -> None:
     assert changes("condition") >= {"limit -> False", "rows[0] == limit -> True"}
 
 
+def test_a_change_within_a_class_compiles() -> None:
+    source = "class A:\n    @property\n    def b(self) -> int:\n        return 1 + 2\n\n    c = 3 < 4\n"
+    within = mutations("a.py", source)
+    assert {one.line for one in within} == {4, 6}
+    for one in within:
+        compile(one.applied(source), "a.py", "exec")
+
+
 def test_annotations_docstrings_assertions_and_messages_stay() -> None:
     lines = {mutation.line for mutation in found()}
     texts = SOURCE.splitlines()
