@@ -28,5 +28,5 @@ def test_every_damage_is_told_of() -> None:
 )
 def test_the_damages_notice(fault: tuple[type, str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*fault)
-    with pytest.raises(CheckFailed, match="expected '.*found"):
+    with pytest.raises(CheckFailed, match=r"expected '.*found"):
         damages.draw(NUMBER, seed=1)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cached_property, partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
@@ -192,20 +192,6 @@ def expect_no_stale_equivalent() -> None:
         raise StaleEquivalentsError(f"remove these from {equivalents.STORED.name}, or mend them: {shown}")
 
 
-_copies: Path
-"""The folder for the bench of this worker process."""
-
-
-def _begin(folder: Path) -> None:
-    global _copies
-    _copies = folder
-
-
-@cache
-def _bench() -> Bench:
-    return Bench(_copies)
-
-
 Unit: TypeAlias = tuple[str, ...]
 """What is recorded at once: `OF_HISTORIES` and the backends, or `OF_TESTS` and a path."""
 OF_HISTORIES: Final = "histories"
@@ -224,54 +210,75 @@ def _work(kind: str, *named: str) -> Work:
     return work_of_tests(named) if kind == OF_TESTS else work_of_histories(HISTORIES, STEPS, SEED, named)
 
 
-@cache
-def _records() -> Records:
-    return Records()
+class Worker:
+    """Judges mutations in one process. ``copies``: a folder for its copy of the tree."""
+
+    def __init__(self, copies: Path, records: Records) -> None:
+        self._copies, self._records = copies, records
+        self._clean: dict[Unit, Clean] = {}
+
+    @cached_property
+    def _bench(self) -> Bench:
+        return Bench(self._copies)
+
+    def clean(self, unit: Unit) -> Clean:
+        """Return the record of a unit, which is made here if there is none yet. Raises CleanBuildError."""
+        if unit in self._clean:
+            return self._clean[unit]
+        name = ", ".join(unit)
+        clean = self._records.load(name)
+        if clean is None:
+            areas = [area for area in AREAS if area.records]
+            modules = {file.relative_to(ROOT).as_posix() for area in areas for file in area.modules()}
+            trial, clean = self._bench.record(_work(*unit), 1_200, modules)
+            if trial.killed_by is not None:
+                raise CleanBuildError(f"{name}: the build without a change fails: {trial.killed_by}")
+            self._records.store(name, clean)
+        self._bench.warm_up(clean.imports)
+        self._clean[unit] = clean
+        return clean
+
+    def judge(self, task: Task, *, with_tests: bool = True) -> Verdict:
+        """Run one mutation. ``with_tests``: whether tests are asked where histories found nothing."""
+        area, mutation = task
+        why = equivalents.load().get(equivalents.name_of(mutation))
+        if why is not None:
+            return Verdict(area.name, mutation, equivalent=why)
+        histories = self._trial(mutation, [(OF_HISTORIES, *area.backends)])
+        if histories.killed_by is not None or not with_tests:
+            return Verdict(area.name, mutation, histories)
+        return Verdict(
+            area.name, mutation, histories, self._trial(mutation, [(OF_TESTS, path) for path in area.tests])
+        )
+
+    def _trial(self, mutation: Mutation, several: Sequence[Unit]) -> Trial:
+        """Do the parts of some units of one kind that execute the changed statement, the cheapest first."""
+        work = _work(several[0][0], *(name for unit in several for name in unit[1:]))
+        asked = [
+            (self.clean(unit), self.clean(unit).parts(mutation.module, mutation.lines)) for unit in several
+        ]
+        asked.sort(key=lambda one: one[0].computed(one[1]))
+        limit = 20 + 3 * sum(clean.computed(parts) for clean, parts in asked)
+        changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
+        wanted = [part for _, parts in asked for part in parts]
+        return self._bench.trial(mutation.module, changed, work, limit, wanted)
 
 
-@cache
-def _clean(unit: Unit) -> Clean:
-    """Return the record of a unit, made in this worker process if there is none yet. Raises CleanBuildError."""
-    name = ", ".join(unit)
-    clean = _records().load(name)
-    if clean is None:
-        modules = {
-            file.relative_to(ROOT).as_posix() for area in AREAS if area.records for file in area.modules()
-        }
-        trial, clean = _bench().record(_work(*unit), 1_200, modules)
-        if trial.killed_by is not None:
-            raise CleanBuildError(f"{name}: the build without a change fails: {trial.killed_by}")
-        _records().store(name, clean)
-    _bench().warm_up(clean.imports)
-    return clean
+_worker: Worker
+"""That of this worker process."""
 
 
-def _recorded(unit: Unit) -> None:
-    _clean(unit)
+def _begin(copies: Path) -> None:
+    global _worker
+    _worker = Worker(copies, Records())
 
 
-def _trial(mutation: Mutation, changed: str, kind: str, several: Sequence[Unit]) -> Trial:
-    """Do the parts of some units of one kind that execute the changed statement, the cheapest first."""
-    work = _work(kind, *(name for unit in several for name in unit[1:]))
-    asked = [(_clean(unit), _clean(unit).parts(mutation.module, mutation.lines)) for unit in several]
-    asked.sort(key=lambda one: one[0].computed(one[1]))
-    limit = 20 + 3 * sum(clean.computed(parts) for clean, parts in asked)
-    wanted = [part for _, parts in asked for part in parts]
-    return _bench().trial(mutation.module, changed, work, limit, wanted)
+def _record(unit: Unit) -> None:
+    _worker.clean(unit)
 
 
-def judge(task: Task, with_tests: bool = True) -> Verdict:
-    """Run one mutation, in a worker process. ``with_tests``: whether tests are asked where histories found nothing."""
-    area, mutation = task
-    why = equivalents.load().get(equivalents.name_of(mutation))
-    if why is not None:
-        return Verdict(area.name, mutation, equivalent=why)
-    changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
-    histories = _trial(mutation, changed, OF_HISTORIES, [(OF_HISTORIES, *area.backends)])
-    if histories.killed_by is not None or not with_tests:
-        return Verdict(area.name, mutation, histories)
-    tests = _trial(mutation, changed, OF_TESTS, [(OF_TESTS, path) for path in area.tests])
-    return Verdict(area.name, mutation, histories, tests)
+def _judge(task: Task, with_tests: bool) -> Verdict:
+    return _worker.judge(task, with_tests=with_tests)
 
 
 def judged(tasks: Sequence[Task], workers: int, *, with_tests: bool = True) -> Iterator[Verdict]:
@@ -280,6 +287,6 @@ def judged(tasks: Sequence[Task], workers: int, *, with_tests: bool = True) -> I
         folder_for_copies() as folder,
         ProcessPoolExecutor(workers, get_context("spawn"), _begin, (Path(folder),)) as pool,
     ):
-        for _ in pool.map(_recorded, units(tasks, with_tests=with_tests)):
+        for _ in pool.map(_record, units(tasks, with_tests=with_tests)):
             pass
-        yield from pool.map(partial(judge, with_tests=with_tests), tasks)
+        yield from pool.map(partial(_judge, with_tests=with_tests), tasks)

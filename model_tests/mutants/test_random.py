@@ -10,12 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from model_tests.mutants import equivalents
+from model_tests.mutants import equivalents, random_run
 from model_tests.mutants.executed import parts_that_execute
 from model_tests.mutants.mutations import OPERATORS, Mutation, mutations, sampled
 from model_tests.mutants.random_report import page, so_far
-from model_tests.mutants.random_run import AREAS, Verdict, draw, expect_no_stale_equivalent, units
-from model_tests.mutants.trial import ROOT, Bench, Trial, Wanted, work_of_tests
+from model_tests.mutants.random_run import (
+    AREAS,
+    Area,
+    Verdict,
+    Worker,
+    draw,
+    expect_no_stale_equivalent,
+    units,
+)
+from model_tests.mutants.records import Records
+from model_tests.mutants.trial import ROOT, Bench, Trial, Wanted, Work, work_of_tests
 
 SOURCE = '''
 """A module with one place for each operator."""
@@ -198,6 +207,31 @@ def test_the_page_counts_equivalents_apart_and_names_the_survivors() -> None:
     assert survivors.count("* `a.py:") == 1
     assert by_line[2].change in survivors
     assert so_far(verdicts) == "1 by histories, 2 in all, of 3"
+
+
+def test_a_mutation_is_judged_by_what_was_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def blind(*_: object) -> Work:
+        def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
+            begin("history")
+            importlib.import_module("pktable.merge.grouping")
+            return None
+
+        return work
+
+    monkeypatch.setattr(random_run, "work_of_histories", blind)
+    tests = "model_tests/oracle/test_keys_looked_up.py"
+    area = Area("merge", ("reference/pktable/merge/grouping.py",), (tests,))
+    mutation = next(one for one in area.mutations() if one.before == "return found")
+    records = Records(tmp_path / "kept")
+    first = Worker(tmp_path, records).judge((area, mutation))
+    monkeypatch.setattr(Bench, "record", None)
+    again = Worker(tmp_path, records).judge((area, mutation))
+    for verdict in (first, again):
+        assert not verdict.killed_by_histories
+        assert verdict.tests is not None
+        assert tests in (verdict.tests.killed_by or "")
 
 
 def test_what_areas_have_in_common_is_recorded_once() -> None:
