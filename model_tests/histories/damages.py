@@ -1,7 +1,7 @@
 """Every damage of `DAMAGES`, one after another, on copies of small tables in use.
 
-Histories draw one of them now and then. Here a table gets writes and compactions, which are drawn, and then each
-damage must be told of in the right words.
+Histories draw one of them now and then. Here a table gets writes and compactions, which are drawn, and then a
+request must report the damage in the right words.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPTIONS: Final[Mapping[str, Sequence[str]]] = {
 
 
 def draw(number: int, seed: int) -> None:
-    """Damage some tables. Raises CheckFailed, or what a table raises, at the first damage nobody tells of."""
+    """Damage some tables. Raises CheckFailed, or what a table raises, at the first damage that nobody reports."""
     play_at_random(number, seed, play)
 
 

@@ -193,7 +193,7 @@ def expect_no_stale_equivalent() -> None:
 
 
 Unit: TypeAlias = tuple[str, ...]
-"""What is recorded at once: `OF_HISTORIES` and the backends, or `OF_TESTS` and a path."""
+"""Some work that is recorded in one go: `OF_HISTORIES` and the backends, or `OF_TESTS` and a path."""
 OF_HISTORIES: Final = "histories"
 OF_TESTS: Final = "tests"
 
