@@ -297,8 +297,6 @@ def _of_others(number: int, seed: int) -> Iterator[Part]:
         yield f"drawn {name}", partial(_done, schedules.draw, number // 2, seed)
     contests = importlib.import_module("model_tests.histories.contests")
     yield "contests on full disks", partial(_done, contests.fill_disks, seed)
-    damages = importlib.import_module("model_tests.histories.damages")
-    yield "every damage", partial(_done, damages.draw, 2, seed)
     late_options = importlib.import_module("model_tests.histories.late_options")
     yield "options that come late", partial(_done, late_options.draw, seed)
     evolved = importlib.import_module("model_tests.append.evolved")
