@@ -68,7 +68,7 @@ bench-paimon: java $(STAMP)  ## do the same work on Paimon's Spark connector and
 	@$(BIN)/python -m benchmarks.paimon_spark $(PAIMON)
 
 clean:  ## remove .venv and everything generated
-	rm -rf .venv .venv-oldest .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-oldest .interop .mutants build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
 	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
 

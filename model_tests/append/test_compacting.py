@@ -83,6 +83,9 @@ def test_small_files_are_packed_smallest_first() -> None:
     ]
     many = {f"f{i}": 500 + i for i in range(10)}
     assert picked(many) == [{"f0", "f1", "f2", "f3"}, {"f4", "f5", "f6", "f7"}]
+    full = dict.fromkeys("abcd", TARGET // 2)
+    assert picked({**full, "e": 600}) == [set("abcd")]
+    assert picked({**full, "a": TARGET // 2 - 1, "e": 600}) == [set("abcde")], "a byte less than two targets"
     assert picked({f"f{i}": 10 for i in range(4)}) == []
     assert picked({f"f{i}": 10 for i in range(5)}) == [{f"f{i}" for i in range(5)}]
     assert picked({f"f{i}": 10 for i in range(4)}, full=True) == [{f"f{i}" for i in range(4)}]

@@ -22,7 +22,7 @@ from model_tests.damage.table_damage import Surgeon
 class Damage:
     """``do`` damages the file of a name, or the latest snapshot, by its id. ``ask``: the request that tells of it.
 
-    ``found``: a pattern of the error.
+    ``found``: a pattern of the error, with ``BEFORE`` for the id before that.
     """
 
     do: Callable[[Surgeon, str, int], object]
@@ -46,6 +46,11 @@ def _before(surgeon: Surgeon, snapshot: int) -> Path:
 
 def _with_the_id_of_another(surgeon: Surgeon, file: str, snapshot: int) -> None:
     shutil.copy(_before(surgeon, snapshot), _before(surgeon, snapshot + 1))
+
+
+def _without_snapshots(surgeon: Surgeon, file: str, snapshot: int) -> None:
+    for path in surgeon.root.glob("snapshot/snapshot-*"):
+        path.unlink()
 
 
 def _entries(change: Callable[[list[Any]], list[Any]]) -> Callable[[Surgeon, str, int], None]:
@@ -82,7 +87,7 @@ def _first_damage(table: Table) -> None:
             raise one.damage
 
 
-GAP: Final = r"snapshots: expected snapshot-\d+, found none"
+GAP: Final = "snapshots: expected snapshot-BEFORE, found none"
 DAMAGES: Final = (
     Damage(lambda s, file, _: s.data_file(file).unlink(), "data file: expected a file, found none"),
     Damage(_longer, "file size: expected"),
@@ -103,6 +108,9 @@ DAMAGES: Final = (
     Damage(_rescaled, RESCALED, lambda table: table.upsert(table.to_arrow(fresh=True))),
     Damage(lambda s, _, last: _before(s, last).unlink(), GAP, lambda table: table.snapshots()),
     Damage(lambda s, _, last: _before(s, last).unlink(), GAP, _first_damage),
+    Damage(
+        _without_snapshots, r"snapshots: expected snapshot-\d+, found none", lambda table: table.snapshots()
+    ),
     Damage(
         lambda s, _, last: (s.root / "manifest" / s.lists(last)[0]).unlink(), "manifest: exp", _first_damage
     ),
@@ -130,4 +138,5 @@ def unnoticed(path: Path, file: str, damage: Damage) -> str | None:
             found = str(error)
         else:
             found = "nothing"
-    return None if re.search(damage.found, found) else f"expected {damage.found!r}, found {found}"
+    expected = damage.found.replace("BEFORE", str(ids[-1] - 1))
+    return None if re.search(expected, found) else f"expected {expected!r}, found {found}"

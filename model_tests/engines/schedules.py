@@ -52,6 +52,8 @@ def play(case: Case, data: st.DataObject, *, vectors: bool) -> None:
         "write-only": "true",
         # So small that files are upgraded, where they may be.
         "target-file-size": drawn.choice(["1 kb", "128 mb"]),
+        # Pages are read apart, by their place in the file, if the option is set.
+        **drawn.choice([{}, {"parquet.block.row.count.limit": "2", "parquet.page.row.count.limit": "1"}]),
     }
     with tempfile.TemporaryDirectory() as directory:
         table = Table.create(directory + "/t", case.ddl, primary_key=["k"], options=options)

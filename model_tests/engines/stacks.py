@@ -59,6 +59,8 @@ def play(case: Case, data: st.DataObject, *, vectors: bool, forgets: bool) -> No
         "num-levels": "4",
         "write-only": "true",
         "target-file-size": drawn.choice(["1 b", "128 mb"]),
+        "parquet.block.row.count.limit": drawn.choice(["1", "3", "100"]),
+        "parquet.page.row.count.limit": drawn.choice(["1", "100"]),
     }
     forgets = forgets and "sequence.field" in case.options
     options |= FORGETTING if forgets else {}

@@ -5,7 +5,8 @@ and budget, 1 otherwise, 2 if the caller named an unknown mutant.
 
 ``python -m model_tests.mutants --random N [--seed S]`` draws N small changes of the source instead (`random_run`), and
 prints the score of histories, that of histories and tests, and the survivors. The exit code is 0 if all could be
-judged, 1 if the clean build fails or a recorded equivalent is stale. ``--only 17`` judges the 17th of the N alone.
+judged, 1 if the clean build fails or a recorded equivalent is stale. ``--only 17`` judges the 17th of the N alone,
+``--no-oracle`` those of the kernel and the catalog.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def main(
     random: Annotated[int, typer.Option(min=0, help="Draw so many small changes of the source instead.")] = 0,
     seed: Annotated[int, typer.Option(help="The seed that draws them.")] = random_run.SEED,
     area: Annotated[list[str] | None, typer.Option(help="An area they are drawn from, default all.")] = None,
+    oracle: Annotated[bool, typer.Option(help="Draw from the oracle, too, if no area is named.")] = True,
     tests: Annotated[bool, typer.Option(help="Ask the tests, too, where histories find nothing.")] = True,
 ) -> None:
     """Measure the harness: put in each bug, draw histories until a check finds it, shrink, replay on Spark."""
     if random:
-        raise typer.Exit(
-            judge_random(random, seed, area or [], only or [], workers, tests=tests, write=write)
-        )
+        areas = area or ([] if oracle else [one.name for one in random_run.AREAS if one.name != "oracle"])
+        raise typer.Exit(judge_random(random, seed, areas, only or [], workers, tests=tests, write=write))
     unknown = [name for name in only or () if name not in MUTANTS]
     if unknown:
         print(f"expected some of {', '.join(MUTANTS)}, found {', '.join(unknown)}", file=sys.stderr)
@@ -107,7 +108,8 @@ def judge_random(
         for verdict in random_run.judged(tasks, workers, with_tests=tests):
             verdicts.append(verdict)
             print(
-                f"{len(verdicts)}/{len(tasks)} {random_report.named(verdict)}: {random_report.ended(verdict)}",
+                f"{len(verdicts)}/{len(tasks)} {random_report.named(verdict)}: {random_report.ended(verdict)}"
+                f" ({random_report.so_far(verdicts)})",
                 flush=True,
             )
             if write and tests and not only:  # whatever comes of the rest

@@ -232,7 +232,9 @@ def mutations(module: str, source: str) -> list[Mutation]:
         starts.append(starts[-1] + len(line))
     stored = source.encode()
     found = []
-    for node, around in _places(ast.parse(source), range(0)):
+    tree = ast.parse(source)
+    blocks = list(_blocks(tree.body, starts))
+    for node, around in _places(tree, range(0)):
         at: ast.AST = node.test if isinstance(node, _Condition) else node
         assert isinstance(at, ast.expr | ast.stmt), "only these have places"
         assert at.end_lineno is not None, "parsed from text"
@@ -253,9 +255,29 @@ def mutations(module: str, source: str) -> list[Mutation]:
                     stored[start:end].decode(),
                     _spelled(replacement),
                 )
-                if _compiles(mutation.applied(source)) and ast.dump(replacement) != ast.dump(at):
+                if ast.dump(replacement) != ast.dump(at) and _compiles(_changed(stored, blocks, mutation)):
                     found.append(mutation)
     return sorted(set(found))
+
+
+Block: TypeAlias = tuple[int, int, bytes]
+"""Where a statement begins and ends that can be parsed apart, in the bytes of a module, and what has to precede it."""
+
+
+def _blocks(body: Sequence[ast.stmt], starts: Sequence[int], before: bytes = b"") -> Iterator[Block]:
+    """Yield the statements of a module, and instead of each class those within it."""
+    for one in body:
+        assert one.end_lineno is not None, "parsed from text"
+        if isinstance(one, ast.ClassDef):
+            yield from _blocks(one.body, starts, b"if True:\n")
+        else:
+            yield starts[one.lineno - 1], starts[one.end_lineno], before
+
+
+def _changed(stored: bytes, blocks: Sequence[Block], mutation: Mutation) -> bytes:
+    """Return the block around a change, with the change: it compiles if all of the module does, and sooner."""
+    begin, end, before = next(one for one in blocks if one[0] <= mutation.start < one[1])
+    return before + stored[begin : mutation.start] + mutation.after.encode() + stored[mutation.end : end]
 
 
 _ATOMS: Final = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.stmt, ast.GeneratorExp)
@@ -267,7 +289,7 @@ def _spelled(node: ast.AST) -> str:
     return text if isinstance(node, _ATOMS) or text[0] in "([{" else f"({text})"
 
 
-def _compiles(source: str) -> bool:
+def _compiles(source: bytes) -> bool:
     try:
         ast.parse(source)
     except SyntaxError:

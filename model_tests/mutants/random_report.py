@@ -64,6 +64,13 @@ def ended(verdict: Verdict) -> str:
     return "survived"
 
 
+def so_far(verdicts: Sequence[Verdict]) -> str:
+    """Return how many of the mutations judged so far are killed, of those that change something."""
+    counted = [one for one in verdicts if one.equivalent is None]
+    by_histories = sum(one.killed_by_histories for one in counted)
+    return f"{by_histories} by histories, {sum(one.killed for one in counted)} in all, of {len(counted)}"
+
+
 def page(
     verdicts: Sequence[Verdict], *, number: int, seed: int, areas: Sequence[str], commit: str, seconds: float
 ) -> str:

@@ -1,7 +1,8 @@
 """Random mutation testing: draw mutations of the kernel, the catalog and the oracle, and count how many are noticed.
 
 1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`).
-2. Without a change, histories and tests must pass: their times set the limits of the trials.
+2. Without a change, histories and tests must pass: their times set the limits of the trials. That, and which lines
+   they execute, is recorded once for each state of the code (`records`), by all workers together.
 3. Each mutation runs against stored and drawn histories of both kinds of table, drawn schedules of merge engines and
    of tables of every type, and runs of the simulation; one that survives runs against the fast tests of its area
    (`trial`). Both as far as they execute the line. The first failure kills it, and so does a hang.
@@ -10,18 +11,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cached_property, partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from model_tests.mutants import equivalents
-from model_tests.mutants.executed import Executed, parts_that_execute
+from model_tests.mutants.executed import Clean
 from model_tests.mutants.mutations import Mutation, mutations, sampled
+from model_tests.mutants.records import Records
 from model_tests.mutants.trial import (
     ROOT,
     Bench,
@@ -190,66 +192,93 @@ def expect_no_stale_equivalent() -> None:
         raise StaleEquivalentsError(f"remove these from {equivalents.STORED.name}, or mend them: {shown}")
 
 
-_copies: Path
-"""The folder for the bench of this worker process."""
+Unit: TypeAlias = tuple[str, ...]
+"""Some work that is recorded in one go: `OF_HISTORIES` and the backends, or `OF_TESTS` and a path."""
+OF_HISTORIES: Final = "histories"
+OF_TESTS: Final = "tests"
 
 
-def _begin(folder: Path) -> None:
-    global _copies
-    _copies = folder
+def units(tasks: Iterable[Task], *, with_tests: bool) -> list[Unit]:
+    """Return what judges some mutations, each unit once."""
+    areas = {area.name: area for area, _ in tasks}.values()
+    histories = [(OF_HISTORIES, *area.backends) for area in areas]
+    tests = [(OF_TESTS, path) for area in areas for path in area.tests if with_tests]
+    return list(dict.fromkeys((*histories, *tests)))
 
 
-@cache
-def _bench() -> Bench:
-    return Bench(_copies)
+def _work(kind: str, *named: str) -> Work:
+    return work_of_tests(named) if kind == OF_TESTS else work_of_histories(HISTORIES, STEPS, SEED, named)
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Some work without a change: its limit in seconds of computing, and the lines that its parts execute."""
+class Worker:
+    """Judges mutations in one process. ``copies``: a folder for its copy of the tree."""
 
-    work: Work
-    limit: float
-    executed: Executed
+    def __init__(self, copies: Path, records: Records) -> None:
+        self._copies, self._records = copies, records
+        self._clean: dict[Unit, Clean] = {}
 
-    def trial(self, mutation: Mutation, changed: str) -> Trial:
-        """Do the parts of the work that execute the changed statement, with the change."""
-        wanted = None
-        if mutation.module in self.executed:
-            wanted = parts_that_execute(self.executed, mutation.module, mutation.lines)
-        return _bench().trial(mutation.module, changed, self.work, self.limit, wanted)
+    @cached_property
+    def _bench(self) -> Bench:
+        return Bench(self._copies)
+
+    def clean(self, unit: Unit) -> Clean:
+        """Return the record of a unit, which is made here if there is none yet. Raises CleanBuildError."""
+        if unit in self._clean:
+            return self._clean[unit]
+        name = ", ".join(unit)
+        clean = self._records.load(name)
+        if clean is None:
+            areas = [area for area in AREAS if area.records]
+            modules = {file.relative_to(ROOT).as_posix() for area in areas for file in area.modules()}
+            trial, clean = self._bench.record(_work(*unit), 1_200, modules)
+            if trial.killed_by is not None:
+                raise CleanBuildError(f"{name}: the build without a change fails: {trial.killed_by}")
+            self._records.store(name, clean)
+        self._bench.warm_up(clean.imports)
+        self._clean[unit] = clean
+        return clean
+
+    def judge(self, task: Task, *, with_tests: bool = True) -> Verdict:
+        """Run one mutation. ``with_tests``: whether tests are asked where histories found nothing."""
+        area, mutation = task
+        why = equivalents.load().get(equivalents.name_of(mutation))
+        if why is not None:
+            return Verdict(area.name, mutation, equivalent=why)
+        histories = self._trial(mutation, [(OF_HISTORIES, *area.backends)])
+        if histories.killed_by is not None or not with_tests:
+            return Verdict(area.name, mutation, histories)
+        return Verdict(
+            area.name, mutation, histories, self._trial(mutation, [(OF_TESTS, path) for path in area.tests])
+        )
+
+    def _trial(self, mutation: Mutation, several: Sequence[Unit]) -> Trial:
+        """Do the parts of some units of one kind that execute the changed statement, the cheapest first."""
+        work = _work(several[0][0], *(name for unit in several for name in unit[1:]))
+        asked = [
+            (self.clean(unit), self.clean(unit).parts(mutation.module, mutation.lines)) for unit in several
+        ]
+        asked.sort(key=lambda one: one[0].computed(one[1]))
+        limit = 20 + 3 * sum(clean.computed(parts) for clean, parts in asked)
+        changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
+        wanted = [part for _, parts in asked for part in parts]
+        return self._bench.trial(mutation.module, changed, work, limit, wanted)
 
 
-@cache
-def _histories(backends: tuple[str, ...]) -> _Judge:
-    return _judge(work_of_histories(HISTORIES, STEPS, SEED, backends), f"histories on {', '.join(backends)}")
+_worker: Worker
+"""That of this worker process."""
 
 
-@cache
-def _tests(paths: tuple[str, ...]) -> _Judge:
-    return _judge(work_of_tests(paths), "tests")
+def _begin(copies: Path) -> None:
+    global _worker
+    _worker = Worker(copies, Records())
 
 
-def _judge(work: Work, what: str) -> _Judge:
-    modules = {file.relative_to(ROOT).as_posix() for area in AREAS if area.records for file in area.modules()}
-    clean = _bench().warm_up(work, 1_200, modules)
-    if clean.trial.killed_by is not None:
-        raise CleanBuildError(f"{what}: the build without a change fails: {clean.trial.killed_by}")
-    return _Judge(work, 20 + 3 * clean.computed, clean.executed)
+def _record(unit: Unit) -> None:
+    _worker.clean(unit)
 
 
-def judge(task: Task, with_tests: bool = True) -> Verdict:
-    """Run one mutation, in a worker process. ``with_tests``: whether tests are asked where histories found nothing."""
-    area, mutation = task
-    why = equivalents.load().get(equivalents.name_of(mutation))
-    if why is not None:
-        return Verdict(area.name, mutation, equivalent=why)
-    changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
-    histories = _histories(area.backends).trial(mutation, changed)
-    if histories.killed_by is not None or not with_tests:
-        return Verdict(area.name, mutation, histories)
-    tests = _tests(area.tests).trial(mutation, changed)
-    return Verdict(area.name, mutation, histories, tests)
+def _judge(task: Task, with_tests: bool) -> Verdict:
+    return _worker.judge(task, with_tests=with_tests)
 
 
 def judged(tasks: Sequence[Task], workers: int, *, with_tests: bool = True) -> Iterator[Verdict]:
@@ -258,4 +287,6 @@ def judged(tasks: Sequence[Task], workers: int, *, with_tests: bool = True) -> I
         folder_for_copies() as folder,
         ProcessPoolExecutor(workers, get_context("spawn"), _begin, (Path(folder),)) as pool,
     ):
-        yield from pool.map(partial(judge, with_tests=with_tests), tasks)
+        for _ in pool.map(_record, units(tasks, with_tests=with_tests)):
+            pass
+        yield from pool.map(partial(_judge, with_tests=with_tests), tasks)

@@ -10,12 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from model_tests.mutants import equivalents
+from model_tests.mutants import equivalents, random_run
 from model_tests.mutants.executed import parts_that_execute
 from model_tests.mutants.mutations import OPERATORS, Mutation, mutations, sampled
-from model_tests.mutants.random_report import page
-from model_tests.mutants.random_run import AREAS, Verdict, expect_no_stale_equivalent
-from model_tests.mutants.trial import ROOT, Bench, Trial, Wanted, work_of_tests
+from model_tests.mutants.random_report import page, so_far
+from model_tests.mutants.random_run import (
+    AREAS,
+    Area,
+    Verdict,
+    Worker,
+    draw,
+    expect_no_stale_equivalent,
+    units,
+)
+from model_tests.mutants.records import Records
+from model_tests.mutants.trial import ROOT, Bench, Trial, Wanted, Work, work_of_tests
 
 SOURCE = '''
 """A module with one place for each operator."""
@@ -81,6 +90,14 @@ def test_operators_change_what_they_say() -> None:
     assert len(changes("raise dropped")) == 1
     assert any(change.endswith("-> return None") for change in changes("returned value"))
     assert changes("condition") >= {"limit -> False", "rows[0] == limit -> True"}
+
+
+def test_a_change_within_a_class_compiles() -> None:
+    source = "class A:\n    @property\n    def b(self) -> int:\n        return 1 + 2\n\n    c = 3 < 4\n"
+    within = mutations("a.py", source)
+    assert {one.line for one in within} == {4, 6}
+    for one in within:
+        compile(one.applied(source), "a.py", "exec")
 
 
 def test_annotations_docstrings_assertions_and_messages_stay() -> None:
@@ -189,13 +206,46 @@ def test_the_page_counts_equivalents_apart_and_names_the_survivors() -> None:
     survivors = text.partition("## Survivors of histories and tests")[2].partition("##")[0]
     assert survivors.count("* `a.py:") == 1
     assert by_line[2].change in survivors
+    assert so_far(verdicts) == "1 by histories, 2 in all, of 3"
+
+
+def test_a_mutation_is_judged_by_what_was_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def blind(*_: object) -> Work:
+        def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
+            begin("history")
+            importlib.import_module("pktable.merge.grouping")
+            return None
+
+        return work
+
+    monkeypatch.setattr(random_run, "work_of_histories", blind)
+    tests = "model_tests/oracle/test_keys_looked_up.py"
+    area = Area("merge", ("reference/pktable/merge/grouping.py",), (tests,))
+    mutation = next(one for one in area.mutations() if one.before == "return found")
+    records = Records(tmp_path / "kept")
+    first = Worker(tmp_path, records).judge((area, mutation))
+    monkeypatch.setattr(Bench, "record", None)
+    again = Worker(tmp_path, records).judge((area, mutation))
+    for verdict in (first, again):
+        assert not verdict.killed_by_histories
+        assert verdict.tests is not None
+        assert tests in (verdict.tests.killed_by or "")
+
+
+def test_what_areas_have_in_common_is_recorded_once() -> None:
+    tasks = draw(20, seed=1, areas=AREAS[:5])
+    both = units(tasks, with_tests=True)
+    assert len(set(both)) == len(both) > 20
+    assert units(tasks, with_tests=False) == [("histories", "local")]
 
 
 def test_a_change_of_a_line_is_judged_by_the_parts_that_execute_it(tmp_path: Path) -> None:
     module = "spec/pktable_spec/model/buckets.py"
     bench, work = Bench(tmp_path), work_of_tests(["model_tests/oracle/test_buckets.py"])
-    clean = bench.warm_up(work, 120, [module])
-    assert clean.trial.killed_by is None
+    trial, clean = bench.record(work, 120, [module])
+    assert trial.killed_by is None
     lines = (ROOT / module).read_text("utf-8").splitlines()
     header = next(at for at, line in enumerate(lines, 1) if line.startswith("def bucket_of"))
     assert parts_that_execute(clean.executed, module, range(header, header + 1)) is None
@@ -205,7 +255,7 @@ def test_a_change_of_a_line_is_judged_by_the_parts_that_execute_it(tmp_path: Pat
     assert all(part is not None and all("test_buckets.py::" in test for test in part) for part in parts)
     assert bench.trial(module, "1 / 0", work, 120, wanted=()).killed_by is None
     tests = next(part for part in parts if part)
-    assert bench.trial(module, "1 / 0", work, 120, wanted=tests).killed_by is not None
+    assert bench.trial(module, "1 / 0", work, 120, wanted=list(tests)).killed_by is not None
 
 
 def test_a_statement_is_its_lines_up_to_the_first_one_within() -> None:

@@ -1,9 +1,10 @@
 """Run one changed module against histories and tests, each in a process forked from one that has everything imported.
 
-1. `Bench` copies the tree, does the work once without a change, and records which parts of it execute which lines
-   (`executed`). It imports what the work imported of other packages.
+1. `Bench` copies the tree. It does work without a change, and records which parts of it execute which lines
+   (`executed`); `records` keeps that. It imports what the work imported of other packages.
 2. A trial writes the changed module into the copy and forks. The child forgets the packages of the repository,
-   imports them from the copy, does those parts of the work that execute the line, and reports the first failure.
+   imports them from the copy, does those parts of the work that execute the line, the cheapest first, and reports the
+   first failure.
 3. The parent waits for the report. A child that computes or waits for longer than its limit is ended: a hang is a
    kill.
 
@@ -23,21 +24,19 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from model_tests.mutants.executed import Executed, Recorder
+from model_tests.mutants.executed import BETWEEN, OUTSIDE, Clean, Recorder, file_of
 
 ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = ("spec", "reference", "model_tests", "benchmarks")
 FILES: Final = ("pyproject.toml", "README.md", "CHANGES.md", "LICENSE", "Makefile")
 PACKAGES: Final = ("pktable", "pktable_spec", "model_tests", "benchmarks")
-BETWEEN: Final = "between two tests"
 SEEDS_TO_ONE: Final = 3
 """Seeds of the simulation to a drawn history: they take as long, and races have more forms."""
 MEMORY: Final = Path("/dev/shm")
@@ -47,10 +46,10 @@ BUSY: Final = 6
 LARGEST: Final = 6 << 30
 """The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory."""
 
-Wanted = Collection[str] | None
+Wanted = Sequence[str] | None
 Work = Callable[[Callable[[str], None], Wanted], str | None]
 """The work of a child, in parts. It calls its first argument as each part begins, does the parts that the second names
-(None: all), and returns the first failure, None if there is none.
+in this order (None: all), and returns the first failure, None if there is none.
 """
 
 
@@ -60,15 +59,6 @@ class Trial:
 
     killed_by: str | None
     seconds: float
-
-
-@dataclass(frozen=True)
-class Clean:
-    """The end of the work without a change, the lines that its parts execute, and the seconds it computed."""
-
-    trial: Trial
-    executed: Executed
-    computed: float
 
 
 def folder_for_copies() -> tempfile.TemporaryDirectory[str]:
@@ -96,23 +86,23 @@ class Bench:
         }
         self._paths = paths
 
-    def warm_up(self, work: Work, limit: float, modules: Collection[str] = ()) -> Clean:
-        """Do ``work`` once without a change, and import what it imported of other packages.
-
-        ``modules``: those whose executed lines are recorded.
-        """
+    def record(self, work: Work, limit: float, modules: Collection[str] = ()) -> tuple[Trial, Clean]:
+        """Do ``work`` once without a change. ``modules``: those whose executed lines are recorded."""
         trial, report = self._forked(work, limit, None, modules)
-        for name in report.get("modules", ()):
+        return trial, Clean(report.get("executed", {}), report.get("seconds", {}), report.get("modules", ()))
+
+    def warm_up(self, imports: Iterable[str]) -> None:
+        """Import modules of other packages, so that no trial has to."""
+        for name in imports:
             with contextlib.suppress(Exception):  # some are made by their package, and cannot be imported
                 importlib.import_module(name)
-        return Clean(trial, report.get("executed", {}), report.get("seconds", limit))
 
     def trial(
         self, module: str, source: str | None, work: Work, limit: float, wanted: Wanted = None
     ) -> Trial:
         """Do ``work`` with the text of ``module``, a path from the root, replaced by ``source`` (None: as it is).
 
-        ``limit``: seconds of computing, and a few times as many to wait. ``wanted``: the parts to do, None for all.
+        ``limit``: seconds of computing, and a few times as many to wait. ``wanted``: the parts to do, in this order.
         """
         if wanted is not None and not wanted:
             return Trial(None, 0.0)
@@ -162,7 +152,7 @@ class Bench:
         os.environ.update(self._environment)
         tempfile.tempdir = str(self._folder)
         os.chdir(self.root)
-        sys.dont_write_bytecode = not recorded
+        sys.dont_write_bytecode = False  # of the copy, for the next trial
         sys.path[:0] = self._paths
         for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
             del sys.modules[name]
@@ -174,11 +164,12 @@ class Bench:
         except BaseException as error:  # of an import, too, and whatever a changed module raises
             found = f"{type(error).__name__}: {error}"
         others = [name for name in sys.modules if name.partition(".")[0] not in PACKAGES]
+        recorder.begin(OUTSIDE)
         report = {
             "killed by": found,
             "modules": others,
             "executed": recorder.executed(),
-            "seconds": time.process_time(),
+            "seconds": recorder.seconds,
         }
         answer.write_text(json.dumps(report), "utf-8")
 
@@ -208,21 +199,21 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
     """
 
     def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
-        parts = chain(
-            _of_tables_with_a_key(number, steps, seed, backends),
-            _of_append_tables(number // len(backends), seed),
-            _of_merge_engines(number // len(backends), seed),
-            _of_stacks(seed),
-            _of_every_type(number // len(backends), seed),
-            _of_others(number // len(backends), seed),
-            _simulated(SEEDS_TO_ONE * number, seed),
-        )
-        for part, do in parts:
-            if wanted is not None and part not in wanted:
-                continue
+        parts = [
+            *_of_tables_with_a_key(number, steps, seed, backends),
+            *_of_append_tables(number // len(backends), seed),
+            *_of_merge_engines(number // len(backends), seed),
+            *_of_stacks(seed),
+            *_of_every_type(number // len(backends), seed),
+            *_of_others(number // len(backends), seed),
+            *_simulated(SEEDS_TO_ONE * number, seed),
+        ]
+        do = dict(parts)
+        assert len(do) == len(parts), "each part has a name of its own"
+        for part in do if wanted is None else wanted:
             begin(part)
             try:
-                problem = do()
+                problem = do[part]()
             except Exception as failure:  # whatever a table raises is a failure
                 problem = importlib.import_module("model_tests.histories.checks").message_of(failure)
             begin(BETWEEN)
@@ -249,13 +240,14 @@ def _of_tables_with_a_key(number: int, steps: int, seed: int, backends: Sequence
     engines = replace(drawn, histories=number // 2, engines=True)
     histories = {name: corpus.load(name) for name in corpus.names()}
     histories |= {name: mutants.stored_history(one) for name, one in mutants.MUTANTS.items()}
-    for backend in backends:
+
+    def replay(history: object, backend: str) -> None:
         with contexts[backend]() as open_table:
-            for name, history in histories.items():
-                yield (
-                    f"stored history {name}, {backend}",
-                    partial(_done, session.replay, history, open_table, stored),
-                )
+            session.replay(history, open_table, stored)
+
+    for backend in backends:
+        for name, history in histories.items():
+            yield f"stored history {name}, {backend}", partial(_done, replay, history, backend)
         yield f"drawn history, {backend}", partial(_message, run.run_histories, backend, drawn)
         yield (
             f"drawn history of merge engines, {backend}",
@@ -371,9 +363,7 @@ def work_of_tests(paths: Sequence[str]) -> Work:
 
         first = First()
         quietly = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
-        files = (
-            paths if wanted is None else sorted({part.partition("::")[0] for part in wanted if "::" in part})
-        )
+        files = paths if wanted is None else dict.fromkeys(file_of(part) for part in wanted)
         code = pytest.main([*quietly, "-m", "not spark and not slow", *files], plugins=[first])
         if first.failed is not None:
             return f"test {first.failed}"

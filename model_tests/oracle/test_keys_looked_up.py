@@ -71,7 +71,7 @@ def by_the_reference(inputs: Sequence[Input]) -> set[int]:
         }
     )
     window = grouped(table, np.array(keys, np.int64), np.array(levels, np.int32), single=len(inputs) == 1)
-    newest = window.newest[keys_to_look_up(window)]
+    newest = window.newest[keys_to_look_up(window, remembers=False)]
     return set(table.column(KEY_PREFIX + "k").take(pa.array(newest)).to_pylist())
 
 

@@ -87,7 +87,7 @@ def looks_up(context: TableContext) -> bool:
     return replaces_older(context) or looks_up_rows(context)
 
 
-def keys_to_look_up(window: Window, *, remembers: bool = False) -> Flags:
+def keys_to_look_up(window: Window, *, remembers: bool) -> Flags:
     """Return per key of ``window`` whether older files may hold a live row of it.
 
     ``remembers``: whether retractions above level 0 are deleted by their vector. Clauses: DV-6, DV-7, DV-8.
