@@ -36,6 +36,7 @@ from pktable.merge.column import Column
 from pktable.merge.grouping import Flags, Indices
 from pktable.merge.key_encoding import BYTE_STRINGS
 from pktable.merge.segments import Segments, at_or_null, valid
+from pktable.merge.sketches import union_theta
 from pktable.merge.user_order import ranks_of
 
 EXACT_PRODUCT: Final = float(1 << 62)
@@ -315,6 +316,7 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
         Aggregate("nested_update", nested_update, _ROWS, nested_update_retracts),
         Aggregate("rbm32", union_32, _BYTES, commutes=True),
         Aggregate("rbm64", union_64, _BYTES, commutes=True),
+        Aggregate("theta_sketch", union_theta, _BYTES, commutes=True),
         Aggregate("merge_map", merge_map, ("MAP", lambda kind: kind.root == "MAP"), retracts=always),
     )
 }
@@ -323,7 +325,6 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
 MISSING: Final[Mapping[str, str]] = {
     "count": "Paimon has no count either; sum a column of ones",
     "hll_sketch": "hll_sketch is not implemented, because the bytes of a union depend on the order of the merges",
-    "theta_sketch": "theta_sketch is not implemented, because its bytes are those of a library for sketches",
     "nested_partial_update": "nested_partial_update is not implemented",
     "merge_map_with_keytime": "merge_map_with_keytime is not implemented",
 }
