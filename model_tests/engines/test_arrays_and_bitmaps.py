@@ -124,7 +124,9 @@ def test_bytes_that_are_no_bitmap_are_refused_and_nothing_written(
 @covers("MRG-29")
 def test_a_union_that_its_column_cannot_hold_is_refused(tmp_path: Path) -> None:
     table = table_of(tmp_path, "VARBINARY(32)", "rbm32")
-    with pytest.raises(InvalidRequestError, match=r"a 32-bit Roaring bitmap that VARBINARY\(32\) can hold, found "):
+    with pytest.raises(
+        InvalidRequestError, match=r"a 32-bit Roaring bitmap that VARBINARY\(32\) can hold, found "
+    ):
         upsert(table, bytes.fromhex(FEW), bytes.fromhex(NEGATIVE))
 
 

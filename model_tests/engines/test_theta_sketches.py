@@ -42,9 +42,7 @@ FEW_AND_UNORDERED = (
     "02030300001acc93070000000000803f15f97dcbbd86a10540de2ee1c9db3d08fe162113fb98bc10bd3273724691cc14"
     "c397fc1281709d1eba40b3c1da06695de0f48bea9983c37c"
 )
-EVERY = (
-    "03030300001acc93030000000000803f0000000014ae4701deac6be1e1d96500fa74b34c16b16e00e4c758129ac40601"
-)
+EVERY = "03030300001acc93030000000000803f0000000014ae4701deac6be1e1d96500fa74b34c16b16e00e4c758129ac40601"
 UNIONS = {
     (NONE, NONE): NONE,
     (NONE, ONE): ONE,
@@ -59,12 +57,18 @@ OF_9000_VALUES = "b9d80070195fc1f86f34fb425f2f1f8ade3547b2f7eadaec3658a9639032f6
 """The SHA-256 of Java's union of the sketches of 0 to 4999 and of 4000 to 8999."""
 
 FUNCTION = "theta_sketch"
-GROUP = {"merge-engine": "partial-update", "fields.g.sequence-group": "a", "fields.a.aggregate-function": FUNCTION}
+GROUP = {
+    "merge-engine": "partial-update",
+    "fields.g.sequence-group": "a",
+    "fields.a.aggregate-function": FUNCTION,
+}
 
 
 @covers("MRG-31")
 @pytest.mark.parametrize("sketches", UNIONS, ids=len)
-def test_a_union_of_sketches_has_the_bytes_that_paimon_writes(tmp_path: Path, sketches: Sequence[str]) -> None:
+def test_a_union_of_sketches_has_the_bytes_that_paimon_writes(
+    tmp_path: Path, sketches: Sequence[str]
+) -> None:
     for at, some in enumerate(permutations(sketches)):
         table = table_of(tmp_path / str(at), "BYTES", FUNCTION)
         for one in some:
@@ -138,7 +142,7 @@ def test_bytes_that_are_no_sketch_are_refused_and_nothing_written(
     before = files_of(tmp_path)
     values = [bytes.fromhex(ONE), WRONG[wrong]]
     with pytest.raises(
-        InvalidRequestError, match="^column a: expected a serialized theta sketch, found other bytes: "
+        InvalidRequestError, match=r"^column a: expected a serialized theta sketch, found other bytes: "
     ) as caught:
         upsert(table, *(values[::-1] if first else values))
     assert "\n" not in str(caught.value)

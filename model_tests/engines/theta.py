@@ -22,7 +22,9 @@ def encode(hashes: Collection[int], theta: int = MOST, *, ordered: bool = True) 
         flags = 0x3A if hashes else 0x1E
         return struct.pack(f"<6BH{len(hashes)}q", 1, 3, 3, 0, 0, flags, SEED if hashes else 0, *hashes)
     words = (theta,) if theta < MOST else ()
-    head = struct.pack("<6BHif", 2 + len(words), 3, 3, 0, 0, 0x1A if ordered else 0x0A, SEED, len(hashes), 1.0)
+    head = struct.pack(
+        "<6BHif", 2 + len(words), 3, 3, 0, 0, 0x1A if ordered else 0x0A, SEED, len(hashes), 1.0
+    )
     return head + struct.pack(f"<{len(words) + len(hashes)}q", *words, *hashes)
 
 

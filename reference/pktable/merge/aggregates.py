@@ -140,11 +140,20 @@ def _best(segments: Segments, known: Flags, column: Column, better: Any) -> Indi
 def _best_string(segments: Segments, known: Flags, column: Column, better: Any) -> Indices:
     """Return per segment the record with the greatest or least string, -1 if there is none.
 
-    Neighbours are compared, then the better ones of them, until each segment has one left. Arrow compares by bytes.
+    Neighbours are compared, then the better ones of them, in segments that have several left. Arrow compares by bytes.
     """
     wins = pc.greater if better is np.maximum else pc.less
     left, counts = np.flatnonzero(known), segments.sums(known)
-    while (counts > 1).any():
+    found = np.full(len(segments.starts), -1, dtype=np.int64)
+    some = np.flatnonzero(counts)
+    counts = counts[some]
+    while True:
+        found[some] = left[np.cumsum(counts) - counts]  # the one that is left, where it is one
+        several = counts > 1
+        if not several.any():
+            return found
+        left = left[np.repeat(several, counts)]
+        some, counts = some[several], counts[several]
         place = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
         odd = place % 2 == 1
         second = np.flatnonzero(odd)
@@ -152,9 +161,6 @@ def _best_string(segments: Segments, known: Flags, column: Column, better: Any) 
         better_ones = second[np.asarray(wins(newer, older))]
         left[better_ones - 1] = left[better_ones]
         left, counts = left[~odd], (counts + 1) // 2
-    found = np.full(len(segments.starts), -1, dtype=np.int64)
-    found[counts > 0] = left
-    return found
 
 
 def total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:

@@ -1,10 +1,11 @@
 """The aggregate function ``theta_sketch``: unions of theta sketches of Apache DataSketches.
 
-A sketch is a set of hashes below a bound, *theta*. A union has the hashes of all of them below the least theta; if these
-are more than 4096, the next one is theta. So it depends on the hashes alone, in whatever grouping they are united.
+A sketch is a set of hashes below a bound, *theta*. A union has the hashes of all sketches below the least theta; if
+these are more than 4096, the next one is theta. So the grouping in which sketches are united makes no difference.
 
-The library of that name unites sketches. It leaves some bytes of the header otherwise than the library for Java, and
-so Paimon, which no reader looks at: `_as_java` writes them as that does.
+The library for Python unites sketches. Three fields of the header that it writes are not those of the library for Java,
+and so of Paimon: a share of sampled values, the hash of the seed of a sketch without values, and a flag of one with a
+single hash. No reader looks at them; `_as_java` writes them as Java does.
 
 Clauses: MRG-9, MRG-31.
 """
