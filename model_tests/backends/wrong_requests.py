@@ -112,6 +112,7 @@ ENGINES: Final[list[tuple[Mapping[str, str], str]]] = [
     ({**AGGREGATION, "fields.a.aggregate-function": "nested_update"}, "expected ARRAY<ROW<...>>"),
     ({**AGGREGATION, "fields.a.aggregate-function": "rbm32"}, "INT; expected BYTES or VARBINARY"),
     ({**AGGREGATION, "fields.a.aggregate-function": "rbm64"}, "INT; expected BYTES or VARBINARY"),
+    ({**AGGREGATION, "fields.a.aggregate-function": "theta_sketch"}, "INT; expected BYTES or VARBINARY"),
     ({**AGGREGATION, "fields.a.count-limit": "2"}, "expected fields.a.aggregate-function=nested_update with"),
     ({**AGGREGATION, "fields.z.aggregate-function": "sum"}, "column z does not exist"),
     (

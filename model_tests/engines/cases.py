@@ -16,7 +16,7 @@ from pktable.merge.engine import MergeEngine, engine_of
 from pktable_spec.vocabulary import RowKind
 from pyroaring import BitMap
 
-from model_tests.engines import naive
+from model_tests.engines import naive, theta
 from model_tests.format.long_sets import to_bytes
 
 ADDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
@@ -40,6 +40,7 @@ VALUES: Mapping[str, Any] = {
     | st.sets(st.sampled_from([0, 1, 7, 1 << 17])).map(lambda one: BitMap(one).serialize()),
     "VARBINARY(9999)": st.none()
     | st.sets(st.sampled_from([0, 1, 7, 1 << 17, (1 << 63) + 5, *(i << 40 for i in range(5))])).map(to_bytes),
+    "VARBINARY(999)": st.none() | theta.sketches(),
     "MAP<STRING, INT>": st.none()
     | st.lists(
         st.tuples(st.sampled_from("pqr"), st.integers(0, 2)), max_size=2, unique_by=lambda one: one[0]
@@ -178,11 +179,12 @@ CASES = (
         kinds=EVERY,
     ),
     aggregation(
-        "limits and bitmaps",
+        "limits, bitmaps and sketches",
         {
             "n": (ROWS, "nested_update up to 2"),
             "r": ("BYTES", "rbm32"),
             "s": ("VARBINARY(9999)", "rbm64"),
+            "t": ("VARBINARY(999)", "theta_sketch"),
         },
     ),
     aggregation(

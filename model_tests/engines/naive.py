@@ -14,6 +14,7 @@ from typing import Any
 from pktable_spec.vocabulary import RowKind
 from pyroaring import BitMap
 
+from model_tests.engines import theta
 from model_tests.format.long_sets import from_bytes, to_bytes
 
 Row = dict[str, Any]
@@ -121,6 +122,7 @@ STEPS: Mapping[str, Step] = {
     "nested_update up to 2": rows_up_to(2),
     "rbm32": both(lambda a, b: (BitMap.deserialize(a) | BitMap.deserialize(b)).serialize()),
     "rbm64": both(lambda a, b: to_bytes({*from_bytes(a), *from_bytes(b)})),
+    "theta_sketch": both(theta.union),
     "merge_map": merged,
 }
 

@@ -124,7 +124,9 @@ def test_bytes_that_are_no_bitmap_are_refused_and_nothing_written(
 @covers("MRG-29")
 def test_a_union_that_its_column_cannot_hold_is_refused(tmp_path: Path) -> None:
     table = table_of(tmp_path, "VARBINARY(32)", "rbm32")
-    with pytest.raises(InvalidRequestError, match=r"a bitmap that VARBINARY\(32\) can hold, found "):
+    with pytest.raises(
+        InvalidRequestError, match=r"a 32-bit Roaring bitmap that VARBINARY\(32\) can hold, found "
+    ):
         upsert(table, bytes.fromhex(FEW), bytes.fromhex(NEGATIVE))
 
 
@@ -206,6 +208,7 @@ def test_the_refusal_to_take_a_factor_back_says_why(tmp_path: Path) -> None:
         ("DOUBLE", "product", {}),
         ("BYTES", "rbm32", {}),
         ("BYTES", "rbm64", {}),
+        ("BYTES", "theta_sketch", {}),
     ],
 )
 def test_a_column_that_cannot_take_values_back_refuses_retractions(

@@ -189,7 +189,6 @@ def test_an_unknown_function_is_answered_with_the_known_ones(tmp_path: Path) -> 
     [
         ("count", "; Paimon has no count either"),
         ("hll_sketch", "; hll_sketch is not implemented, because "),
-        ("theta_sketch", "; theta_sketch is not implemented, because "),
         ("nested_partial_update", "; nested_partial_update is not implemented"),
     ],
 )

@@ -39,6 +39,9 @@ class MaxOfColumn:
     def expect_any_order(self) -> None:
         """Do nothing: no table of it has a ``sequence.field``."""
 
+    def settled(self, window: Window) -> Sequence[str]:
+        return ()
+
     def fold(self, window: Window) -> Maxima:
         kinds = window.records.column(VALUE_KIND).to_numpy()
         values = window.records.column(self.column).to_pylist()

@@ -130,11 +130,7 @@ class _Compaction:
         self._deleted = 0
         self._engine, self._order = context.merge_engine, context.user_order
         self._changelog = CompactionChangelog.of(context, state.place, new, steps.output_level, now_millis)
-        # Columns of an older row that are taken from the newest record: its key, and its sequence number where its
-        # place in the window alone says that it is older.
-        self._from_newest = {*context.key_columns, *context.schema.primary_keys}
-        if self._order is None and self._changelog is None:
-            self._from_newest.add(SEQUENCE_NUMBER)
+        self._keys = frozenset({*context.key_columns, *context.schema.primary_keys})
         self._has_vectors = context.options.deletion_vectors_enabled
         self._shadows = context.deeper_rows_are_merged(state.files)
         merges_older = self._has_vectors and self._engine.lookup == "values"
@@ -316,9 +312,9 @@ class _Compaction:
             positions, keys, live = positions[live], keys[live], live[live]
         if not len(positions):
             return window
-        names = window.records.column_names
-        same = [name for name in names if name in self._from_newest]
-        others = [name for name in names if name not in self._from_newest]
+        names, from_newest = window.records.column_names, self._from_newest(window)
+        same = [name for name in names if name in from_newest]
+        others = [name for name in names if name not in from_newest]
         known = taken(window.records.select(same), window.newest[keys])
         rows = fetch_rows(self._context, self._state.place, found.file, positions, others)
         rows = pa.table({name: (known if name in same else rows).column(name) for name in names})
@@ -329,6 +325,16 @@ class _Compaction:
         rows, keys = taken(rows, np.flatnonzero(chosen)), keys[chosen]
         joined = window.with_oldest(rows, keys, np.full(len(keys), found.file.level, dtype=np.int32))
         return joined if self._order is None else joined.in_order(self._order)
+
+    def _from_newest(self, window: Window) -> frozenset[str]:
+        """Return the columns of older rows that are taken from the newest record of their key in ``window``.
+
+        These are the key and, where the place of a row in the window alone says that it is older, its sequence number,
+        and the columns that make no difference then.
+        """
+        if self._order is not None or self._changelog is not None:
+            return self._keys
+        return self._keys.union([SEQUENCE_NUMBER], self._engine.settled(window))
 
     def _locator(self) -> Locator | None:
         return Locator(self._context, self._state.place, self._older) if self._older else None

@@ -36,6 +36,7 @@ from pktable.merge.column import Column
 from pktable.merge.grouping import Flags, Indices
 from pktable.merge.key_encoding import BYTE_STRINGS
 from pktable.merge.segments import Segments, at_or_null, valid
+from pktable.merge.sketches import union_theta
 from pktable.merge.user_order import ranks_of
 
 EXACT_PRODUCT: Final = float(1 << 62)
@@ -139,11 +140,20 @@ def _best(segments: Segments, known: Flags, column: Column, better: Any) -> Indi
 def _best_string(segments: Segments, known: Flags, column: Column, better: Any) -> Indices:
     """Return per segment the record with the greatest or least string, -1 if there is none.
 
-    Neighbours are compared, then the better ones of them, until each segment has one left. Arrow compares by bytes.
+    Neighbours are compared, then the better ones of them, in segments that have several left. Arrow compares by bytes.
     """
     wins = pc.greater if better is np.maximum else pc.less
     left, counts = np.flatnonzero(known), segments.sums(known)
-    while (counts > 1).any():
+    found = np.full(len(segments.starts), -1, dtype=np.int64)
+    some = np.flatnonzero(counts)
+    counts = counts[some]
+    while True:
+        found[some] = left[np.cumsum(counts) - counts]  # the one that is left, where it is one
+        several = counts > 1
+        if not several.any():
+            return found
+        left = left[np.repeat(several, counts)]
+        some, counts = some[several], counts[several]
         place = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
         odd = place % 2 == 1
         second = np.flatnonzero(odd)
@@ -151,9 +161,6 @@ def _best_string(segments: Segments, known: Flags, column: Column, better: Any) 
         better_ones = second[np.asarray(wins(newer, older))]
         left[better_ones - 1] = left[better_ones]
         left, counts = left[~odd], (counts + 1) // 2
-    found = np.full(len(segments.starts), -1, dtype=np.int64)
-    found[counts > 0] = left
-    return found
 
 
 def total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
@@ -315,6 +322,7 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
         Aggregate("nested_update", nested_update, _ROWS, nested_update_retracts),
         Aggregate("rbm32", union_32, _BYTES, commutes=True),
         Aggregate("rbm64", union_64, _BYTES, commutes=True),
+        Aggregate("theta_sketch", union_theta, _BYTES, commutes=True),
         Aggregate("merge_map", merge_map, ("MAP", lambda kind: kind.root == "MAP"), retracts=always),
     )
 }
@@ -323,7 +331,6 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
 MISSING: Final[Mapping[str, str]] = {
     "count": "Paimon has no count either; sum a column of ones",
     "hll_sketch": "hll_sketch is not implemented, because the bytes of a union depend on the order of the merges",
-    "theta_sketch": "theta_sketch is not implemented, because its bytes are those of a library for sketches",
     "nested_partial_update": "nested_partial_update is not implemented",
     "merge_map_with_keytime": "merge_map_with_keytime is not implemented",
 }

@@ -39,6 +39,7 @@ from pktable.merge.engine_options import (
 )
 from pktable.merge.grouping import Flags, Window
 from pktable.merge.segments import Computed, Segments, segments_of
+from pktable.merge.sketches import sketch_library
 from pktable.merge.user_order import user_order_of
 
 NAME: Final = "aggregation"
@@ -98,6 +99,8 @@ def aggregated_column(options: EngineOptions, name: str, function: str) -> Aggre
         column = replace(column, delimiter="," if delimiter is None else delimiter)
     elif function == "collect":
         column = replace(column, distinct=_distinct(options, column))
+    elif function == "theta_sketch":
+        sketch_library()
     elif function == "nested_update":
         column = replace(column, nested_key=_nested_key(options, column), limit=_limit(options, name))
     return AggregatedColumn(column, aggregate, options.flag(f"{FIELDS}{name}.{IGNORE_RETRACT}"))
@@ -195,6 +198,18 @@ class Aggregation:
                     function.name,
                     f"with {SEQUENCE_FIELD} {NEWEST}, or a function that values may reach in any order",
                 )
+
+    def settled(self, window: Window) -> Sequence[str]:
+        records = window.records
+        if not window.adds().all():
+            return ()
+        functions = {name: one.aggregate.name for name, one in self._columns.items()}
+        return [
+            name
+            for name in records.column_names
+            if functions.get(name) == NEWEST
+            or (functions.get(name) == LAST_NON_NULL and not records.column(name).null_count)
+        ]
 
     def fold(self, window: Window) -> Computed:
         kinds = kinds_of(window.records)

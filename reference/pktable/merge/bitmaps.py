@@ -22,11 +22,14 @@ from pktable.merge.column import Column
 from pktable.merge.segments import Segments, at_or_null, valid
 
 Unite = Callable[[list[bytes], str], bytes]
-"""Returns the union of serialized bitmaps. Raises CorruptFileError for bytes that are none; the text names them."""
+"""Returns the union of serialized sets. Raises CorruptFileError for bytes that are none; the text names them."""
 
 
-def union_of(bits: int, unite: Unite, values: pa.Array, segments: Segments, column: Column) -> pa.Array:
-    """The union. Raises InvalidRequestError for bytes that are no bitmap, or if the type cannot hold the union."""
+def union_of(what: str, unite: Unite, values: pa.Array, segments: Segments, column: Column) -> pa.Array:
+    """The union. Raises InvalidRequestError for bytes that are no such set, or if the type cannot hold the union.
+
+    ``what``: a set is.
+    """
     known = valid(values)
     found = at_or_null(values, segments.first(known))
     several = np.flatnonzero(segments.sums(known) > 1)
@@ -40,19 +43,19 @@ def union_of(bits: int, unite: Unite, values: pa.Array, segments: Segments, colu
             made.append(unite(blobs, column.name))
         except CorruptFileError as error:
             raise InvalidRequestError(
-                f"column {column.name}: expected a serialized {bits}-bit Roaring bitmap, found other bytes: {error}"
+                f"column {column.name}: expected a serialized {what}, found other bytes: {error}"
             ) from error
-        _expect_held(made[-1], column)
+        _expect_held(made[-1], what, column)
     at = np.arange(len(found))
     at[several] = len(found) + np.arange(len(several))
     return pa.concat_arrays([found, pa.array(made, values.type)]).take(pa.array(at))
 
 
-def _expect_held(written: bytes, column: Column) -> None:
+def _expect_held(written: bytes, what: str, column: Column) -> None:
     limit = column.type.length
     if limit is not None and len(written) > limit:
         raise InvalidRequestError(
-            f"column {column.name}: expected a bitmap that {column.type} can hold, found {len(written)} bytes"
+            f"column {column.name}: expected a {what} that {column.type} can hold, found {len(written)} bytes"
         )
 
 
@@ -82,5 +85,5 @@ def _united(bitmaps: list[Bitmap]) -> Bitmap:
     return Bitmap.optimized(reduce(lambda whole, one: whole | one, (one.library_copy() for one in bitmaps)))
 
 
-union_32: Final = partial(union_of, 32, _unite_32)
-union_64: Final = partial(union_of, 64, _unite_64)
+union_32: Final = partial(union_of, "32-bit Roaring bitmap", _unite_32)
+union_64: Final = partial(union_of, "64-bit Roaring bitmap", _unite_64)

@@ -35,6 +35,9 @@ class Deduplicate:
     def expect_any_order(self) -> None:
         """Do nothing: the newest record wins."""
 
+    def settled(self, window: Window) -> Sequence[str]:
+        return ()
+
     def fold(self, window: Window) -> Selected:
         return Selected(window, window.newest)
 

@@ -100,6 +100,13 @@ class MergeEngine(Protocol):
         """
         ...
 
+    def settled(self, window: Window) -> Sequence[str]:
+        """Return columns in which adds older than the records of ``window`` make no difference to any key of it.
+
+        An engine that asks for values of older rows is given others of these columns.
+        """
+        ...
+
     def fold(self, window: Window) -> Folded:
         """Return one record per key of ``window``, which has no ignored records. Reads no file.
 

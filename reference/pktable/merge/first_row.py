@@ -43,6 +43,9 @@ class FirstRow:
     def expect_any_order(self) -> None:
         raise UnsupportedOptionError(ENGINE, NAME, f"an engine that {SEQUENCE_FIELD} works with")
 
+    def settled(self, window: Window) -> Sequence[str]:
+        return ()
+
     def fold(self, window: Window) -> Selected:
         if not window.adds()[window.order].all():
             raise InvalidRequestError(

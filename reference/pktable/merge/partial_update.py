@@ -129,6 +129,11 @@ class PartialUpdate:
             ENGINE, NAME, f"an engine that {SEQUENCE_FIELD} works with; sequence groups order partial updates"
         )
 
+    def settled(self, window: Window) -> Sequence[str]:
+        records, fixed = window.records, self._copied | self._group_of.keys()
+        names = [name for name in records.column_names if name not in fixed] if window.adds().all() else []
+        return [name for name in names if not records.column(name).null_count]
+
     def fold(self, window: Window) -> Computed:
         if not (self._removes or self._groups) and not window.adds()[window.order].all():
             raise InvalidRequestError(

@@ -50,7 +50,8 @@ class Segments:
 
     def values_at(self, name: str, chosen: Indices) -> pa.Array:
         """Return a column of some of the m records, null where ``chosen`` is -1. Touches no other value."""
-        rows = np.where(chosen < 0, -1, self.order[chosen])
+        rows = self.order[chosen]
+        rows[chosen < 0] = -1
         return at_or_null(one_array(self.records.column(name)), rows)
 
     @property
@@ -107,7 +108,8 @@ def valid(values: pa.Array) -> Flags:
 
 def at_or_null(values: pa.Array, chosen: Indices) -> pa.Array:
     """Return the values at ``chosen``, null where that is -1."""
-    return values.take(pa.array(chosen, mask=chosen < 0))
+    nowhere = chosen < 0
+    return values.take(pa.array(chosen, mask=nowhere if nowhere.any() else None))
 
 
 def segments_of(window: Window, removals: Flags | None = None) -> tuple[Segments, Flags]:
