@@ -23,6 +23,16 @@ def test_tables_of_every_type_have_the_rows_of_a_dict() -> None:
     typed.draw(25, seed=1)
 
 
+def test_a_handle_from_before_text_became_wider_reads_it_with_the_spaces_of_its_type(tmp_path: Path) -> None:
+    kinds = {"a": "INT", "v": "CHAR(3)"}
+    table = Table.create(tmp_path / "t", kinds, primary_key="a", options={"deletion-vectors.enabled": "true"})
+    one = typed.TypedTable(table, kinds, ["a"], random.Random(1))
+    rows = [{"a": key, "v": value} for key, value in enumerate(["a", "ab", "abc", None])]
+    one.write(rows, deletes=False)
+    one.change_schema(rows[1:])
+    one.compare()
+
+
 @pytest.mark.parametrize("form", [OrcRows, AvroRows])
 def test_rows_that_a_file_of_another_format_loses_are_noticed(
     form: type[Any], monkeypatch: pytest.MonkeyPatch
