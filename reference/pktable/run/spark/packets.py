@@ -28,8 +28,8 @@ PACKET_BYTES: Final = 1 << 20
 DIVIDED_BYTES: Final = 32 << 20
 """Arrow memory of the rows that are divided at a time, at most."""
 SHARE_BYTES: Final = PACKET_BYTES // 4
-"""What each task should get of these rows: much less, and Arrow's part of a packet costs more than the rows. More than
-that only fills memory.
+"""Each task should get about that of these rows. With much less, Arrow's part of a packet costs more than its rows; more
+only fills memory.
 """
 SMALL_PACKET_BYTES: Final = 128 << 10
 """For versions of Spark that send a worker 10,000 rows at a time, however large these are."""
