@@ -89,8 +89,8 @@ def test_files_that_become_needed_while_others_are_listed_stay(path: Path, end: 
 
 @covers("CMT-48")
 def test_nothing_is_an_orphan_while_metadata_cannot_be_read(path: Path) -> None:
+    manifest = next((path / "manifest").glob("manifest-list-*"))
     added = orphans(path)
-    manifest = next(one for one in (path / "manifest").iterdir() if one.name.startswith("manifest-list"))
     kept = manifest.read_bytes()
     for damage in (b"", kept[:-1]):
         manifest.write_bytes(damage)

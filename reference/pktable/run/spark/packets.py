@@ -28,7 +28,7 @@ PACKET_BYTES: Final = 1 << 20
 DIVIDED_BYTES: Final = 32 << 20
 """Arrow memory of the rows that are divided at a time, at most."""
 SHARE_BYTES: Final = PACKET_BYTES // 4
-"""Each task should get about that of these rows. With much less, Arrow's part of a packet costs more than its rows; more
+"""Each task should get about that of these rows. Much less, and Arrow's part of a packet costs more than its rows; more
 only fills memory.
 """
 SMALL_PACKET_BYTES: Final = 128 << 10
