@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from model_tests.format.long_sets import to_bytes
 
 ADDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 EVERY = tuple(RowKind)
+SKETCHES = find_spec("datasketches") is not None
+"""Whether the library for theta sketches is installed."""
 ROWS = "ARRAY<ROW<p INT, q STRING>>"
 VALUES: Mapping[str, Any] = {
     "INT": st.none() | st.integers(-3, 3),
@@ -184,7 +187,7 @@ CASES = (
             "n": (ROWS, "nested_update up to 2"),
             "r": ("BYTES", "rbm32"),
             "s": ("VARBINARY(9999)", "rbm64"),
-            "t": ("VARBINARY(999)", "theta_sketch"),
+            **({"t": ("VARBINARY(999)", "theta_sketch")} if SKETCHES else {}),
         },
     ),
     aggregation(

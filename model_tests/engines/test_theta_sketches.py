@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 
-import datasketches
 import pytest
 from pktable import InvalidRequestError, Table
 from pktable_spec.covers import covers
@@ -16,6 +15,8 @@ from pktable_spec.covers import covers
 from model_tests.engines import theta
 from model_tests.engines.test_arrays_and_bitmaps import table_of, upsert, value_of
 from model_tests.engines.test_refusals import files_of
+
+datasketches = pytest.importorskip("datasketches")
 
 # What the library for Java (4.2.0, which Paimon 1.4 has) serializes for some sketches of integers, and their unions as
 # ThetaSketch of Paimon makes them.
