@@ -94,11 +94,11 @@ class Ours:
         if stage == "full compaction":
             ((_, table),) = steps
             return self._copied(self._table(self._home, table))
-        names = [name for method, _, name in steps if method == "upsert"] if "load" in stage else []
-        if names:
+        names = [step[-1] for step in steps if step[0] == "upsert"]
+        if stage.startswith("load"):
             return partial(self._hand_over, names)
         if "small commits" in stage:
-            return lambda: [self._rows(step[-1]).toArrow() for step in steps if step[0] == "upsert"]
+            return lambda: [self._rows(name).toArrow() for name in names]
         return None
 
     def _hand_over(self, names: Sequence[str]) -> None:
