@@ -107,9 +107,8 @@ def greatest_memory() -> Iterator[list[float]]:
 def _resident(process: int) -> float:
     folder = Path(f"/proc/{process}")
     try:
-        if (
-            folder / "comm"
-        ).read_text().strip() == "java":  # shares nothing, and is slow to ask for what it shares
+        # Java shares nothing, and would be slow to ask for what it shares.
+        if (folder / "comm").read_text().strip() == "java":
             return int((folder / "statm").read_text().split()[1]) * PAGE
         _, shared = (folder / "smaps_rollup").read_text().split("\nPss:", 1)
         return int(shared.split()[0]) * 1024

@@ -74,7 +74,7 @@ def _row(stage: str, rounds: list[Mapping[str, Any]]) -> str:
     most = ratio(cpu["paimon"], cpu[FLOOR]) if FLOOR in cpu else None
     if goal is not None and found < goal and most is not None and most < goal:
         verdict += f", at most {most:,.2f}"
-    alone = f"{cpu[FLOOR]:,.2f}" if FLOOR in cpu else ""
+    least = f"{cpu[FLOOR]:,.2f}" if FLOOR in cpu else ""
     memory = ""
     if "memory" in rounds[0][stage]["paimon"]:
         memory = " / ".join(
@@ -83,7 +83,7 @@ def _row(stage: str, rounds: list[Mapping[str, Any]]) -> str:
         if FLOOR in cpu:
             memory += f" ({_median(rounds, stage, FLOOR, 'memory') / 1e6:,.0f})"
     return (
-        f"| {stage} | {cpu['paimon']:,.2f} | {cpu['spark']:,.2f} | {alone} | {cpu['local']:,.2f} | "
+        f"| {stage} | {cpu['paimon']:,.2f} | {cpu['spark']:,.2f} | {least} | {cpu['local']:,.2f} | "
         f"{found:,.2f} ({time:,.2f}) | {verdict} | {ratio(cpu['paimon'], cpu['local']):,.1f} | {memory} |"
     )
 

@@ -44,13 +44,12 @@ def test_rows_of_packets_come_in_order_in_tables_of_the_limit_and_leave_no_file(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     arriving = sent(tasks, packet_bytes)
     rows_of = {task: ROWS.filter(np.arange(ROWS.num_rows) % tasks == task) for task in range(tasks)}
-    longest = max(1, packet_bytes)
     with Gathered(most_bytes) as gathered:
         found = list(gathered.in_order(arriving))
         assert pa.concat_tables(found) == pa.concat_tables(rows_of.values())
         assert bool(list(tmp_path.iterdir())) == (most_bytes == 1 << 10)
         if most_bytes == 1 << 10:
-            assert max(table.nbytes for table in found) < 2 * most_bytes + longest
+            assert max(table.nbytes for table in found) < 2 * most_bytes + packet_bytes
         else:
             assert len(found) == tasks
     assert not list(tmp_path.iterdir())
