@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from pktable import SnapshotNotFoundError, Table
-from pktable.catalog.fences import FenceLog
+from pktable.catalog.kept_changelogs import KeptChangelogs
 from pktable.format.paths import CHANGELOG, numbered
 from pktable_spec.covers import covers
 
 from model_tests.changelog.tables import Row, applied, changes, new_table, put, rows, stored
+from model_tests.commit.hooks import Hooked, Killed
 from model_tests.real_data import PAIMON, needs_shared
 
 PRODUCERS = pytest.mark.parametrize("producer", ["none", "input", "lookup"])
@@ -153,20 +154,14 @@ def test_a_rollback_to_an_expired_tag_keeps_the_changelogs(tmp_path: Path) -> No
 
 
 @covers("CHG-23", "CMT-35", "CMT-42")
-def test_a_copy_of_a_snapshot_that_was_rolled_back_instead_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An expiry dies at its fence. A rollback takes some of its snapshots, and others get their ids."""
+def test_a_copy_of_a_snapshot_that_was_rolled_back_instead_is_not_read(tmp_path: Path) -> None:
+    """Paimon dies after its copies, before it removes snapshots. They are rolled back, and others get their ids."""
     table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
-
-    def dies(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FenceLog, "put_expired", dies)
-        with pytest.raises(KeyboardInterrupt):
-            table.expire_snapshots(retain_last=1)
-    assert kept(table) == list(range(1, 10))
+    Path(table.path, "changelog").mkdir()
+    for id in range(1, 10):
+        shutil.copy(
+            Path(table.path, f"snapshot/snapshot-{id}"), Path(table.path, f"changelog/changelog-{id}")
+        )
     nothing_is_wrong(table)
     table.rollback(snapshot=4)
     with pytest.raises(SnapshotNotFoundError, match="snapshot 5 does not"):
@@ -179,23 +174,55 @@ def test_a_copy_of_a_snapshot_that_was_rolled_back_instead_is_not_read(
     assert applied((), changes(table, 0)) == rows(table)
 
 
+@PRODUCERS
+@pytest.mark.parametrize("copied", [0, 1, 4])
+@covers("CHG-17", "CHG-23", "CMT-26")
+def test_an_expiry_that_dies_before_all_its_copies_loses_no_changelog(
+    tmp_path: Path, producer: str, copied: int
+) -> None:
+    table = with_history(tmp_path / "t", producer, **{MOST: "9"})
+    wanted = by_snapshot(table, 1)
+
+    def die(copy: object) -> None:
+        raise Killed
+
+    store = Hooked("put_if_absent", f"/changelog-{2 + copied}", die)
+    with pytest.raises(Killed):
+        Table.open(table.path, store=store).expire_snapshots(retain_last=3)
+    assert (kept(table), table.snapshots()[0].id) == (list(range(2, 2 + copied)), 8)
+    again = Table.open(table.path)
+    assert by_snapshot(again, 2) == wanted[1:]
+    assert not [one for one in again.check().findings if one.severity == "error"]
+    again.create_tag("t", snapshot=9)
+    again.delete_tag("t")
+    again.remove_orphans(older_than=1 << 50)
+    assert by_snapshot(again, 2) == wanted[1:]
+    again.expire_snapshots(retain_last=2)
+    assert kept(again) == list(range(2, 9))
+    assert by_snapshot(again, 2) == wanted[1:]
+    nothing_is_wrong(again)
+
+
 @covers("CHG-17", "CHG-23", "CMT-44")
 def test_an_expiry_that_another_one_overtakes_loses_no_changelog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One expiry has put its copies; another one expires the same snapshots and removes what it finds unneeded."""
-    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
-    wanted, put_expired, again = by_snapshot(table, 1), FenceLog.put_expired, list[int]()
+    """Between the fence of an expiry and its copies another one puts them, removes the oldest, and its files."""
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "7"})
+    wanted, copies, again = by_snapshot(table, 1), KeptChangelogs.put, list[int]()
 
-    def overtaken(log: FenceLog, *arguments: object) -> object:
+    def overtaken(kept: KeptChangelogs, snapshots: object) -> None:
         if not again:
             again.append(1)
-            Table.open(table.path).expire_snapshots(retain_last=3)
-        return put_expired(log, *arguments)  # type: ignore[arg-type]
+            other = Table.open(table.path)
+            put(other, ("+I", 5, 5))
+            other.expire_snapshots(retain_last=2)
+        copies(kept, snapshots)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(FenceLog, "put_expired", overtaken)
+    monkeypatch.setattr(KeptChangelogs, "put", overtaken)
     table.expire_snapshots(retain_last=2)
-    assert by_snapshot(table, 1) == wanted
+    assert kept(table) == [6, 7, 8, 9, 10]
+    assert by_snapshot(table, 6)[:5] == wanted[5:]
     nothing_is_wrong(table)
 
 

@@ -116,6 +116,25 @@ def test_a_tag_of_an_expired_snapshot_is_committed_again_with_copies_of_its_file
     expect_sound(path)
 
 
+@pytest.mark.parametrize("end", [".parquet", "/snapshot-6"])
+@covers("CMT-47", "CMT-50")
+def test_a_repair_removes_the_second_tag_of_a_rollback_that_died(path: Path, end: str) -> None:
+    table = Table.open(path)
+    for tag in ("kept", "rollback-1", f"rollback-{'g' * 8}-4444-4444-4444-121212121212"):
+        table.create_tag(tag, snapshot=3)
+    table.expire_snapshots(retain_last=1)
+    before = set(table.tags())
+    name = "create" if end == ".parquet" else "put_if_absent"
+    with pytest.raises(Killed):
+        Table.open(path, store=dying(name, end)).rollback(tag="kept")
+    (second,) = set(table.tags()) - before
+    assert f"tag {second}: removed, a rollback put it for itself" in table.repair()
+    assert set(table.tags()) == before
+    table.rollback(tag="kept")
+    assert (ids(path), set(table.tags())) == ([1, 2, 3], before)
+    expect_sound(path)
+
+
 @covers("CMT-42", "CMT-46")
 @pytest.mark.parametrize("name", ["put_if_absent", "read"])
 def test_a_commit_that_a_rollback_overtakes_is_committed_after_it(path: Path, name: str) -> None:

@@ -1,8 +1,9 @@
-"""Drawn upkeep whose process dies half-way, and that another process does again.
+"""Drawn upkeep whose process dies half-way, or whose disk fills up, and that another process does again.
 
 A small table gets writes, tags and expiries. Then an expiry, a tag, a rollback or a write dies at some change of the
-store: that is not made, nor any after it. Each snapshot that is left must read as it did, and so must the tags. Done
-again, the work must end as if nothing had happened, and an expiry must leave no file that nothing needs.
+store: that is not made, nor any after it. Or the disk is full from some file on: work that does not fail must be done.
+Each snapshot that is left must read as it did, and so must the tags. Done again, the work must end as if nothing had
+happened, and an expiry must leave no file that nothing needs.
 
 Reads during which others expire the snapshot are asked, too: one of the latest snapshot reads the next one, any other
 says that its snapshot has gone.
@@ -12,19 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import errno
 import random
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable import CommitUnknownError, InvalidRequestError, SnapshotNotFoundError, StorageError, Table
 from pktable.format.paths import EARLIEST, SNAPSHOT
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
+from model_tests.backends.failing_store import CHANGING, FailingStore
 from model_tests.histories.checks import check, fail
 from model_tests.seeded import drawn_options, play_at_random
 
@@ -111,6 +115,16 @@ def play(drawn: random.Random) -> None:
         schedule.end()
 
 
+@dataclass(frozen=True)
+class Upkeep:
+    """Some work. ``again``: what another process does if it may not be done. ``done``: takes note that it is."""
+
+    name: str
+    work: Callable[[Table], object]
+    again: Callable[[], object]
+    done: Callable[[], object]
+
+
 class Schedule:
     """A table with the rows of each snapshot and tag that it has."""
 
@@ -149,113 +163,135 @@ class Schedule:
         self._rows = {one: self._rows.get(one, self._latest) for one in ids}
 
     def die(self) -> None:
-        """Let a process die during some work, and another one do it again."""
-        do, work, again = self._work()
+        """Let a process die during some work, or its disk be full, and another one do what was not done."""
+        upkeep = self._upkeep()
         orphans = self._orphans()
-        store = Dying(self._drawn.choice(DEATHS))
-        with contextlib.suppress(Killed):
-            work(Table.open(self._path, store=store))
-        self.is_left_sound()
-        if do == "rollback":
-            Table.open(self._path).repair()
-        # A changelog may still name files of a snapshot that is gone, and a tag those of one that was rolled back.
-        self._leaves_files |= do == "rollback" or store.deleted > 0
-        again()
-        if do == "expire" and not store.deleted:
-            self.nothing_more_is_left(orphans)
+        if self._drawn.random() < 0.3:
+            self._fill_disk(upkeep)
+        else:
+            store = Dying(self._drawn.choice(DEATHS))
+            with contextlib.suppress(Killed):
+                upkeep.work(Table.open(self._path, store=store))
+            self.is_left_sound()
+            self._repair(upkeep)
+            self._leaves_files |= store.deleted > 0
+            upkeep.again()
+            # A removal of orphans leaves what copies of snapshots name.
+            if upkeep.name == "expire" and not self._leaves_files:
+                self.nothing_more_is_left(orphans)
+        upkeep.done()
         self.agrees(Table.open(self._path))
         Table.open(self._path).remove_orphans(older_than=time.time_ns() // 1_000_000 + LATER)
         self._table = Table.open(self._path)
         self.agrees(self._table)
 
-    def _work(self) -> tuple[str, Callable[[Table], object], Callable[[], None]]:
-        """Return the name of some work, the work, and what another process does after it."""
+    def _fill_disk(self, upkeep: Upkeep) -> None:
+        """Do some work on a disk that is full from some file on, and again where it said that it failed."""
+        store = FailingStore(errno.ENOSPC, CHANGING, self._drawn.choice(DEATHS))
+        try:
+            upkeep.work(Table.open(self._path, store=store))
+        except (StorageError, CommitUnknownError):
+            self.is_left_sound()
+            self._repair(upkeep)
+            upkeep.again()
+        self._leaves_files |= store.at <= store.count
+
+    def _repair(self, upkeep: Upkeep) -> None:
+        """Take on a rollback that others began. It leaves files: tags may name those of what was rolled back."""
+        if upkeep.name == "rollback":
+            Table.open(self._path).repair()
+            self._leaves_files = True
+
+    def _upkeep(self) -> Upkeep:
         do = self._drawn.choice(["expire"] * 3 + ["rollback"] * 2 + ["tag", "untag", "upsert"])
         if do == "untag" and self._tags:
-            return do, *self._untag(self._drawn.choice(sorted(self._tags)))
+            return self._untag(self._drawn.choice(sorted(self._tags)))
         if do == "tag":
-            return do, *self._tag(self._drawn.choice(sorted(self._rows)))
+            return self._tag(self._drawn.choice(sorted(self._rows)))
         if do == "rollback":
-            return do, *self._roll_back()
+            return self._roll_back()
         if do == "upsert":
-            return do, *self._upsert(self._new())
-        return "expire", *self._expire(self._drawn.randint(1, 3))
+            return self._upsert(self._new())
+        return self._expire(self._drawn.randint(1, 3))
 
-    def _expire(self, retain: int) -> tuple[Callable[[Table], object], Callable[[], None]]:
+    def _expire(self, retain: int) -> Upkeep:
         kept = sorted(self._rows)[-retain:]
 
-        def again() -> None:
-            Table.open(self._path).expire_snapshots(retain_last=retain)
+        def work(table: Table) -> None:
+            table.expire_snapshots(retain_last=retain)
+
+        def done() -> None:
             self._rows = {one: self._rows[one] for one in kept}
 
-        return lambda table: table.expire_snapshots(retain_last=retain), again
+        return Upkeep("expire", work, lambda: work(Table.open(self._path)), done)
 
-    def _untag(self, tag: str) -> tuple[Callable[[Table], object], Callable[[], None]]:
+    def _untag(self, tag: str) -> Upkeep:
         def again() -> None:
             table = Table.open(self._path)
             if tag in table.tags():
                 table.delete_tag(tag)
-            del self._tags[tag]
 
-        return lambda table: table.delete_tag(tag), again
+        return Upkeep("untag", lambda table: table.delete_tag(tag), again, lambda: self._tags.pop(tag))
 
-    def _tag(self, snapshot: int) -> tuple[Callable[[Table], object], Callable[[], None]]:
+    def _tag(self, snapshot: int) -> Upkeep:
         self._count += 1
         name = f"t{self._count}"
+
+        def work(table: Table) -> None:
+            table.create_tag(name, snapshot=snapshot)
 
         def again() -> None:
             table = Table.open(self._path)
             if name not in table.tags():
-                table.create_tag(name, snapshot=snapshot)
+                work(table)
+
+        def done() -> None:
             self._tags[name] = snapshot, self._rows[snapshot]
 
-        return lambda table: table.create_tag(name, snapshot=snapshot), again
+        return Upkeep("tag", work, again, done)
 
-    def _upsert(self, new: Rows) -> tuple[Callable[[Table], object], Callable[[], None]]:
+    def _upsert(self, new: Rows) -> Upkeep:
         last = max(self._rows)
+
+        def work(table: Table) -> None:
+            table.upsert(_arrow(new))
 
         def again() -> None:
             table = Table.open(self._path)
             if table.catalog.state().id == last:
-                table.upsert(_arrow(new))
-            self._wrote(new)
+                work(table)
 
-        return lambda table: table.upsert(_arrow(new)), again
+        return Upkeep("upsert", work, again, lambda: self._wrote(new))
 
-    def _roll_back(self) -> tuple[Callable[[Table], object], Callable[[], None]]:
+    def _roll_back(self) -> Upkeep:
         """Go back to a snapshot, or to a tag whose snapshot may have expired; later tags forbid it."""
         tag = self._drawn.choice([None, *sorted(self._tags)])
         target, rows = self._tags[tag] if tag else self._drawn.choice(sorted(self._rows.items()))
         expired = target < min(self._rows)
         later = any(kept > target for kept, _ in self._tags.values()) and max(self._rows) > target
+        refused = later and not expired
 
         def work(table: Table) -> None:
-            table.rollback(**({"tag": tag} if tag else {"snapshot": target}))
-
-        def again() -> None:
+            error = None
             try:
-                work(Table.open(self._path))
-            except InvalidRequestError as error:
-                if not later or expired:
+                table.rollback(**({"tag": tag} if tag else {"snapshot": target}))
+            except InvalidRequestError as found:
+                if not refused:
                     raise
+                error = found
+            if refused:
                 self.later_tags_forbid(error)
+
+        def done() -> None:
+            if refused:
                 return
-            if later and not expired:
-                self.later_tags_forbid(None)
             self._latest = rows
             if expired:
                 self._found()
             else:
                 self._rows = {one: found for one, found in self._rows.items() if one <= target}
 
-        def refused(table: Table) -> None:
-            try:
-                work(table)
-            except InvalidRequestError:
-                if not later or expired:
-                    raise
-
-        return refused, again
+        return Upkeep("rollback", work, lambda: work(Table.open(self._path)), done)
 
     def read_while_others_expire(self) -> None:
         """Read the latest snapshot, the first or a tag while others write, expire, and delete the tag."""
@@ -334,11 +370,8 @@ class Schedule:
         """The hint of the earliest snapshot names that one or none: Paimon believes it if the snapshot is there."""
         folder, first = Path(self._path, SNAPSHOT.rstrip("-")), min(self._rows)
         hint = folder / EARLIEST
-        if (
-            hint.exists()
-            and (named := int(hint.read_text())) != first
-            and (folder / f"{SNAPSHOT}{named}").exists()
-        ):
+        named = hint.read_text() if hint.exists() else ""  # also if the disk was full
+        if named not in ("", f"{first}") and (folder / f"{SNAPSHOT}{named}").exists():
             fail(f"the earliest snapshot is {first}, and the hint says {named}")
 
     @check

@@ -1,10 +1,11 @@
 """Changelogs that outlive their snapshots: copies of expired snapshots, in ``changelog/``, as Paimon keeps them.
 
-An option says for how long (`Retention`). An expiry puts the copy of a snapshot before the fence by which it ends:
+An option says for how long (`Retention`). An expiry puts the copy of a snapshot after the fence by which it ends, and
+before it removes the snapshot's file:
 
-* While a snapshot is retained, or is to be, nobody looks at a copy of it. So it does no harm if the expiry does not
-  come to its fence, and the next one writes over it.
-* Who finds that a snapshot has ended, finds its copy, and keeps the files that reading its changes needs.
+* What has expired stays so. So all expiries put the same copy, and a slow one does no harm.
+* Until there is a copy, the file that has ended counts as one. Who looks at the files first and then at the copies
+  misses none, and keeps the files that reading its changes needs.
 
 Copies are removed the oldest first, so that those that remain end where the snapshots begin.
 
@@ -92,21 +93,45 @@ class KeptChangelogs:
 
     def of_expired(self) -> list[Snapshot]:
         """Return the copies of snapshots that have expired, oldest first. Clauses: CHG-23."""
+        uncopied = self._uncopied()
         ids = self.ids()
         earliest = self._earliest() if ids else 0
-        copies = (self.read(id) for id in ids if id < earliest)
-        return [copy for copy in copies if copy is not None]
+        copies = {id: copy for id in ids if id < earliest and (copy := self.read(id)) is not None}
+        return [one for _, one in sorted((copies | uncopied).items())]
 
     def of_one(self, id: int) -> Snapshot | None:
         """Return the copy of an expired snapshot, None if there is none. Clauses: CHG-18, CHG-23."""
+        uncopied = self._uncopied().get(id)
+        if uncopied is not None:
+            return uncopied
         copy = self.read(id)
         return copy if copy is not None and id < self._earliest() else None
 
+    def _uncopied(self) -> dict[int, Snapshot]:
+        """Return by id the snapshots that have expired and whose files are there: what their copies are made of."""
+        if not keeps_changelogs(self._context.options):
+            return {}
+        fences = self._snapshots.fences
+        fence = fences.newest()
+        left = (self._snapshots.file(one) for one in self._snapshots.listed() if one <= fence.expired)
+        return {one.id: _copy(one) for one in left if one is not None and fences.ended_as(fence, one)}
+
     def put(self, snapshots: Iterable[Snapshot]) -> None:
-        """Copy snapshots that are to expire, without the DV index files, which go. Clauses: CHG-17, CHG-23."""
+        """Copy snapshots that have expired and whose files are there. Clauses: CHG-17, CHG-23."""
+        store, paths = self._context.store, self._context.paths
         for snapshot in snapshots:
-            copy = encode_snapshot(replace(snapshot, index_manifest=None))
-            self._context.store.write(self._context.paths.changelog(snapshot.id), copy)
+            # Without its file another expiry has put the copy, and may have removed it.
+            if not store.exists(paths.snapshot(snapshot.id)):
+                continue
+            copy, path = encode_snapshot(_copy(snapshot)), paths.changelog(snapshot.id)
+            if not store.put_if_absent(path, copy) and store.read(path) != copy:
+                store.write(
+                    path, copy
+                )  # over what a writer without fences left of another snapshot of this id
+
+    def put_missing(self) -> None:
+        """Copy the snapshots that have expired and whose files are there, which may now be removed. Clauses: CHG-23."""
+        self.put(self._uncopied().values())
 
     def remove(self, ids: Iterable[int]) -> None:
         """Remove copies, the oldest first."""
@@ -127,3 +152,8 @@ class KeptChangelogs:
 
     def _earliest(self) -> int:
         return next(iter(self._snapshots.ids()), 0)
+
+
+def _copy(snapshot: Snapshot) -> Snapshot:
+    """Return what is kept of a snapshot: all but the DV index files, which go."""
+    return replace(snapshot, index_manifest=None)

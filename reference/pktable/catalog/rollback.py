@@ -8,7 +8,7 @@ Back to a retained snapshot:
 
 A tag may keep a snapshot that has expired. Its id cannot come back, nor can its files: a file that manifests have
 deleted may not be added again (CMT-4). So its files are copied under new names and committed as a new snapshot, and
-then all others expire. A second tag keeps the files while they are copied.
+then all others expire. A second tag keeps the files while they are copied. If the process dies, a repair removes it.
 
 The data files of the snapshots that went are orphans; an expiry cannot tell that nothing will need them.
 
@@ -17,6 +17,7 @@ Clauses: CMT-42, CMT-43, CMT-45, CMT-46, CMT-47.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,14 @@ from pktable.store.file_io import abort
 from pktable.store.new_files import NewFiles
 
 COPIED_BYTES: Final = 8 << 20
+
+_SECOND: Final = "rollback-"
+_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def is_of_rollback(tag: str) -> bool:
+    """Return whether ``tag`` is the second one of a rollback to a tag. Clauses: CMT-47."""
+    return tag.startswith(_SECOND) and _UUID.fullmatch(tag.removeprefix(_SECOND)) is not None
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,7 @@ class Rollback:
         if self._snapshots.expired_error(kept) is None:
             return self.to_snapshot(kept.id)
         self._expiry.expect_no_branches()
-        second, new = f"rollback-{uuid.uuid4()}", NewFiles()
+        second, new = f"{_SECOND}{uuid.uuid4()}", NewFiles()
         self._expiry.copy_tag(tag, kept, second)
         try:
             self._committer.commit(self._copied(self._states.at(kept), new), commit_id)

@@ -18,6 +18,7 @@ from typing import Final
 
 from pktable_spec.errors import CorruptFileError
 
+from pktable.catalog.kept_changelogs import KeptChangelogs
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.check.findings import ERROR, Findings
 from pktable.check.unreferenced import directories
@@ -69,8 +70,9 @@ def find_orphans(context: TableContext, older_than_millis: int) -> list[Orphan]:
 
 
 def remove_orphans(context: TableContext, orphans: list[Orphan]) -> list[Orphan]:
-    """Delete orphans; return those that this process deleted. Clauses: CMT-43, CMT-48."""
+    """Delete orphans; return those that this process deleted. Clauses: CHG-23, CMT-43, CMT-48."""
     log = SnapshotLog(context.store, context.paths)
+    KeptChangelogs(context, log).put_missing()  # of expired snapshots whose files are among the orphans
     return [one for one in orphans if _remove(context, log, one.path)]
 
 

@@ -52,12 +52,14 @@ class ReadableSnapshots:
 
     ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id; after them the tags of
     snapshots that were rolled back. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these
-    copies, others, and snapshots of branches. ``complete``: False if one of them is missing or damaged, so that it is
+    copies, others, and snapshots of branches. ``uncopied``: snapshots that have expired and whose changelogs are kept,
+    but whose copies are still to be put. ``complete``: False if one of them is missing or damaged, so that it is
     not known which files it refers to.
     """
 
     checked: tuple[ReadableSnapshot, ...]
     copies: tuple[ReadableSnapshot, ...]
+    uncopied: tuple[ReadableSnapshot, ...]
     unchecked: tuple[Snapshot, ...]
     complete: bool
 
@@ -87,16 +89,19 @@ def read_snapshots(
     findings: Findings,
     *,
     only: int | None = None,
+    keeps_changelogs: bool = False,
     two_commits: Callable[[], bool] = lambda: False,
 ) -> ReadableSnapshots:
     """Return the snapshots that decode. ``only``: this snapshot and no tag, branch or changelog.
 
-    ``two_commits``: as of `SnapshotLog`, for a table without snapshots.
+    ``keeps_changelogs``: whether changelogs outlive snapshots. ``two_commits``: as of `SnapshotLog`, for a table
+    without snapshots.
     Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, CMT-51, META-2.
     """
     fences = FenceLog(store, TablePaths(root))
     fence = findings.attempt("META-52", fences.newest, file=TablePaths(root).fences) or Fence()
-    retained = _without_ended(store, root, fences, fence, findings)
+    # Before the copies of expired snapshots are looked for: these are put before the files are removed.
+    retained, expired = _by_fence(store, root, fences, fence, findings)
     ids = [number for number, _ in retained]
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
@@ -134,28 +139,34 @@ def read_snapshots(
     return ReadableSnapshots(
         tuple(sorted(checked.values(), key=lambda one: (one.rolled_back, one.id))),
         tuple(copies),
+        tuple(expired) if keeps_changelogs and only is None else (),
         tuple(snapshot for snapshot in others.values() if snapshot is not None),
         complete and None not in others.values(),
     )
 
 
-def _without_ended(
+def _by_fence(
     store: FileIO, root: str, fences: FenceLog, fence: Fence, findings: Findings
-) -> list[tuple[int, str]]:
-    """Return the id and path of each snapshot file, without those whose id has ended. Clauses: CMT-36, CMT-40."""
+) -> tuple[list[tuple[int, str]], list[ReadableSnapshot]]:
+    """Return the id and path of each snapshot file whose id has not ended, and the snapshots that have expired.
+
+    Clauses: CHG-23, CMT-36, CMT-40.
+    """
     files = _numbered(store, TablePaths(root).snapshots, SNAPSHOT)
-    retained = []
+    retained, expired = [], []
     for number, path in files:
         ended = number <= fence.expired
-        if not ended and fence.rollbacks:
+        if ended or fence.rollbacks:
             snapshot = _decoded(store, path, decode_snapshot, "META-2", Findings(root))
-            ended = snapshot is not None and fences.is_rolled_back(fence, snapshot)
+            if ended and snapshot is not None and fences.ended_as(fence, snapshot):
+                expired.append(ReadableSnapshot(path, snapshot))
+            ended = ended or (snapshot is not None and fences.is_rolled_back(fence, snapshot))
         if ended:
             found = f"none (fence {fence.number} says that it has ended; `pktable check --repair` removes the file)"
             findings.add("CMT-40", "snapshot file", path, expected="a snapshot", found=found, severity=NOTE)
         else:
             retained.append((number, path))
-    return retained
+    return retained, expired
 
 
 def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:

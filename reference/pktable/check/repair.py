@@ -9,7 +9,9 @@ Clauses: CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
 from __future__ import annotations
 
 from pktable.catalog.fences import FenceTakenError
+from pktable.catalog.kept_changelogs import KeptChangelogs
 from pktable.catalog.retention import FENCES
+from pktable.catalog.rollback import is_of_rollback
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
 from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT
@@ -22,6 +24,7 @@ def repair(context: TableContext) -> list[str]:
     return [
         *retry(lambda: _fence_strays(log), on=FenceTakenError, policy=FENCES),
         *_remove_ended(context, log),
+        *_remove_tags(context, log),
         *_mend_hints(context, log),
     ]
 
@@ -46,14 +49,23 @@ def _fence_strays(log: SnapshotLog) -> list[str]:
 
 
 def _remove_ended(context: TableContext, log: SnapshotLog) -> list[str]:
-    """Remove the snapshot files whose ids have ended. Clauses: CMT-36, CMT-40."""
+    """Remove the snapshot files whose ids have ended. Clauses: CHG-23, CMT-36, CMT-40."""
     fence, done = log.fences.newest(), []
+    KeptChangelogs(context, log).put_missing()
     for snapshot_id, rolled_back in log.ended(fence):
         # If nobody was to remove it, now we are. Else whoever was to is dead.
         if rolled_back is None or not log.fences.remove_rolled_back(rolled_back):
             context.store.delete(context.paths.snapshot(snapshot_id))
         done.append(f"{SNAPSHOT}{snapshot_id}: removed, its id has ended by fence {fence.number}")
     return done
+
+
+def _remove_tags(context: TableContext, log: SnapshotLog) -> list[str]:
+    """Remove the tags that dead rollbacks left. A live one still has the tag that it goes back to. Clauses: CMT-47."""
+    left = [tag for tag in log.tags() if is_of_rollback(tag)]
+    for tag in left:
+        context.store.delete(context.paths.tag(tag))
+    return [f"tag {tag}: removed, a rollback put it for itself" for tag in left]
 
 
 def _mend_hints(context: TableContext, log: SnapshotLog) -> list[str]:

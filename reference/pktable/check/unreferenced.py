@@ -60,6 +60,8 @@ def unreferenced(
     for snapshot in snapshots.unchecked:
         data |= _changelog_files(context, snapshot, quiet) | _live_files(context, snapshot, quiet)
         indexes |= _indexes(context, snapshot, quiet)
+    for one in snapshots.uncopied:
+        data |= _changelog_files(context, one.snapshot, quiet)
     # Missing manifests of an unchecked snapshot do not count: a changelog outlives the lists of its snapshot.
     if manifests.missing or manifests.damaged or quiet.damaged:
         return None

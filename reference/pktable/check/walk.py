@@ -19,6 +19,7 @@ from typing import Protocol
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import TableOptions, parse_options
 
+from pktable.catalog.kept_changelogs import keeps_changelogs
 from pktable.catalog.manifests import Manifests
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress, counted
@@ -168,7 +169,14 @@ def read_metadata(
     options = {number: parse_options(one.options) for number, one in schemas.items()}
     context = TableContext(store, root, schemas[latest], options[latest], schemas)
     stored = Manifests(store, context.paths, context.schema, context.options)
-    snapshots = read_snapshots(store, root, findings, only=snapshot, two_commits=stored.show_two_commits)
+    snapshots = read_snapshots(
+        store,
+        root,
+        findings,
+        only=snapshot,
+        keeps_changelogs=keeps_changelogs(options[latest]),
+        two_commits=stored.show_two_commits,
+    )
     try:
         kind_of(schemas[latest], root)
     except InvalidRequestError as error:
@@ -181,7 +189,7 @@ def read_metadata(
     for done, one in enumerate(snapshots.checked, 1):
         history.follow(one)
         progress("snapshots", done, len(snapshots.checked))
-    for copy in snapshots.copies:
+    for copy in (*snapshots.copies, *snapshots.uncopied):
         history.follow_changelog(copy)
     return TableMetadata(context, options, snapshots, manifests, history, history.buckets())
 
