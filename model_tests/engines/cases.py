@@ -212,7 +212,7 @@ CASES = (
     Case(
         "partial-update ignoring deletions",
         PLAIN,
-        {"merge-engine": "partial-update", "ignore-delete": "true"},
+        {"merge-engine": "partial-update", "partial-update.ignore-delete": "true"},
         lambda records: naive.partial_update(list(PLAIN), [one for one in records if one[0].is_add]),
         EVERY,
     ),
@@ -233,7 +233,7 @@ CASES = (
     Case(
         "first-row ignoring deletions",
         PLAIN,
-        {"merge-engine": "first-row", "ignore-delete": "true"},
+        {"merge-engine": "first-row", "first-row.ignore-delete": "true"},
         lambda records: naive.first_row([one for one in records if one[0].is_add]),
         EVERY,
         vectors=False,

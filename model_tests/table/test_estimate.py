@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,10 +16,18 @@ from pktable_spec.covers import covers
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "1"}
 
 
-def guessed(table: Table, where: str | None) -> int:
+def guessed(table: Table, where: str | None, **changed: object) -> int:
+    """Return the guess. ``changed``: what is different about the files than their manifests say."""
     catalog = table.catalog
     predicate = None if where is None else parse(where, catalog.context.schema.fields)
-    parts = plan_read(catalog.context, catalog.states, catalog.state(), fresh=False, predicate=predicate)
+    parts = [
+        replace(
+            part, state=replace(part.state, files=[replace(file, **changed) for file in part.state.files])
+        )
+        for part in plan_read(
+            catalog.context, catalog.states, catalog.state(), fresh=False, predicate=predicate
+        )
+    ]
     return estimate.rows_to_decode(catalog.context, parts, predicate)
 
 
@@ -62,3 +71,11 @@ def test_keys_that_are_no_integers_are_not_divided(tmp_path: Path, monkeypatch: 
     table.upsert(pa.table({"k": [f"{i:03}" for i in range(640)], "n": range(640)}))
     assert guessed(table, "k = '003'") == 10
     assert guessed(table, "k < '003'") == 640
+
+
+@pytest.mark.parametrize("changed", [{"file_name": "data.orc"}, {"schema_id": 1}])
+def test_only_parquet_files_of_this_schema_are_read_by_pages(
+    table: Table, changed: dict[str, object]
+) -> None:
+    assert guessed(table, "k = 3") == 10
+    assert guessed(table, "k = 3", **changed) == 640
