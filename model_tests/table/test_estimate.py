@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,7 @@ from pktable_spec.covers import covers
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "1"}
 
 
-def guessed(table: Table, where: str | None, **changed: object) -> int:
+def guessed(table: Table, where: str | None, **changed: Any) -> int:
     """Return the guess. ``changed``: what is different about the files than their manifests say."""
     catalog = table.catalog
     predicate = None if where is None else parse(where, catalog.context.schema.fields)
@@ -74,8 +75,6 @@ def test_keys_that_are_no_integers_are_not_divided(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("changed", [{"file_name": "data.orc"}, {"schema_id": 1}])
-def test_only_parquet_files_of_this_schema_are_read_by_pages(
-    table: Table, changed: dict[str, object]
-) -> None:
+def test_only_parquet_files_of_this_schema_are_read_by_pages(table: Table, changed: dict[str, Any]) -> None:
     assert guessed(table, "k = 3") == 10
     assert guessed(table, "k = 3", **changed) == 640

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -325,7 +326,18 @@ def test_reading_several_files_at_once_keeps_the_order_of_their_rows(
         table.upsert(key_table(table, list(keys), list(range(len(keys)))))
     expected = [table.to_arrow(where=where) for where in (None, "n > 300")]
     monkeypatch.setattr(local, "ONE_THREAD_BYTES", 0)
+    started, start = list[object](), ThreadPoolExecutor.submit
+
+    def counted(*arguments: Any) -> Any:
+        started.append(arguments)
+        return start(*arguments)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", counted)
     assert [table.to_arrow(where=where) for where in (None, "n > 300")] == expected
+    assert not started, "the files are small"
+    monkeypatch.setattr(local, "SMALL_FILE_BYTES", 0)
+    assert [table.to_arrow(where=where) for where in (None, "n > 300")] == expected
+    assert started
     assert table.count(fresh=True) == expected[0].num_rows == 4000
     assert table.files().num_rows == 8
 

@@ -128,15 +128,15 @@ class Manifests:
         deletes: dict[tuple[object, ...], ManifestEntry] = {}
         for meta in metas:
             for entry in self.read(meta):
-                known = adds if entry.kind == ADD else deletes
-                if entry.identity in known:
+                known, identity = adds if entry.kind == ADD else deletes, entry.identity
+                if identity in known:
                     raise CorruptFileError(
                         "manifest entry",
                         at=self._paths.manifest(meta.file_name),
                         expected="each file added and deleted once",
                         found=f"{entry.file.file_name} twice",
                     )
-                known[entry.identity] = entry
+                known[identity] = entry
         for identity in [identity for identity in deletes if identity in adds]:
             del adds[identity], deletes[identity]
         return adds | deletes

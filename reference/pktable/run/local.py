@@ -45,11 +45,15 @@ from pktable.predicate import Predicate
 from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange
 from pktable.statements.arrow_rows import ArrowStatement
 from pktable.statements.plan import KIND, Statement
+from pktable.store.guard import GuardedStore
 from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
 FIRST_ID = "__pktable_first_row_id"
 ONE_THREAD_BYTES = 4 << 20  # of data files that one thread has read before others have started
+SMALL_FILE_BYTES = (
+    64 << 10
+)  # on average, of files that take Python longer than Arrow: threads wait for each other
 
 Result = TypeVar("Result")
 
@@ -113,7 +117,7 @@ class LocalRunner:
     def find(self, context: TableContext, query: Query) -> list[FoundRows]:
         """Return where rows lie; large inputs are searched by several threads. Clauses: APP-2."""
         pieces = [piece for part in query.parts for piece in by_file(part)]
-        if query.input_bytes <= ONE_THREAD_BYTES:
+        if _in_one_thread(context, query):
             found = [found_rows(context, piece, query.predicate) for piece in pieces]
         else:
             with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -296,6 +300,15 @@ def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
         missing -= min(missing, table.num_rows)
 
 
+def _in_one_thread(context: TableContext, query: Query) -> bool:
+    """Return whether several threads would take longer. From a store that is far away they read at the same time."""
+    if query.input_bytes <= ONE_THREAD_BYTES:
+        return True
+    near = isinstance(context.store, GuardedStore) and context.store.is_local
+    files = sum(len(part.state.files) for part in query.parts)
+    return near and query.input_bytes < SMALL_FILE_BYTES * files
+
+
 def _in_parts(
     context: TableContext,
     query: Query,
@@ -309,7 +322,7 @@ def _in_parts(
     def work_on(part: BucketRead) -> Result:
         return work(read(context, part, query.columns, query.predicate))
 
-    if query.input_bytes <= ONE_THREAD_BYTES:
+    if _in_one_thread(context, query):
         return map(work_on, query.parts)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(work_on, (piece for part in query.parts for piece in by_file(part))))

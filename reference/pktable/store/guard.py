@@ -56,7 +56,7 @@ class GuardedStore:
 
     def __init__(self, inner: FileIO, root: str, external_roots: Sequence[str]) -> None:
         self._inner, self._root, self._external = inner, root, tuple(external_roots)
-        self._is_local = isinstance(inner, LocalFileIO)
+        self.is_local = isinstance(inner, LocalFileIO)
         self._most_bytes: dict[str, int] = {}  # of a file that is read whole, by admitted directory
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -128,7 +128,7 @@ class GuardedStore:
     def expect_allowed(self, uri: str) -> None:
         """Raise OutsideTableError unless ``uri`` lies below an external root or the table. Clauses: SAFE-2."""
         asked = _normal(uri)
-        roots = (*self._external, *([_normal(self._root)] if self._is_local else ()))
+        roots = (*self._external, *([_normal(self._root)] if self.is_local else ()))
         if _leads_up(asked) or not any(_is_below(asked, root) for root in roots):
             raise OutsideTableError(self._root, uri)
 
@@ -141,7 +141,7 @@ class GuardedStore:
     def _expect_file(self, path: str, *, limited: bool = False) -> None:
         """Raise unless ``path`` may be read: it lies in the table, and is a regular file of a bounded size."""
         most = self._admitted(path.rpartition("/")[0])
-        if not self._is_local:
+        if not self.is_local:
             return
         try:
             found = os.lstat(path)
@@ -171,7 +171,7 @@ class GuardedStore:
         bears.
         """
         self._admitted(path.rpartition("/")[0])
-        if self._is_local and os.path.islink(path):
+        if self.is_local and os.path.islink(path):
             try:
                 self._expect_real(path)
             except OutsideTableError as error:
@@ -187,7 +187,7 @@ class GuardedStore:
             raise CorruptFileError(
                 "path", at=directory, expected=f"a directory below {self._root}", found="another"
             )
-        if self._is_local:
+        if self.is_local:
             self._expect_real(directory)
         if len(self._most_bytes) >= MOST_DIRECTORIES:
             self._most_bytes.clear()
