@@ -21,14 +21,11 @@ def guessed(table: Table, where: str | None, **changed: Any) -> int:
     """Return the guess. ``changed``: what is different about the files than their manifests say."""
     catalog = table.catalog
     predicate = None if where is None else parse(where, catalog.context.schema.fields)
-    parts = [
-        replace(
-            part, state=replace(part.state, files=[replace(file, **changed) for file in part.state.files])
-        )
-        for part in plan_read(
-            catalog.context, catalog.states, catalog.state(), fresh=False, predicate=predicate
-        )
-    ]
+    planned = plan_read(catalog.context, catalog.states, catalog.state(), fresh=False, predicate=predicate)
+    parts = []
+    for part in planned:
+        files = tuple(replace(file, **changed) for file in part.state.files)
+        parts.append(replace(part, state=replace(part.state, files=files)))
     return estimate.rows_to_decode(catalog.context, parts, predicate)
 
 
