@@ -23,7 +23,7 @@ def test_upkeep_that_died_is_done_again_and_leaves_nothing() -> None:
 
 
 FAULTS: dict[str, tuple[int, Any, str, Callable[..., Any]]] = {
-    "an expiry forgets what one that died has left": (7, FenceLog, "ended_as", lambda *_: False),
+    "an expiry forgets what one that died has left": (2, FenceLog, "ended_as", lambda *_: False),
     "an expiry deletes what tags keep": (0, Expiry, "needed_by_tag", lambda *_: set()),
     "a read of what has expired is damage": (3, SnapshotLog, "expired_error", lambda *_: None),
 }

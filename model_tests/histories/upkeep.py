@@ -166,6 +166,8 @@ class Schedule:
         """Let a process die during some work, or its disk be full, and another one do what was not done."""
         upkeep = self._upkeep()
         orphans = self._orphans()
+        # A removal of orphans leaves what copies of snapshots name.
+        copies_name_more = self._leaves_files and Path(self._path, "changelog").exists()
         if self._drawn.random() < 0.3:
             self._fill_disk(upkeep)
         else:
@@ -176,8 +178,7 @@ class Schedule:
             self._repair(upkeep)
             self._leaves_files |= store.deleted > 0
             upkeep.again()
-            # A removal of orphans leaves what copies of snapshots name.
-            if upkeep.name == "expire" and not self._leaves_files:
+            if upkeep.name == "expire" and not store.deleted and not copies_name_more:
                 self.nothing_more_is_left(orphans)
         upkeep.done()
         self.agrees(Table.open(self._path))
