@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
 from pktable_spec.covers import covers
 
 from model_tests.changelog.tables import applied, changes, new_table, put, rows
+from model_tests.damage.table_damage import Surgeon
 
 
 @pytest.fixture
@@ -172,3 +173,13 @@ def test_spark_records_and_reads_the_same_changes(tmp_path: Path, producer: str)
         }[producer]
     )
     assert not table.check().findings
+
+
+@covers("TBL-4", "CHG-11")
+def test_a_row_kind_that_is_none_is_damage(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "none")
+    put(table, ("+I", 1, 1), ("+I", 2, 2), write_only=True)
+    (name,) = table.files().column("file_name").to_pylist()
+    Surgeon(tmp_path / "t").edit_column(name, "_VALUE_KIND", lambda kinds: [4, *kinds[1:]])
+    with pytest.raises(CorruptFileError, match=rf"{name}: row kinds: expected 0 to 3, found others"):
+        changes(Table.open(tmp_path / "t"), 0)

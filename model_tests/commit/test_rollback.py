@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable import InvalidRequestError, SnapshotNotFoundError, StorageError, Table
 from pktable.catalog.fences import FenceLog
 from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_fence
 from pktable.format.paths import TablePaths
@@ -114,6 +115,21 @@ def test_a_tag_of_an_expired_snapshot_is_committed_again_with_copies_of_its_file
     assert ids(path) == [1, 2, 3, 9]
     assert table.tags().keys() == {"kept"}
     expect_sound(path)
+
+
+@covers("CMT-47", "CMT-12")
+def test_a_rollback_to_a_tag_whose_commit_finds_a_full_disk_says_so_and_leaves_nothing(path: Path) -> None:
+    table = Table.open(path)
+    table.create_tag("kept", snapshot=3)
+    table.expire_snapshots(retain_last=1)
+
+    def full(put: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(StorageError, match="No space left"):
+        Table.open(path, store=Hooked("put_if_absent", "/snapshot-6", full)).rollback(tag="kept")
+    assert (ids(path), set(table.tags())) == ([1, 2, 3, 4, 5], {"kept"})
+    assert table.remove_orphans(older_than="2100-01-01") == []
 
 
 @pytest.mark.parametrize("end", [".parquet", "/snapshot-6"])
