@@ -174,6 +174,17 @@ def test_a_copy_of_a_snapshot_that_was_rolled_back_instead_is_not_read(tmp_path:
     assert applied((), changes(table, 0)) == rows(table)
 
 
+@covers("CHG-23")
+def test_half_a_copy_is_written_again(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
+    wanted = by_snapshot(table, 1)
+    Path(table.path, "changelog").mkdir()
+    Path(table.path, "changelog/changelog-3").write_text('{"version": 3,')
+    table.expire_snapshots(retain_last=1)
+    assert by_snapshot(Table.open(table.path), 1) == wanted
+    nothing_is_wrong(table)
+
+
 @PRODUCERS
 @pytest.mark.parametrize("copied", [0, 1, 4])
 @covers("CHG-17", "CHG-23", "CMT-26")

@@ -18,6 +18,7 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import TableOptions
 
 from pktable.catalog.snapshots import SnapshotLog
@@ -123,11 +124,16 @@ class KeptChangelogs:
             # Without its file another expiry has put the copy, and may have removed it.
             if not store.exists(paths.snapshot(snapshot.id)):
                 continue
-            copy, path = encode_snapshot(_copy(snapshot)), paths.changelog(snapshot.id)
-            if not store.put_if_absent(path, copy) and store.read(path) != copy:
-                store.write(
-                    path, copy
-                )  # over what a writer without fences left of another snapshot of this id
+            copy, path = _copy(snapshot), paths.changelog(snapshot.id)
+            if not store.put_if_absent(path, encode_snapshot(copy)):
+                self._replace_other(copy, path)
+
+    def _replace_other(self, copy: Snapshot, path: str) -> None:
+        """Write over what a writer without fences left: the copy of another snapshot of this id, or half a copy."""
+        with contextlib.suppress(CorruptFileError):
+            if self.read(copy.id) in (copy, None):  # None: another expiry has removed it since
+                return
+        self._context.store.write(path, encode_snapshot(copy))
 
     def put_missing(self) -> None:
         """Copy the snapshots that have expired and whose files are there, which may now be removed. Clauses: CHG-23."""
