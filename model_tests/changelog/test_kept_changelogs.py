@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -172,6 +173,56 @@ def test_a_copy_of_a_snapshot_that_was_rolled_back_instead_is_not_read(tmp_path:
     table.expire_snapshots(retain_last=1)
     assert by_snapshot(table, 1) == wanted
     assert applied((), changes(table, 0)) == rows(table)
+
+
+@covers("CHG-23", "CMT-46")
+def test_a_late_put_of_a_snapshot_that_was_rolled_back_is_not_what_expired(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
+    rolled_back = Path(table.path, "snapshot/snapshot-10")
+    late = rolled_back.read_bytes()
+    table.rollback(snapshot=8)
+    put(table, ("+I", 7, 7))
+    put(table, ("+I", 8, 8))
+    wanted = by_snapshot(table, 1)
+    table.expire_snapshots(retain_last=1)
+    rolled_back.write_bytes(late)
+    assert by_snapshot(Table.open(table.path), 1) == wanted
+    put(table, ("+I", 9, 9))
+    table.expire_snapshots(retain_last=1)
+    assert by_snapshot(Table.open(table.path), 1)[: len(wanted)] == wanted
+
+
+@covers("CHG-17", "CHG-23")
+def test_a_clean_up_before_the_copies_leaves_what_paimon_needs_and_no_temporary_file(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "none", **{MOST: "20"})
+    bases = [
+        Path(table.path, "manifest", json.loads(path.read_text())["baseManifestList"])
+        for path in Path(table.path, "snapshot").glob("snapshot-*")
+    ]
+
+    def die(put: object) -> None:
+        raise Killed
+
+    store = Hooked("put_if_absent", "/changelog-1", die)
+    with pytest.raises(Killed):
+        Table.open(table.path, store=store).expire_snapshots(retain_last=1)
+    Path(table.path, "changelog").mkdir(exist_ok=True)
+    Path(table.path, "changelog/.changelog-1.0.tmp").write_text("{")
+    table.remove_orphans(older_than=1 << 50)
+    assert all(path.exists() for path in bases)
+    assert kept(table) == list(range(1, 10))
+    assert not list(Path(table.path, "changelog").glob("*.tmp"))
+
+
+@covers("CHG-23", "CMT-50")
+def test_a_repair_removes_a_damaged_file_of_an_expired_snapshot(tmp_path: Path) -> None:
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
+    table.expire_snapshots(retain_last=2)
+    wanted = by_snapshot(table, 1)
+    Path(table.path, "snapshot/snapshot-4").write_text("{")
+    assert by_snapshot(Table.open(table.path), 5) == wanted[4:]
+    assert any("snapshot-4: removed" in one for one in table.repair())
+    assert by_snapshot(table, 1) == wanted
 
 
 @covers("CHG-23")

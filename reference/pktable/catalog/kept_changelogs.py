@@ -4,8 +4,9 @@ An option says for how long (`Retention`). An expiry puts the copy of a snapshot
 before it removes the snapshot's file:
 
 * What has expired stays so. So all expiries put the same copy, and a slow one does no harm.
-* Until there is a copy, the file that has ended counts as one. Who looks at the files first and then at the copies
-  misses none, and keeps the files that reading its changes needs.
+* As long as the file that has ended is there, it counts as the copy. Who looks at the files first and then at the
+  copies misses none, and keeps the files that reading its changes needs.
+* A copy that a slow expiry puts when the others have removed it is removed by the next one.
 
 Copies are removed the oldest first, so that those that remain end where the snapshots begin.
 
@@ -15,14 +16,16 @@ Clauses: CHG-17, CHG-18, CHG-22 to CHG-24.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import TableOptions
 
+from pktable.catalog.fences import FenceLog
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
+from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import CHANGELOG, EARLIEST, LATEST, numbered
@@ -94,39 +97,50 @@ class KeptChangelogs:
 
     def of_expired(self) -> list[Snapshot]:
         """Return the copies of snapshots that have expired, oldest first. Clauses: CHG-23."""
-        uncopied = self._uncopied()
-        ids = self.ids()
+        found = self._left()
+        ids = [id for id in self.ids() if id not in found]
         earliest = self._earliest() if ids else 0
-        copies = {id: copy for id in ids if id < earliest and (copy := self.read(id)) is not None}
-        return [one for _, one in sorted((copies | uncopied).items())]
+        found |= {id: copy for id in ids if id < earliest and (copy := self.read(id)) is not None}
+        return [found[id] for id in sorted(found)]
 
     def of_one(self, id: int) -> Snapshot | None:
         """Return the copy of an expired snapshot, None if there is none. Clauses: CHG-18, CHG-23."""
-        uncopied = self._uncopied().get(id)
-        if uncopied is not None:
-            return uncopied
+        left = self._left([id])
+        if left:
+            return left[id]
         copy = self.read(id)
         return copy if copy is not None and id < self._earliest() else None
 
-    def _uncopied(self) -> dict[int, Snapshot]:
-        """Return by id the snapshots that have expired and whose files are there: what their copies are made of."""
+    def _left(self, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
+        """Return by id the copies of snapshots that have expired and whose files are there. ``ids``: some of them.
+
+        A file that is damaged counts as gone, and so does one that was rolled back: another may have had its id since.
+        """
         if not keeps_changelogs(self._context.options):
             return {}
-        fences = self._snapshots.fences
+        fences, found = self._snapshots.fences, {}
         fence = fences.newest()
-        left = (self._snapshots.file(one) for one in self._snapshots.listed() if one <= fence.expired)
-        return {one.id: _copy(one) for one in left if one is not None and fences.ended_as(fence, one)}
-
-    def put(self, snapshots: Iterable[Snapshot]) -> None:
-        """Copy snapshots that have expired and whose files are there. Clauses: CHG-17, CHG-23."""
-        store, paths = self._context.store, self._context.paths
-        for snapshot in snapshots:
-            # Without its file another expiry has put the copy, and may have removed it.
-            if not store.exists(paths.snapshot(snapshot.id)):
+        for id in self._snapshots.listed() if ids is None else ids:
+            if id > fence.expired:
                 continue
-            copy, path = _copy(snapshot), paths.changelog(snapshot.id)
-            if not store.put_if_absent(path, encode_snapshot(copy)):
-                self._replace_other(copy, path)
+            with contextlib.suppress(CorruptFileError):
+                snapshot = self._snapshots.file(id)
+                if snapshot is not None and has_expired(fences, fence, snapshot):
+                    found[id] = replace(snapshot, index_manifest=None)  # the DV index files go
+        return found
+
+    def put(self, gone: Collection[int] = ()) -> None:
+        """Put the copies of snapshots that have expired and whose files may now be removed, but those of ``gone``.
+
+        Clauses: CHG-17, CHG-23.
+        """
+        store, paths = self._context.store, self._context.paths
+        for id, copy in self._left().items():
+            # Without the file another expiry has put the copy, and may have removed it.
+            if id in gone or not store.exists(paths.snapshot(id)):
+                continue
+            if not store.put_if_absent(paths.changelog(id), encode_snapshot(copy)):
+                self._replace_other(copy, paths.changelog(id))
 
     def _replace_other(self, copy: Snapshot, path: str) -> None:
         """Write over what a writer without fences left: the copy of another snapshot of this id, or half a copy."""
@@ -134,10 +148,6 @@ class KeptChangelogs:
             if self.read(copy.id) in (copy, None):  # None: another expiry has removed it since
                 return
         self._context.store.write(path, encode_snapshot(copy))
-
-    def put_missing(self) -> None:
-        """Copy the snapshots that have expired and whose files are there, which may now be removed. Clauses: CHG-23."""
-        self.put(self._uncopied().values())
 
     def remove(self, ids: Iterable[int]) -> None:
         """Remove copies, the oldest first."""
@@ -160,6 +170,6 @@ class KeptChangelogs:
         return next(iter(self._snapshots.ids()), 0)
 
 
-def _copy(snapshot: Snapshot) -> Snapshot:
-    """Return what is kept of a snapshot: all but the DV index files, which go."""
-    return replace(snapshot, index_manifest=None)
+def has_expired(fences: FenceLog, fence: Fence, snapshot: Snapshot) -> bool:
+    """Return whether a snapshot with an id that has expired is the one that did. Clauses: CHG-23."""
+    return bool(fences.ended_as(fence, snapshot)) and not fences.is_rolled_back(fence, snapshot)

@@ -94,23 +94,24 @@ class Expiry:
         """Expire and return the ids. Raises FenceTakenError if another fence came between."""
         fence = self._snapshots.fences.newest()
         old = self._old(fence, retain_last, older_than)
-        ended = [one for one in self._snapshots.listed() if one <= fence.expired]
-        left = self._left_behind(ended, fence)
+        left = [one for one in self._snapshots.listed() if one <= fence.expired]
         copies = self._changelogs.of_expired()
         latest = max(self._snapshots.ids(), default=0)  # which may be rolled back by now
         gone = expired_changelogs(self._context.options, [*copies, *old], latest, now_millis)
-        if not old and not ended and not gone:
+        if not old and not left and not gone:
             return []
         candidates = {path for snapshot in old for path in self._named(snapshot)}
         # The files of a snapshot that was removed before may be gone, too.
-        candidates |= {path for snapshot in left for path in self._named(snapshot, ended=True)}
+        candidates |= {
+            path for snapshot in self._left_behind(left, fence) for path in self._named(snapshot, ended=True)
+        }
         for copy in (one for one in copies if one.id in gone):
             candidates.update(self._changelog_files(copy, ended=True))
         self._needed_by_all()  # finds damage before anything is removed
         if old:
             fence = self._snapshots.fences.put_expired(fence, old[-1].id, old)
         if keeps_changelogs(self._context.options):
-            self._changelogs.put(one for one in [*left, *old] if one.id not in gone)
+            self._changelogs.put(gone)
         for snapshot_id in sorted(one for one in self._snapshots.listed() if one <= fence.expired):
             self._context.store.delete(self._context.paths.snapshot(snapshot_id))
         self._snapshots.hint_earliest(fence.expired + 1)

@@ -11,6 +11,7 @@ Clauses: CMT-1, CMT-36, CMT-40, CMT-51, META-1, META-2, META-52.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -18,6 +19,7 @@ from typing import TypeVar
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
 from pktable.catalog.fences import FenceLog
+from pktable.catalog.kept_changelogs import has_expired
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.check.findings import NOTE, Findings
 from pktable.format.metadata.fence import Fence
@@ -53,7 +55,7 @@ class ReadableSnapshots:
     ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id; after them the tags of
     snapshots that were rolled back. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these
     copies, others, and snapshots of branches. ``uncopied``: snapshots that have expired and whose changelogs are kept,
-    but whose copies are still to be put. ``complete``: False if one of them is missing or damaged, so that it is
+    but of which there may be no copy yet. ``complete``: False if one of them is missing or damaged, so that it is
     not known which files it refers to.
     """
 
@@ -101,7 +103,8 @@ def read_snapshots(
     fences = FenceLog(store, TablePaths(root))
     fence = findings.attempt("META-52", fences.newest, file=TablePaths(root).fences) or Fence()
     # Before the copies of expired snapshots are looked for: these are put before the files are removed.
-    retained, expired = _by_fence(store, root, fences, fence, findings)
+    expired = list(_expired(store, root, fences, fence)) if keeps_changelogs and only is None else []
+    retained = _without_ended(store, root, fences, fence, findings)
     ids = [number for number, _ in retained]
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
@@ -139,34 +142,39 @@ def read_snapshots(
     return ReadableSnapshots(
         tuple(sorted(checked.values(), key=lambda one: (one.rolled_back, one.id))),
         tuple(copies),
-        tuple(expired) if keeps_changelogs and only is None else (),
+        tuple(expired),
         tuple(snapshot for snapshot in others.values() if snapshot is not None),
         complete and None not in others.values(),
     )
 
 
-def _by_fence(
-    store: FileIO, root: str, fences: FenceLog, fence: Fence, findings: Findings
-) -> tuple[list[tuple[int, str]], list[ReadableSnapshot]]:
-    """Return the id and path of each snapshot file whose id has not ended, and the snapshots that have expired.
+def _expired(store: FileIO, root: str, fences: FenceLog, fence: Fence) -> Iterator[ReadableSnapshot]:
+    """Yield the snapshots that have expired and whose files are there. Clauses: CHG-23."""
+    for number, path in _numbered(store, TablePaths(root).snapshots, SNAPSHOT):
+        if number <= fence.expired:
+            snapshot = _decoded(store, path, decode_snapshot, "META-2", Findings(root))
+            with suppress(CorruptFileError):
+                if snapshot is not None and has_expired(fences, fence, snapshot):
+                    yield ReadableSnapshot(path, snapshot)
 
-    Clauses: CHG-23, CMT-36, CMT-40.
-    """
+
+def _without_ended(
+    store: FileIO, root: str, fences: FenceLog, fence: Fence, findings: Findings
+) -> list[tuple[int, str]]:
+    """Return the id and path of each snapshot file, without those whose id has ended. Clauses: CMT-36, CMT-40."""
     files = _numbered(store, TablePaths(root).snapshots, SNAPSHOT)
-    retained, expired = [], []
+    retained = []
     for number, path in files:
         ended = number <= fence.expired
-        if ended or fence.rollbacks:
+        if not ended and fence.rollbacks:
             snapshot = _decoded(store, path, decode_snapshot, "META-2", Findings(root))
-            if ended and snapshot is not None and fences.ended_as(fence, snapshot):
-                expired.append(ReadableSnapshot(path, snapshot))
-            ended = ended or (snapshot is not None and fences.is_rolled_back(fence, snapshot))
+            ended = snapshot is not None and fences.is_rolled_back(fence, snapshot)
         if ended:
             found = f"none (fence {fence.number} says that it has ended; `pktable check --repair` removes the file)"
             findings.add("CMT-40", "snapshot file", path, expected="a snapshot", found=found, severity=NOTE)
         else:
             retained.append((number, path))
-    return retained, expired
+    return retained
 
 
 def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:

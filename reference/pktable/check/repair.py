@@ -51,7 +51,7 @@ def _fence_strays(log: SnapshotLog) -> list[str]:
 def _remove_ended(context: TableContext, log: SnapshotLog) -> list[str]:
     """Remove the snapshot files whose ids have ended. Clauses: CHG-23, CMT-36, CMT-40."""
     fence, done = log.fences.newest(), []
-    KeptChangelogs(context, log).put_missing()
+    KeptChangelogs(context, log).put()
     for snapshot_id, rolled_back in log.ended(fence):
         # If nobody was to remove it, now we are. Else whoever was to is dead.
         if rolled_back is None or not log.fences.remove_rolled_back(rolled_back):

@@ -21,6 +21,7 @@ from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.partition_path import escaped
 from pktable.format.paths import (
     BUCKET,
+    CHANGELOG,
     EARLIEST,
     FENCE,
     LATEST,
@@ -62,6 +63,8 @@ def unreferenced(
         indexes |= _indexes(context, snapshot, quiet)
     for one in snapshots.uncopied:
         data |= _changelog_files(context, one.snapshot, quiet)
+        if one.snapshot.delta_manifest_list == changes_list(context.options, one.snapshot)[0]:
+            quiet.list_of(one.snapshot, one.snapshot.base_manifest_list, None)  # CHG-17: Paimon 0.9 needs it
     # Missing manifests of an unchecked snapshot do not count: a changelog outlives the lists of its snapshot.
     if manifests.missing or manifests.damaged or quiet.damaged:
         return None
@@ -96,6 +99,7 @@ def _own_files(paths: TablePaths) -> dict[str, tuple[str, ...]]:
         paths.tags: (TAG,),
         paths.schemas: (SCHEMA,),
         paths.fences: (FENCE, REMOVED),
+        paths.changelogs: (CHANGELOG, LATEST, EARLIEST),
     }
 
 
