@@ -24,7 +24,7 @@ from benchmarks.machine import cpu, describe, hardware
 
 RESULTS = Path(__file__).parent / "results"
 BOUNDS = ParquetRows.page_bounds
-REPEATS = 20  # of a read in one measurement: the clock has hundredths of a second
+REPEATS = 5  # of a read in one measurement: the clock has hundredths of a second
 LARGE, SMALL = "1 gb", "32 kb"
 """Sizes of files. The smaller one makes a thousand of two million rows."""
 KEYS = {"BIGINT": lambda i: i, "STRING": lambda i: f"{i * 7919 % 1_000_003:07}-{i:08}"}
