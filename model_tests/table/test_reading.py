@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,16 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
-from pktable.bucket.read import BucketRead, by_file
 from pktable.catalog import read_plan
 from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
-from pktable.datafile.readers import ParquetRows
 from pktable.format.metadata.schema import encode_schema
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange
 from pktable.predicate import parse
-from pktable.run import local
 from pktable.staged import StagedCompaction
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
@@ -319,31 +315,6 @@ def test_a_limit_counts_returned_rows(tmp_path: Path) -> None:
         assert table.to_arrow(limit=limit, where="v > 7").num_rows == min(limit, 2)
 
 
-@covers("RD-1", "RD-6", "DV-1")
-def test_reading_several_files_at_once_keeps_the_order_of_their_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = Table.create(tmp_path, "k INT, n INT", primary_key=["k"], options={**DV, "bucket": "4"})
-    for keys in (range(4000), range(0, 4000, 3)):
-        table.upsert(key_table(table, list(keys), list(range(len(keys)))))
-    expected = [table.to_arrow(where=where) for where in (None, "n > 300")]
-    monkeypatch.setattr(local, "ONE_THREAD_BYTES", 0)
-    started, start = list[object](), ThreadPoolExecutor.submit
-
-    def counted(*arguments: Any) -> Any:
-        started.append(arguments)
-        return start(*arguments)
-
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", counted)
-    assert [table.to_arrow(where=where) for where in (None, "n > 300")] == expected
-    assert not started, "the files are small"
-    monkeypatch.setattr(local, "SMALL_FILE_BYTES", 0)
-    assert [table.to_arrow(where=where) for where in (None, "n > 300")] == expected
-    assert started
-    assert table.count(fresh=True) == expected[0].num_rows == 4000
-    assert table.files().num_rows == 8
-
-
 def test_nested_columns_and_nulls_survive_compaction(tmp_path: Path) -> None:
     columns = "k INT, a ARRAY<INT>, m MAP<STRING, INT>, r ROW<x INT, y STRING>"
     table = Table.create(tmp_path, columns, primary_key=["k"], options=DV)
@@ -457,36 +428,3 @@ def test_text_that_ends_in_zeros_is_compared_as_it_is_with_the_bounds_of_many_fi
         assert table.to_arrow(where=where).num_rows == 1, where
     for where in ("k = 'a\0'", "v = 'a\0'", "v >= 'a\0'"):
         assert not table.scan(where=where).splits(), where
-
-
-def test_of_a_large_file_only_the_pages_of_a_key_are_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = {**DV, "parquet.page.row.count.limit": "1000"}
-    table = Table.create(tmp_path, "k INT, n INT", primary_key=["k"], options=options)
-    table.upsert(key_table(table, list(range(200_000)), list(range(200_000))))
-    decoded, tables = list[int](), ParquetRows.tables
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        for start, rows in tables(*arguments, **named):
-            decoded.append(rows.num_rows)
-            yield start, rows
-
-    monkeypatch.setattr(ParquetRows, "tables", counted)
-    where = " OR ".join(f"k BETWEEN {at} AND {at + 35_000}" for at in (1_000, 101_000))
-    assert table.count(where=where) == 2 * 35_001
-    assert sum(decoded) < 80_000
-
-
-def test_files_are_read_apart_unless_they_hold_columns_of_the_same_rows_or_are_merged(tmp_path: Path) -> None:
-    table = Table.create(tmp_path, "k INT, n INT", primary_key=["k"], options={**DV, "write-only": "true"})
-    for value in range(3):
-        table.upsert(key_table(table, [1], [value]))
-    catalog = table.catalog
-    (part,) = plan_read(catalog.context, catalog.states, catalog.state(), fresh=True, predicate=None)
-    assert part.merges
-    assert by_file(part) == [part]
-    one, two, three = part.state.files
-    files = one, replace(two, first_row_id=7), replace(three, first_row_id=7, max_sequence_number=9)
-    pieces = by_file(BucketRead(replace(part.state, files=files), merges=False))
-    assert [piece.state.files for piece in pieces] == [(one,), (files[2], files[1])]

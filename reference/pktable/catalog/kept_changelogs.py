@@ -22,10 +22,8 @@ from dataclasses import replace
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import TableOptions
 
-from pktable.catalog.fences import FenceLog
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
-from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import CHANGELOG, EARLIEST, LATEST, numbered
@@ -112,22 +110,11 @@ class KeptChangelogs:
         return copy if copy is not None and id < self._earliest() else None
 
     def _left(self, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
-        """Return by id the copies of snapshots that have expired and whose files are there. ``ids``: some of them.
-
-        A file that is damaged counts as gone, and so does one that was rolled back: another may have had its id since.
-        """
+        """Return by id the copies of snapshots that have expired and whose files are there. ``ids``: some of them."""
         if not keeps_changelogs(self._context.options):
             return {}
-        fences, found = self._snapshots.fences, {}
-        fence = fences.newest()
-        for id in self._snapshots.listed() if ids is None else ids:
-            if id > fence.expired:
-                continue
-            with contextlib.suppress(CorruptFileError):
-                snapshot = self._snapshots.file(id)
-                if snapshot is not None and has_expired(fences, fence, snapshot):
-                    found[id] = replace(snapshot, index_manifest=None)  # the DV index files go
-        return found
+        left = self._snapshots.left_expired(self._snapshots.fences.newest(), ids)
+        return {one.id: replace(one, index_manifest=None) for one in left}  # the DV index files go
 
     def put(self, gone: Collection[int] = ()) -> None:
         """Put the copies of snapshots that have expired and whose files may now be removed, but those of ``gone``.
@@ -168,8 +155,3 @@ class KeptChangelogs:
 
     def _earliest(self) -> int:
         return next(iter(self._snapshots.ids()), 0)
-
-
-def has_expired(fences: FenceLog, fence: Fence, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot with an id that has expired is the one that did. Clauses: CHG-23."""
-    return bool(fences.ended_as(fence, snapshot)) and not fences.is_rolled_back(fence, snapshot)

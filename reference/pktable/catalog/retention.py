@@ -110,8 +110,7 @@ class Expiry:
         self._needed_by_all()  # finds damage before anything is removed
         if old:
             fence = self._snapshots.fences.put_expired(fence, old[-1].id, old)
-        if keeps_changelogs(self._context.options):
-            self._changelogs.put(gone)
+        self._changelogs.put(gone)
         for snapshot_id in sorted(one for one in self._snapshots.listed() if one <= fence.expired):
             self._context.store.delete(self._context.paths.snapshot(snapshot_id))
         self._snapshots.hint_earliest(fence.expired + 1)

@@ -14,12 +14,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import (
+    CorruptFileError,
+    InvalidRequestError,
+    OutsideTableError,
+    SnapshotNotFoundError,
+)
 
 from pktable.catalog.fences import FenceLog
 from pktable.format.metadata.fence import Fence
@@ -117,6 +122,24 @@ class SnapshotLog:
         """Return the ids of the snapshot files that one listing shows, ascending, gaps and all."""
         names = self._store.list_names(self._paths.snapshots)
         return sorted(found for name in names if (found := numbered(name, SNAPSHOT)) is not None)
+
+    def left_expired(self, fence: Fence, ids: Sequence[int] | None = None) -> Iterator[Snapshot]:
+        """Yield the snapshots that have expired by ``fence`` and whose files are there. ``ids``: some of them.
+
+        A file that is damaged or leads out of the table counts as gone, and so does that of a snapshot that was rolled
+        back: another may have had its id since.
+        Clauses: CHG-23.
+        """
+        for one in self.listed() if ids is None else ids:
+            if one <= fence.expired:
+                with contextlib.suppress(CorruptFileError, OutsideTableError):
+                    found = self.file(one)
+                    if (
+                        found
+                        and self.fences.ended_as(fence, found)
+                        and not self.fences.is_rolled_back(fence, found)
+                    ):
+                        yield found
 
     def ended(self, fence: Fence) -> Iterator[tuple[int, Snapshot | None]]:
         """Yield the ids of files that are no snapshots by ``fence``, each with its snapshot if that was rolled back.

@@ -11,7 +11,6 @@ Clauses: CMT-1, CMT-36, CMT-40, CMT-51, META-1, META-2, META-52.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -19,7 +18,6 @@ from typing import TypeVar
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
 from pktable.catalog.fences import FenceLog
-from pktable.catalog.kept_changelogs import has_expired
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.check.findings import NOTE, Findings
 from pktable.format.metadata.fence import Fence
@@ -100,17 +98,17 @@ def read_snapshots(
     without snapshots.
     Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, CMT-51, META-2.
     """
-    fences = FenceLog(store, TablePaths(root))
+    log = SnapshotLog(store, TablePaths(root), two_commits)
+    fences = log.fences
     fence = findings.attempt("META-52", fences.newest, file=TablePaths(root).fences) or Fence()
     # Before the copies of expired snapshots are looked for: these are put before the files are removed.
-    expired = list(_expired(store, root, fences, fence)) if keeps_changelogs and only is None else []
+    expired = list(log.left_expired(fence)) if keeps_changelogs and only is None else []
     retained = _without_ended(store, root, fences, fence, findings)
     ids = [number for number, _ in retained]
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
     complete = only is not None or _are_dense(root, ids, findings)
     if not ids:
-        log = SnapshotLog(store, TablePaths(root), two_commits)
         complete = findings.attempt("CMT-51", log.ids, file=TablePaths(root).snapshots) is not None
     files: list[tuple[int | None, str]] = [
         (number, path) for number, path in retained if only in (None, number)
@@ -142,20 +140,10 @@ def read_snapshots(
     return ReadableSnapshots(
         tuple(sorted(checked.values(), key=lambda one: (one.rolled_back, one.id))),
         tuple(copies),
-        tuple(expired),
+        tuple(ReadableSnapshot(TablePaths(root).snapshot(one.id), one) for one in expired),
         tuple(snapshot for snapshot in others.values() if snapshot is not None),
         complete and None not in others.values(),
     )
-
-
-def _expired(store: FileIO, root: str, fences: FenceLog, fence: Fence) -> Iterator[ReadableSnapshot]:
-    """Yield the snapshots that have expired and whose files are there. Clauses: CHG-23."""
-    for number, path in _numbered(store, TablePaths(root).snapshots, SNAPSHOT):
-        if number <= fence.expired:
-            snapshot = _decoded(store, path, decode_snapshot, "META-2", Findings(root))
-            with suppress(CorruptFileError):
-                if snapshot is not None and has_expired(fences, fence, snapshot):
-                    yield ReadableSnapshot(path, snapshot)
 
 
 def _without_ended(

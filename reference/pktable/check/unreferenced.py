@@ -63,8 +63,6 @@ def unreferenced(
         indexes |= _indexes(context, snapshot, quiet)
     for one in snapshots.uncopied:
         data |= _changelog_files(context, one.snapshot, quiet)
-        if one.snapshot.delta_manifest_list == changes_list(context.options, one.snapshot)[0]:
-            quiet.list_of(one.snapshot, one.snapshot.base_manifest_list, None)  # CHG-17: Paimon 0.9 needs it
     # Missing manifests of an unchecked snapshot do not count: a changelog outlives the lists of its snapshot.
     if manifests.missing or manifests.damaged or quiet.damaged:
         return None
@@ -126,6 +124,8 @@ def _paths(context: TableContext, entry: ManifestEntry) -> Iterator[str]:
 def _changelog_files(context: TableContext, snapshot: Snapshot, manifests: CheckedManifests) -> set[str]:
     """Return the files that a read of the changes of a snapshot needs. Clauses: CHG-17."""
     name, _ = changes_list(context.options, snapshot)
+    if name == snapshot.delta_manifest_list:
+        manifests.list_of(snapshot, snapshot.base_manifest_list, None)  # Paimon 0.9 needs it
     metas = manifests.list_of(snapshot, name, None) if name is not None else None
     entries = (entry for meta in metas or () for entry in manifests.entries(snapshot, meta) or ())
     return {path for entry in entries if is_change(context.options, entry) for path in _paths(context, entry)}

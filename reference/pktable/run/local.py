@@ -51,9 +51,8 @@ from pktable.store.new_files import NewFiles, remove_quietly
 KIND_COLUMN = "__pktable_kind"
 FIRST_ID = "__pktable_first_row_id"
 ONE_THREAD_BYTES = 4 << 20  # of data files that one thread has read before others have started
-SMALL_FILE_BYTES = (
-    64 << 10
-)  # on average, of files that take Python longer than Arrow: threads wait for each other
+SMALL_FILE_BYTES = 64 << 10
+"""On average, of files that take Python longer than Arrow: threads wait for each other."""
 
 Result = TypeVar("Result")
 
