@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,66 +14,32 @@ import numpy as np
 import pytest
 from pktable import CorruptFileError
 from pktable.format.avro_columns import NotInColumns, decode_columns
-from pktable.format.binary_row import EMPTY_ROW, encode_row
 from pktable.format.metadata import manifest_fields, record_columns
 from pktable.format.metadata.manifest import (
     MANIFEST,
-    DataFileMeta,
     ManifestEntry,
     decode_manifest,
     encode_manifest,
 )
-from pktable.format.metadata.stats import SimpleStats
-from pktable.format.types import parse_columns
 from pktable_spec.covers import covers
 
-TYPES = [field.type for field in parse_columns("a STRING, b BIGINT")]
+from model_tests.format.manifests import entries
+
 RECORD_BY_RECORD = 1 << 62
 
 
-def entries(count: int, *, partitioned: bool = True) -> list[ManifestEntry]:
-    """Return entries of which every field takes its values of all lengths, null where it may be."""
-    draw = random.Random(7)
-    made = []
-    for i in range(count):
-        partition = (
-            encode_row([f"part {'x' * draw.randrange(90)}", i], TYPES)[:] if partitioned else EMPTY_ROW
-        )
-        key = bytes(encode_row(["k" * draw.randrange(12), draw.getrandbits(50)], TYPES))
-        nulls = draw.choice([None, (), (0, 3), (None, 1 << 40), tuple(range(draw.randrange(9)))])
-        file = DataFileMeta(
-            file_name=f"data-{draw.getrandbits(64)}-é.parquet"[draw.randrange(3) :],
-            file_size=draw.getrandbits(draw.randrange(1, 61)),
-            row_count=draw.getrandbits(20),
-            min_key=key,
-            max_key=key,
-            key_stats=SimpleStats(key, key, (0, 0)),
-            value_stats=SimpleStats(key, bytes(partition), nulls),
-            min_sequence_number=-draw.getrandbits(30),
-            max_sequence_number=draw.getrandbits(30),
-            schema_id=draw.randrange(3),
-            level=draw.randrange(6),
-            extra_files=tuple(f"extra-{j}" for j in range(draw.randrange(3))),
-            creation_time=draw.choice([None, 1_700_000_000_000 + i]),
-            delete_row_count=draw.choice([None, 0, 77]),
-            embedded_index=draw.choice([None, b"", b"\4\0\x18\0\0\0\2"]),
-            file_source=draw.choice([None, 0, 1]),
-            value_stats_cols=draw.choice([None, (), ("a",), ("a", "b")]),
-            external_path=draw.choice([None, "s3://bucket/é"]),
-            first_row_id=draw.choice([None, 5]),
-            write_cols=draw.choice([None, ("b",)]),
-        )
-        made.append(ManifestEntry(draw.randrange(2), bytes(partition), i % 5 - 2, 5, file))
-    return made
+def uncompressed(
+    records: Sequence[ManifestEntry], schema: Any = None, change: Callable[[Any], object] = list
+) -> bytes:
+    """Return a manifest as another writer might write it: without a digest, and not compressed.
 
-
-def uncompressed(records: Sequence[ManifestEntry], schema: Any = None) -> bytes:
-    """Return a manifest as another writer might write it: without a digest, and not compressed."""
-    source = fastavro.reader(io.BytesIO(encode_manifest(records)))
+    ``change``: does something to its decoded records before.
+    """
+    source: Any = list(fastavro.reader(io.BytesIO(encode_manifest(records))))
+    change(source)
     sink = io.BytesIO()
-    fastavro.writer(
-        sink, schema or json.loads(MANIFEST.schema.text), list(source), codec="null", sync_interval=1 << 30
-    )
+    schema = schema or json.loads(MANIFEST.schema.text)
+    fastavro.writer(sink, schema, source, codec="null", sync_interval=1 << 30)
     return sink.getvalue()
 
 
@@ -91,14 +56,13 @@ def outcome(data: bytes, many: int, monkeypatch: pytest.MonkeyPatch) -> object:
 def by_columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets the number of records of each block that is decoded by columns."""
     counts: list[int] = []
-    decode = record_columns.values_in_columns
 
-    def counted(table: Any, found: Any) -> Any:
-        values = decode(table, found)
-        counts.append(found.count)
-        return values
+    class Counted(record_columns.ColumnarValues[Any]):
+        def __init__(self, table: Any, found: Any) -> None:
+            super().__init__(table, found)
+            counts.append(len(self))
 
-    monkeypatch.setattr(manifest_fields, "values_in_columns", counted)
+    monkeypatch.setattr(manifest_fields, "ColumnarValues", Counted)
     return counts
 
 
@@ -165,6 +129,22 @@ def test_values_no_writer_stores_are_refused_as_they_are_record_by_record(
     few[17] = replace(entries(18)[17], kind=2)
     data = encode_manifest(few)
     assert "_KIND" in str(outcome(data, 1, monkeypatch))
+
+
+@covers("META-22")
+def test_a_null_where_there_must_be_a_value_is_found_in_columns_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = json.loads(MANIFEST.schema.text)
+    (rows,) = [one for one in schema["fields"][-1]["type"]["fields"] if one["name"] == "_ROW_COUNT"]
+    rows["type"] = ["null", "long"]
+    few = entries(30)
+
+    def forget(records: Any) -> None:
+        records[17]["_FILE"]["_ROW_COUNT"] = None
+
+    assert outcome(uncompressed(few, schema), 1, monkeypatch) == few
+    found = [outcome(uncompressed(few, schema, forget), many, monkeypatch) for many in (1, RECORD_BY_RECORD)]
+    assert found[0] == found[1]
+    assert "_ROW_COUNT" in str(found[0])
 
 
 def test_guesses_that_are_no_records_are_dropped_and_a_missing_one_is_noticed() -> None:

@@ -24,11 +24,17 @@ from pktable.format.metadata.manifest import (
     ManifestEntry,
     ManifestFileMeta,
     decode_index_manifest,
-    decode_manifest,
     decode_manifest_list,
     encode_index_manifest,
     encode_manifest,
     encode_manifest_list,
+)
+from pktable.format.metadata.manifest_entries import (
+    Identity,
+    ManifestEntries,
+    Place,
+    decode_entries,
+    made,
 )
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.stats import SimpleStats
@@ -59,13 +65,12 @@ class Manifests:
     def read_list(self, name: str, size: int | None = None) -> Sequence[ManifestFileMeta]:
         return self._lists.get(name, lambda: self._decoded(decode_manifest_list, name, size))
 
-    def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
+    def read(self, meta: ManifestFileMeta) -> ManifestEntries:
         """Return the entries of a manifest. Raises OutsideTableError if a file lies where the caller allows none."""
 
-        def load() -> Sequence[ManifestEntry]:
-            entries: Sequence[ManifestEntry]
-            entries = self._decoded(decode_manifest, meta.file_name, meta.file_size)
-            self._expect_allowed(entry.file.external_path for entry in entries)
+        def load() -> ManifestEntries:
+            entries: ManifestEntries = self._decoded(decode_entries, meta.file_name, meta.file_size)
+            self._expect_allowed(entries.external_paths())
             return entries
 
         return self._entries.get(meta.file_name, load)
@@ -119,27 +124,27 @@ class Manifests:
     def writer(self) -> ManifestWriter:
         return ManifestWriter(self)
 
-    def fold(self, metas: Iterable[ManifestFileMeta]) -> dict[tuple[object, ...], ManifestEntry]:
+    def fold(self, metas: Iterable[ManifestFileMeta]) -> dict[Identity, ManifestEntry]:
         """Return the entries that remain of ``metas`` by identity: live files, and DELETEs without their ADD.
 
-        Clauses: CMT-4.
+        Only these are made of large manifests. Clauses: CMT-4.
         """
-        adds: dict[tuple[object, ...], ManifestEntry] = {}
-        deletes: dict[tuple[object, ...], ManifestEntry] = {}
+        adds: dict[Identity, Place] = {}
+        deletes: dict[Identity, Place] = {}
         for meta in metas:
-            for entry in self.read(meta):
-                known, identity = adds if entry.kind == ADD else deletes, entry.identity
+            for kind, identity, place in self.read(meta).places():
+                known = adds if kind == ADD else deletes
                 if identity in known:
                     raise CorruptFileError(
                         "manifest entry",
                         at=self._paths.manifest(meta.file_name),
                         expected="each file added and deleted once",
-                        found=f"{entry.file.file_name} twice",
+                        found=f"{made({identity: place})[identity].file.file_name} twice",
                     )
-                known[identity] = entry
+                known[identity] = place
         for identity in [identity for identity in deletes if identity in adds]:
             del adds[identity], deletes[identity]
-        return adds | deletes
+        return made(adds | deletes)
 
 
 class ManifestWriter:
@@ -158,7 +163,7 @@ class ManifestWriter:
             middle = len(entries) // 2
             return [*self.entries(entries[:middle]), *self.entries(entries[middle:])]
         name = self._write(paths.MANIFEST, data)
-        self._manifests._entries.put(name, list(entries))
+        self._manifests._entries.put(name, ManifestEntries([*entries]))
         files = [entry.file for entry in entries]
         return [
             ManifestFileMeta(

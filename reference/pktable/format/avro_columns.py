@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -46,8 +47,11 @@ class Numbers:
         values: list[Any] = self.values.tolist()
         return values
 
+    def chosen(self, places: Integers) -> Numbers:
+        return Numbers(self.values[places])
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Spans:
     """A column of bytes, or of strings if ``text``: where in ``block`` each begins and ends."""
 
@@ -56,8 +60,16 @@ class Spans:
     ends: Integers
     text: bool
 
+    def chosen(self, places: Integers) -> Spans:
+        return Spans(self.block, self.starts[places], self.ends[places], self.text)
+
     def list(self) -> list[Any]:
-        """Return the values. Raises NotInColumns for text that is not UTF-8."""
+        """Return the values, which are remembered. Raises NotInColumns for text that is not UTF-8."""
+        values: list[Any] = self._values
+        return values
+
+    @cached_property
+    def _values(self) -> Any:
         block = self.block
         found = [block[i:j] for i, j in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
         if not self.text:
@@ -75,6 +87,10 @@ class Nullable:
     present: Flags
     column: Column
 
+    def chosen(self, places: Integers) -> Nullable:
+        present = self.present[places]
+        return Nullable(present, self.column.chosen(_ranks(self.present)[places[present]]))
+
 
 @dataclass(frozen=True, slots=True)
 class Lists:
@@ -82,6 +98,14 @@ class Lists:
 
     counts: Integers
     items: list[Column]
+
+    def chosen(self, places: Integers) -> Lists:
+        counts = self.counts[places]
+        items = [
+            item.chosen(_ranks(self.counts > i)[places[counts > i]])
+            for i, item in enumerate(self.items[: int(counts.max(initial=0))])
+        ]
+        return Lists(counts, items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +115,18 @@ class Records:
     count: int
     fields: Mapping[str, Column]
 
+    def chosen(self, places: Integers) -> Records:
+        """Return the records at ``places``, as every column returns its values there."""
+        return Records(len(places), {name: column.chosen(places) for name, column in self.fields.items()})
+
 
 Column: TypeAlias = "Numbers | Spans | Nullable | Lists | Records"
+
+
+def _ranks(flags: Flags) -> Integers:
+    """Return for each flag that is set how many are set before it."""
+    ranks: Integers = np.cumsum(flags) - 1
+    return ranks
 
 
 def decode_columns(block: bytes, schema: Any, count: int, starts: Integers) -> Records:

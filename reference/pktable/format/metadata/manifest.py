@@ -10,9 +10,10 @@ Clauses: CMT-4, META-3, META-12, META-22, META-23, META-27, META-28.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -102,16 +103,19 @@ class ManifestEntry:
     @property
     def identity(self) -> tuple[object, ...]:
         """The values by which a DELETE finds its ADD; no other entries share them. Clauses: CMT-4."""
-        file = self.file
-        return (
-            self.partition,
-            self.bucket,
-            file.level,
-            file.file_name,
-            file.extra_files,
-            file.embedded_index,
-            file.external_path,
-        )
+        return _identity(self)
+
+
+IDENTITY: Final = (
+    "partition",
+    "bucket",
+    "file.level",
+    "file.file_name",
+    "file.extra_files",
+    "file.embedded_index",
+    "file.external_path",
+)
+_identity: Final[Callable[[ManifestEntry], tuple[object, ...]]] = attrgetter(*IDENTITY)
 
 
 @dataclass(frozen=True, slots=True)

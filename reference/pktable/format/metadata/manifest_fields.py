@@ -32,7 +32,7 @@ from pktable.format.avro import (
 from pktable.format.avro_columns import Integers, NotInColumns, Numbers
 from pktable.format.bounds import is_file_name
 from pktable.format.metadata.columnar_records import decode_columnar
-from pktable.format.metadata.record_columns import uncollected, values_in_columns
+from pktable.format.metadata.record_columns import ColumnarValues, uncollected
 
 NAMESPACE: Final = "org.apache.paimon.avro.generated"
 
@@ -143,6 +143,10 @@ class RecordTable(Generic[Value]):
         self._encoders = [kind.encode for _, kind in self.fields]
         self._decoders = [(name, kind.type, kind.decode, kind) for name, kind in self.fields]
 
+    def field_of(self, attribute: str) -> tuple[str, Kind]:
+        """Return the name in the file and the kind of an attribute."""
+        return self.fields[self.attributes.index(attribute)]
+
     def encode(self, value: Value) -> bytes:
         """Return a value as a record of Avro, which is its fields, one after the other."""
         return b"".join(
@@ -199,33 +203,41 @@ class RecordFile(Generic[Value]):
 
         Raises CorruptFileError.
         """
+        return [value for part in self.parts(data, at, size) for value in _made(part)]
+
+    def parts(self, data: bytes, at: str, size: int | None) -> list[list[Value] | ColumnarValues[Value]]:
+        """Return the same values in parts, those of large blocks not made yet. Raises CorruptFileError."""
         if size is not None and len(data) != size:
             raise CorruptFileError("file size", at=at, expected=size, found=len(data))
         records = decode_columnar(data, at)
         if records is not None:
-            return self._values(records, at)
+            return [self._values(records, at)]
         container = checked_container(data, at)
         # Damage of the container is found before that of a value.
         blocks = [self._block(container, *block) for block in container.unpacked_blocks()]
-        return [value for records, values in blocks for value in (*values, *self._values(records, at))]
+        return [block if isinstance(block, ColumnarValues) else self._values(block, at) for block in blocks]
 
     def _block(
         self, container: Container, count: int, block: bytes
-    ) -> tuple[list[dict[str, Any]], list[Value]]:
+    ) -> list[dict[str, Any]] | ColumnarValues[Value]:
         """Return the records of a block, or the values they stand for, if they can be had by columns."""
         if self._starts is not None and count >= MANY_RECORDS:
             with contextlib.suppress(NotInColumns), uncollected():
                 found = container.columns(count, block, self._starts(block))
                 version = found.fields.get("_VERSION")
                 if isinstance(version, Numbers) and bool((version.values == self._version).all()):
-                    return [], values_in_columns(self._table, found)
-        return container.records(count, block), []
+                    return ColumnarValues(self._table, found)
+        return container.records(count, block)
 
     def _values(self, records: Sequence[Mapping[str, Any]], at: str) -> list[Value]:
         for record in records:
             if type(record.get("_VERSION")) is not int or record["_VERSION"] != self._version:
                 raise _wrong("_VERSION", at, str(self._version), record.get("_VERSION"))
         return [self._table.value(record, at) for record in records]
+
+
+def _made(part: list[Value] | ColumnarValues[Value]) -> list[Value]:
+    return part if isinstance(part, list) else part.made()
 
 
 def nested(table: RecordTable[Any], name: str) -> Kind:

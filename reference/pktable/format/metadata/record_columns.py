@@ -1,7 +1,8 @@
-"""Make the values of a `RecordTable` from columns of Avro, a column at a time.
+"""Make the values of a `RecordTable` from columns of Avro, a column at a time, and only those that are asked for.
 
 A value is made here only if it would be the same made from a decoded record. Whatever would be damage there raises
-`NotInColumns` here: the caller decodes record by record, and that says what is wrong.
+`NotInColumns` here, also in a value that nobody asks for: the caller decodes record by record, and that says what is
+wrong.
 
 Clauses: META-22, META-23.
 """
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,38 @@ from pktable.format.avro_columns import Column, Lists, NotInColumns, Nullable, N
 
 if TYPE_CHECKING:
     from pktable.format.metadata.manifest_fields import Kind, RecordTable
+
+Value = TypeVar("Value")
+
+
+class ColumnarValues(Generic[Value]):
+    """The values of a block's records, checked by columns. Raises NotInColumns."""
+
+    def __init__(self, table: RecordTable[Value], found: Records) -> None:
+        _expect_values(table, found)
+        self._table, self._found = table, found
+
+    def __len__(self) -> int:
+        return self._found.count
+
+    def made(self, places: Sequence[int] | None = None) -> list[Value]:
+        """Return the values at ``places``, None for all."""
+        found = self._found
+        with uncollected():
+            return _values(self._table, found if places is None else found.chosen(np.array(places, np.int64)))
+
+    def attribute(self, name: str) -> Sequence[Any]:
+        """Return an attribute of each value. ``a.b``: the attribute ``b`` of the attribute ``a``."""
+        table, found = self._table, self._found
+        *outer, last = name.split(".")
+        for attribute in outer:
+            field, kind = table.field_of(attribute)
+            column = found.fields[field]
+            assert kind.table is not None
+            assert isinstance(column, Records), "a record that must be present"
+            table, found = kind.table, column
+        field, kind = table.field_of(last)
+        return _attributes(kind, found.fields.get(field), found.count)
 
 
 @contextmanager
@@ -38,7 +71,38 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def values_in_columns(table: RecordTable[Any], found: Records) -> list[Any]:
+def _expect_values(table: RecordTable[Any], found: Records) -> None:
+    """Raise NotInColumns if a record stands for no value of ``table``."""
+    for name, kind in table.fields:
+        _expect_attributes(kind, found.fields.get(name), found.count)
+
+
+def _expect_attributes(kind: Kind, column: Column | None, count: int) -> None:
+    """Raise NotInColumns where `_attributes` does, without making what cannot be wrong."""
+    if isinstance(column, Nullable):
+        present = int(np.count_nonzero(column.present))
+        if present < count:
+            _absent(kind)
+        if present:
+            _expect_attributes(kind, column.column, present)
+    elif isinstance(column, Records) and kind.table is not None:
+        _expect_values(kind.table, column)
+    elif isinstance(column, Lists) and kind.item is not None:
+        for i, part in enumerate(column.items):
+            _expect_attributes(kind.item, part, int(np.count_nonzero(column.counts > i)))
+    elif isinstance(column, Numbers) and kind.type is int:
+        if kind.decode is not None and count:  # it allows all integers between two it allows
+            _expect_allowed(kind, [int(column.values.min()), int(column.values.max())])
+    elif isinstance(column, Spans) and kind.type is (str if column.text else bytes):
+        if column.text or kind.decode is not None:
+            _expect_allowed(kind, column.list())
+    elif column is None:
+        _absent(kind)
+    else:
+        raise NotInColumns
+
+
+def _values(table: RecordTable[Any], found: Records) -> list[Any]:
     """Return a value of ``table`` for each record. Raises NotInColumns."""
     make: Any = table.make
     made: list[Any] = list(map(object.__new__, repeat(make, found.count)))
@@ -50,7 +114,7 @@ def values_in_columns(table: RecordTable[Any], found: Records) -> list[Any]:
 
 
 def _attributes(kind: Kind, column: Column | None, count: int) -> Sequence[Any]:
-    """Return what an attribute of ``kind`` is in each of ``count`` records."""
+    """Return what an attribute of ``kind`` is in each of ``count`` records, after `_expect_attributes`."""
     if column is None:
         return [_absent(kind)] * count
     if isinstance(column, Nullable):
@@ -61,17 +125,12 @@ def _attributes(kind: Kind, column: Column | None, count: int) -> Sequence[Any]:
             return [absent] * count
         found = iter(_attributes(kind, column.column, int(np.count_nonzero(column.present))))
         return [next(found) if present else absent for present in column.present.tolist()]
-    if isinstance(column, Numbers) and kind.type is int:
-        if kind.decode is not None and count:  # it allows all integers between two it allows
-            _decoded(kind, [int(column.values.min()), int(column.values.max())])
-        return column.list()
-    if isinstance(column, Spans) and kind.type is (str if column.text else bytes):
-        return _decoded(kind, column.list())
     if isinstance(column, Lists) and kind.item is not None:
         return _tuples(kind.item, column)
     if isinstance(column, Records) and kind.table is not None:
-        return values_in_columns(kind.table, column)
-    raise NotInColumns
+        return _values(kind.table, column)
+    assert isinstance(column, Numbers | Spans), "checked"
+    return column.list()
 
 
 def _absent(kind: Kind) -> Any:
@@ -80,13 +139,14 @@ def _absent(kind: Kind) -> Any:
     return kind.absent
 
 
-def _decoded(kind: Kind, values: list[Any]) -> list[Any]:
-    if kind.decode is None:
-        return values
-    try:
-        return [kind.decode(value, "") for value in values]
-    except ValueError:
-        raise NotInColumns from None
+def _expect_allowed(kind: Kind, values: list[Any]) -> None:
+    """Raise NotInColumns if the kind forbids a value. Of numbers, text and bytes it changes none."""
+    if kind.decode is not None:
+        try:
+            for value in values:
+                kind.decode(value, "")
+        except ValueError:
+            raise NotInColumns from None
 
 
 def _tuples(item: Kind, column: Lists) -> list[tuple[Any, ...]]:
