@@ -36,6 +36,7 @@ from pktable.format.metadata.manifest_entries import (
     decode_entries,
     made,
 )
+from pktable.format.metadata.record_columns import uncollected
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.stats import SimpleStats
 from pktable.format.paths import TablePaths
@@ -129,6 +130,11 @@ class Manifests:
 
         Only these are made of large manifests. Clauses: CMT-4.
         """
+        with uncollected():
+            return made(self._remaining(metas))
+
+    def _remaining(self, metas: Iterable[ManifestFileMeta]) -> dict[Identity, Place]:
+        """Return where the entries that remain are."""
         adds: dict[Identity, Place] = {}
         deletes: dict[Identity, Place] = {}
         for meta in metas:
@@ -144,7 +150,7 @@ class Manifests:
                 known[identity] = place
         for identity in [identity for identity in deletes if identity in adds]:
             del adds[identity], deletes[identity]
-        return made(adds | deletes)
+        return adds | deletes
 
 
 class ManifestWriter:
