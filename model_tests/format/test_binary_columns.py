@@ -66,3 +66,21 @@ def test_damage_of_the_frame_or_the_field_is_named_as_in_a_single_row(field: int
         assert str(at_once(rows, types, field)) == str(expected)
         refused += isinstance(expected, str)
     assert refused > len(good)
+
+
+@covers("META-4", "RD-11")
+@pytest.mark.parametrize("kind", ["STRING", "BYTES"])
+@pytest.mark.parametrize("value", ["", "a", "seven b", "eight by", "longer than a slot"])
+def test_damage_of_a_string_is_named_as_in_a_single_row(kind: str, value: str) -> None:
+    types = [parse_type("INT"), parse_type(kind)]
+    good = bytes(encode_row([7, value if kind == "STRING" else value.encode()], types))
+    refused = 0
+    moved = [
+        good[:24] + bytes([place]) + good[25:] for place in range(0, 40, 4)
+    ]  # the offset, or a byte of the text
+    for damaged in (*flips(good), *moved, *(good[:cut] for cut in range(len(good)))):
+        rows = [good, damaged, good]
+        expected = one_by_one(rows, types, 1)
+        assert at_once(rows, types, 1) == expected
+        refused += isinstance(expected, str)
+    assert refused > len(good)

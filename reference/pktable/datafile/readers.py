@@ -93,6 +93,9 @@ class ParquetRows:
     by_pages: bool
     """Whether its page index is looked at for some of its rows: not where that is likely to cost more than it saves."""
 
+    widens: bool
+    """Whether strings are decoded with offsets of 64 bits, which is faster: Arrow need not divide them at 2 GiB."""
+
     def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
         """``metadata``: the footer of the file if it has been read."""
         read_ahead = READ_AHEAD_BYTES
@@ -106,6 +109,7 @@ class ParquetRows:
         self.schema: pa.Schema = self._footer.schema if self._footer else metadata.schema.to_arrow_schema()
         self.names = tuple(self.schema.names)
         self.row_count: int | None = self.metadata.num_rows
+        self.widens = self.metadata.num_rows > PAGE_ROWS
         chunks = self.metadata.num_columns * self.metadata.num_row_groups
         self.by_pages = not small and self.metadata.num_rows > PAGE_ROWS and chunks <= MOST_CHUNKS
 
@@ -139,6 +143,7 @@ class ParquetRows:
             page_checksum_verification=True,
             buffer_size=self._read_ahead,
             pre_buffer=False,
+            binary_type=pa.large_binary() if self.widens else None,
         )
 
     @cached_property
@@ -181,12 +186,32 @@ class ParquetRows:
 
     def _group(self, group: int, rows: int, names: list[str], batch_rows: int) -> Iterator[pa.Table]:
         if rows <= batch_rows:
-            yield self._file.read_row_group(group, columns=names, use_threads=False)
+            yield self._as_stored(self._file.read_row_group(group, columns=names, use_threads=False))
             return
         for batch in self._file.iter_batches(
             batch_rows, row_groups=[group], columns=names, use_threads=False
         ):
-            yield pa.Table.from_batches([batch])
+            yield self._as_stored(pa.Table.from_batches([batch]))
+
+    def _as_stored(self, table: pa.Table) -> pa.Table:
+        if not self.widens:
+            return table
+        return narrowed(table, pa.schema([self.schema.field(name) for name in table.column_names]))
+
+
+def narrowed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows as ``schema`` has them, whose strings have offsets of 32 bits, in chunks if need be.
+
+    Raises pyarrow.ArrowInvalid for a string of 2 GiB.
+    """
+    try:
+        return table.cast(schema)
+    except pa.ArrowInvalid:
+        if table.num_rows < 2:
+            raise
+    middle = table.num_rows // 2
+    halves = (range(middle), range(middle, table.num_rows))  # taken, so that their offsets begin at 0
+    return pa.concat_tables([narrowed(table.take(pa.array(half)), schema) for half in halves])
 
 
 class OrcRows:

@@ -1,23 +1,34 @@
 """Decode one field of many BinaryRows at once.
 
 Of each row its frame is checked (length, arity, header) and the one field; other fields are not looked at. Numbers
-come by numpy, other values one by one.
+come by numpy, the places of strings and binaries too, and other values one by one.
 
 Clauses: META-4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pktable_spec.errors import CorruptFileError
 
-from pktable.format.binary_row import GREATEST_ROW_KIND, decode_row, null_bytes, number_dtype
+from pktable.format.binary_row import (
+    BYTES,
+    GREATEST_ROW_KIND,
+    INLINE_BYTES,
+    INLINE_MARK,
+    TEXT,
+    decode_row,
+    form_of,
+    null_bytes,
+    number_dtype,
+)
 from pktable.format.types import DataType
 
+Integers = npt.NDArray[np.int64]
 Column = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
 """n values of a field, and which of them are known; the others may be anything."""
 
@@ -53,9 +64,43 @@ def decode_column(
     if dtype is not None:
         return np.ascontiguousarray(slots[:, : dtype.itemsize]).view(dtype)[:, 0], known
     values = np.empty(len(rows), object)
+    if not types[field].children and form_of(types[field]) in (TEXT, BYTES):
+        is_text = form_of(types[field]) == TEXT
+        try:
+            for i, found in _strings(rows, np.flatnonzero(known), lengths, slots, fixed + 8 * field, least):
+                values[i] = found.decode() if is_text else found
+        except ValueError:
+            _refuse(rows, types, field, at)
+        return values, known
     for i in np.flatnonzero(known).tolist():
         values[i] = decode_row(rows[i], types, at=at[i], only=(field,))[field]
     return values, known
+
+
+def _strings(
+    rows: Sequence[bytes],
+    known: Integers,
+    lengths: Integers,
+    slots: npt.NDArray[np.uint8],
+    slot: int,
+    least: int,
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes of a field, and the number of the row, for the rows ``known``. Raises ValueError for damage.
+
+    ``slots``: of all rows; in each the slot begins at ``slot``, and the variable part at ``least``.
+    """
+    slots = slots[known]
+    counts, places = slots.view("<i4").astype(np.int64).T
+    inline = slots[:, INLINE_BYTES] >= INLINE_MARK
+    counts = np.where(inline, slots[:, INLINE_BYTES] & ~np.uint8(INLINE_MARK), counts)
+    starts = np.where(inline, slot, 4 + places)
+    behind = (slots[:, :INLINE_BYTES] != 0) & (np.arange(INLINE_BYTES) >= counts[:, None])
+    short = inline & (counts <= INLINE_BYTES) & ~behind.any(axis=1)
+    long = ~inline & (counts > INLINE_BYTES) & (starts >= least) & (starts + counts <= lengths[known])
+    if not bool((short | long).all()):
+        raise ValueError("a string outside of its row")
+    for i, start, end in zip(known.tolist(), starts.tolist(), (starts + counts).tolist(), strict=True):
+        yield i, rows[i][start:end]
 
 
 def _refuse(rows: Sequence[bytes], types: Sequence[DataType], field: int, at: Sequence[str]) -> None:
