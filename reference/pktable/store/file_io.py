@@ -91,7 +91,7 @@ class LocalFileIO:
 
     def write(self, path: str, data: bytes) -> None:
         # Not `open`: most files are small and many, and its buffer and checks cost as much as making the file.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
         try:
             file = os.open(path, flags, 0o666)
         except FileNotFoundError:
@@ -101,6 +101,9 @@ class LocalFileIO:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(file, rest) :]
+            # Afterwards: file systems wait for the disk when a file that was emptied is closed, as a hint would be.
+            if os.fstat(file).st_size > len(data):
+                os.ftruncate(file, len(data))
         finally:
             os.close(file)
 
