@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -15,7 +16,11 @@ import java.util.UUID;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Decimal;
+import org.apache.paimon.data.GenericArray;
+import org.apache.paimon.data.GenericMap;
 import org.apache.paimon.data.GenericRow;
+import org.apache.paimon.data.InternalArray;
+import org.apache.paimon.data.InternalMap;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
@@ -40,9 +45,11 @@ import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamTableScan;
+import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DataTypeJsonParser;
 import org.apache.paimon.types.DecimalType;
+import org.apache.paimon.types.MapType;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 
@@ -232,11 +239,11 @@ public final class Peer {
         });
     }
 
-    private static GenericRow row(JsonNode row, RowType type) {
+    private static GenericRow row(JsonNode row, RowType type) throws Exception {
         GenericRow made = new GenericRow(kind(row.get(0).asText()), type.getFieldCount());
         for (int field = 0; field < type.getFieldCount(); field++) {
             JsonNode value = row.get(field + 1);
-            made.setField(field, value.isNull() ? null : value(value.asText(), type.getTypeAt(field)));
+            made.setField(field, valueOf(value, type.getTypeAt(field)));
         }
         return made;
     }
@@ -369,6 +376,77 @@ public final class Peer {
 
     // ------------------------------------------------------------------ values
 
+    private static Object valueOf(JsonNode value, DataType type) throws Exception {
+        if (value.isNull()) {
+            return null;
+        }
+        boolean nested = type instanceof ArrayType || type instanceof MapType || type instanceof RowType;
+        return nested ? putTogether(JSON.readTree(value.asText()), type) : value(value.asText(), type);
+    }
+
+    /** Makes a value of the plain values in it, as model_tests/interop/plain.py puts them into JSON text. */
+    private static Object putTogether(JsonNode parts, DataType type) {
+        if (parts.isNull()) {
+            return null;
+        }
+        if (type instanceof ArrayType) {
+            List<Object> elements = new ArrayList<>();
+            parts.forEach(part -> elements.add(putTogether(part, ((ArrayType) type).getElementType())));
+            return new GenericArray(elements.toArray());
+        }
+        if (type instanceof MapType) {
+            Map<Object, Object> entries = new HashMap<>();
+            parts.forEach(pair -> entries.put(
+                    putTogether(pair.get(0), ((MapType) type).getKeyType()),
+                    putTogether(pair.get(1), ((MapType) type).getValueType())));
+            return new GenericMap(entries);
+        }
+        if (type instanceof RowType) {
+            GenericRow row = new GenericRow(parts.size());
+            for (int field = 0; field < parts.size(); field++) {
+                row.setField(field, putTogether(parts.get(field), ((RowType) type).getTypeAt(field)));
+            }
+            return row;
+        }
+        return value(parts.asText(), type);
+    }
+
+    private static JsonNode takenApart(Object value, DataType type) {
+        ArrayNode parts = JSON.createArrayNode();
+        if (value == null) {
+            return JSON.nullNode();
+        } else if (type instanceof ArrayType) {
+            elements((InternalArray) value, ((ArrayType) type).getElementType()).forEach(parts::add);
+        } else if (type instanceof MapType) {
+            List<JsonNode> keys = elements(((InternalMap) value).keyArray(), ((MapType) type).getKeyType());
+            List<JsonNode> values = elements(((InternalMap) value).valueArray(), ((MapType) type).getValueType());
+            List<ArrayNode> pairs = new ArrayList<>();
+            for (int at = 0; at < keys.size(); at++) {
+                pairs.add(JSON.createArrayNode().add(keys.get(at)).add(values.get(at)));
+            }
+            pairs.sort(Comparator.comparing(pair -> pair.get(0).asText()));
+            pairs.forEach(parts::add);
+        } else if (type instanceof RowType) {
+            InternalRow.FieldGetter[] getters = getters((RowType) type);
+            for (int field = 0; field < getters.length; field++) {
+                parts.add(takenApart(
+                        getters[field].getFieldOrNull((InternalRow) value), ((RowType) type).getTypeAt(field)));
+            }
+        } else {
+            return JSON.getNodeFactory().textNode(text(value, type));
+        }
+        return parts;
+    }
+
+    private static List<JsonNode> elements(InternalArray array, DataType type) {
+        InternalArray.ElementGetter getter = InternalArray.createElementGetter(type);
+        List<JsonNode> elements = new ArrayList<>();
+        for (int at = 0; at < array.size(); at++) {
+            elements.add(takenApart(getter.getElementOrNull(array, at), type));
+        }
+        return elements;
+    }
+
     private static Object value(String text, DataType type) {
         switch (type.getTypeRoot()) {
             case BOOLEAN:
@@ -425,6 +503,10 @@ public final class Peer {
             case TIMESTAMP_WITH_LOCAL_TIME_ZONE:
                 Timestamp timestamp = (Timestamp) value;
                 return String.valueOf(timestamp.getMillisecond() * 1_000_000L + timestamp.getNanoOfMillisecond());
+            case ARRAY:
+            case MAP:
+            case ROW:
+                return takenApart(value, type).toString();
             default:
                 return value.toString();
         }

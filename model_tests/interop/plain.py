@@ -2,13 +2,15 @@
 
 A value is None or a string: integers in decimal, DATE as days and timestamps as nanoseconds since the epoch,
 DECIMAL with all digits of its scale, floats as the hexadecimal bits (every NaN as ``nan``), binaries in
-hexadecimal, strings as they are. `Peer.java` says the same of Paimon's internal rows.
+hexadecimal, strings as they are. Arrays, maps and rows are JSON text: a list of the values in them, and of a map one of
+pairs, in the order of their keys. `Peer.java` says the same of Paimon's internal rows.
 
 The programs of the Python peers import this in environments that hold Arrow and nothing of ours.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -26,8 +28,12 @@ def rows_of(table: Any) -> list[list[str | None]]:
 
 
 def column_of(column: Any) -> list[str | None]:
-    """Return an Arrow array of an atomic type as plain values."""
+    """Return an Arrow array as plain values."""
     kind = column.type
+    if pt.is_nested(kind):
+        return [
+            value if value is None else _as_json(_taken_apart(value, kind)) for value in column.to_pylist()
+        ]
     if pt.is_timestamp(kind):
         unit = NANOS_PER[kind.unit]
         return [
@@ -37,6 +43,38 @@ def column_of(column: Any) -> list[str | None]:
         column = column.cast(pa.date32()).cast(pa.int32())
     to_text = _to_text(kind)
     return [value if value is None else to_text(value) for value in column.to_pylist()]
+
+
+def _as_json(parts: Any) -> str:
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+
+
+def _taken_apart(value: Any, kind: Any) -> Any:
+    """Return what Arrow makes of a value as a plain value, or a list of those in it."""
+    if value is None or not pt.is_nested(kind):
+        return column_of(pa.array([value], kind))[0]
+    if pt.is_struct(kind):
+        return [
+            _taken_apart(value[kind.field(at).name], kind.field(at).type) for at in range(kind.num_fields)
+        ]
+    if pt.is_map(kind):
+        pairs = [(_taken_apart(k, kind.key_type), _taken_apart(v, kind.item_type)) for k, v in value]
+        return sorted(map(list, pairs), key=lambda pair: str(pair[0]))
+    return [_taken_apart(one, kind.value_type) for one in value]
+
+
+def _put_together(parts: Any, kind: Any) -> Any:
+    """Return what Arrow takes for a plain value, or for a list of those in it: the inverse of `_taken_apart`."""
+    if parts is None or not pt.is_nested(kind):
+        return array_of([parts], kind)[0].as_py()
+    if pt.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return {
+            field.name: _put_together(part, field.type) for field, part in zip(fields, parts, strict=True)
+        }
+    if pt.is_map(kind):
+        return [(_put_together(k, kind.key_type), _put_together(v, kind.item_type)) for k, v in parts]
+    return [_put_together(part, kind.value_type) for part in parts]
 
 
 def _to_text(kind: Any) -> Callable[[Any], str]:
@@ -54,6 +92,9 @@ def _to_text(kind: Any) -> Callable[[Any], str]:
 
 def array_of(values: Sequence[str | None], kind: Any) -> Any:
     """Return plain values as an Arrow array of ``kind``: the inverse of `column_of`."""
+    if pt.is_nested(kind):
+        made = [value if value is None else _put_together(json.loads(value), kind) for value in values]
+        return pa.array(made, kind)
     if pt.is_timestamp(kind):
         unit = NANOS_PER[kind.unit]
         counts = [value if value is None else int(value) // unit for value in values]
