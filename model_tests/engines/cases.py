@@ -220,14 +220,16 @@ CASES = (
         "sequence groups",
         GROUPED,
         GROUP_OPTIONS,
-        partial(naive.partial_update, list(GROUPED), groups=GROUPS, sums=("n",)),
+        partial(naive.partial_update, list(GROUPED), groups=GROUPS, functions={"n": "sum"}),
         EVERY,
     ),
     Case(
         "sequence groups with removals",
         GROUPED,
         {**GROUP_OPTIONS, "partial-update.remove-record-on-sequence-group": "g,i"},
-        partial(naive.partial_update, list(GROUPED), groups=GROUPS, sums=("n",), removing=("g", "i")),
+        partial(
+            naive.partial_update, list(GROUPED), groups=GROUPS, functions={"n": "sum"}, removing=("g", "i")
+        ),
         EVERY,
     ),
     Case(

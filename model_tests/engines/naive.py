@@ -183,10 +183,11 @@ def partial_update(
     *,
     removes: bool = False,
     groups: Mapping[tuple[str, ...], Sequence[str]] | None = None,
-    sums: Sequence[str] = (),
+    functions: Mapping[str, str] | None = None,
+    ignores: Sequence[str] = (),
     removing: Sequence[str] = (),
 ) -> Row | None:
-    """``groups``: the protected columns by the ordering ones; ``sums``: of these, the ones that are summed."""
+    """``groups``: the protected columns by the ordering ones. ``functions``: of those of them that are aggregated."""
     groups = groups or {}
     if removes:
         records = [one for one in records if one[0] is not RowKind.UPDATE_BEFORE]
@@ -216,8 +217,9 @@ def partial_update(
             found[name] = winner[1][name] if winner else None
         for name in protected:
             found[name] = winner[1][name] if winner and winner[0].is_add else None
-            if name in sums:
-                found[name] = aggregated("sum", [(row[name], kind.is_add) for kind, row in counting])
+            if functions and name in functions:
+                values = [(row[name], kind.is_add) for kind, row in counting]
+                found[name] = aggregated(functions[name], values, name in ignores)
     return found
 
 
