@@ -37,10 +37,11 @@ from model_tests.interop.limits import KINDS_OF_CONTAINERS, LIMITS
 from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError, running
 from model_tests.interop.probes import PROBES, WITNESSES
+from model_tests.interop.retraction_probes import RETRACTED, RETRACTIONS
 
 READERS: Final = (JVM, NEWER_JVM, PYPAIMON, RUST)
-HISTORIES: Final = {"quick": (30, 2), "deep": (120, 12)}
-"""By profile: how many histories, and how many long ones, a direction of weight 1 plays."""
+HISTORIES: Final = {"quick": (30, 2, 15), "deep": (120, 12, 120)}
+"""By profile: how many histories, long ones and ones with retractions a direction of weight 1 plays."""
 SEED: Final = 20_260
 
 
@@ -71,13 +72,15 @@ def main(arguments: Sequence[str]) -> int:
 def _directions(bench: Bench, profile: str) -> list[Result]:
     results = []
     readers = [name for name in READERS if name in bench.peers]
-    short, long = HISTORIES[profile]
+    short, long, retracting = HISTORIES[profile]
     for number, direction in enumerate(DIRECTIONS):
         if not direction.writers <= {*bench.peers, OURS}:
             continue
         drawn = [(direction.name, direction.histories(), short)]
         if not direction.append and not direction.ordered:
             drawn.append((f"{direction.name}, long writes", direction.long_histories(), long))
+            if direction.engines:
+                drawn.append((f"{direction.name}, retractions", direction.retracting_histories(), retracting))
         for name, strategy, count in drawn:
             result = bench.run(
                 name, strategy, readers, count=int(count * direction.weight), first=SEED + number
@@ -90,8 +93,9 @@ def _directions(bench: Bench, profile: str) -> list[Result]:
 def _witnesses(bench: Bench) -> Result:
     """Play the histories that meet the limits of the peers."""
     readers = [name for name in READERS if name in bench.peers]
-    drawn = st.sampled_from(WITNESSES)
-    result = bench.run("what peers do not read", drawn, readers, count=len(WITNESSES), first=SEED)
+    witnesses = (*WITNESSES, *RETRACTED)
+    drawn = st.sampled_from(witnesses)
+    result = bench.run("what peers do not read", drawn, readers, count=len(witnesses), first=SEED)
     _tell(result)
     return result
 
@@ -100,7 +104,7 @@ def _probes(bench: Bench) -> list[str]:
     """Prove what histories leave out; return what is wrong."""
     print("What histories leave out, and proof that it is so still:")
     wrong = []
-    for probe in PROBES:
+    for probe in (*PROBES, *RETRACTIONS):
         if probe.who not in (*bench.peers, OURS):
             continue
         failure = probe.failure(bench)

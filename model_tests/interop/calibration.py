@@ -8,16 +8,24 @@ other. And pktable made wrong in a way that it agrees with itself about must be 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 from unittest import mock
 
+import numpy as np
+import pyarrow as pa
+from hypothesis.strategies import SearchStrategy
 from pktable.bucket import append_vectors
 from pktable.format import bucket_hash as bucket
 from pktable.format.vectors import deletion_vector
+from pktable.merge import aggregation
+from pktable.merge.aggregates import AGGREGATES, total
+from pktable.merge.column import Column
+from pktable.merge.segments import Segments
 
-from model_tests.interop.directions import DIRECTIONS, Bench, Direction, Result
+from model_tests.interop.directions import DIRECTIONS, Bench, Result
 from model_tests.interop.environments import JVM, OLDER_PYPAIMON, PYPAIMON
-from model_tests.interop.histories import KEYS, PARTITIONS, Universe, histories
+from model_tests.interop.histories import KEYS, PARTITIONS, History, Universe, histories
 
 SECONDS: Final = 60
 """Within which the fault of pypaimon 2.0.0 must be found."""
@@ -52,13 +60,24 @@ def _wrong_with(result: Result, *, faulty: bool) -> str | None:
     return f"took {result.seconds:.0f} s, expected at most {SECONDS}" if result.seconds > SECONDS else None
 
 
+def _sum_of_all(values: pa.Array[Any], segments: Segments, column: Column) -> pa.Array[Any]:
+    return total(values, replace(segments, adds=np.ones_like(segments.adds)), column)
+
+
 Patch = tuple[Any, str, object]
-FAULTS: Final[Mapping[str, tuple[Direction, Patch]]] = {
-    "keys hashed with another seed": (WITH_JVM, (bucket, "SEED", 43)),
-    "vectors with another magic": (OURS_ALONE, (deletion_vector, "MAGIC_32", b"\x5e\x43\xf2\xd1")),
+FAULTS: Final[Mapping[str, tuple[SearchStrategy[History], Patch]]] = {
+    "keys hashed with another seed": (WITH_JVM.histories(), (bucket, "SEED", 43)),
+    "vectors with another magic": (
+        OURS_ALONE.histories(),
+        (deletion_vector, "MAGIC_32", b"\x5e\x43\xf2\xd1"),
+    ),
     "vectors that forget what was deleted before": (
-        APPEND_TABLES,
+        APPEND_TABLES.histories(),
         (append_vectors, "merged", lambda before, deleted, bits: deleted),
+    ),
+    "sums that add what a retraction takes back": (
+        OURS_ALONE.retracting_histories(),
+        (aggregation, "AGGREGATES", {**AGGREGATES, "sum": replace(AGGREGATES["sum"], fold=_sum_of_all)}),
     ),
 }
 """By name: where it must show, and what is wrong, in writer and reader alike."""
@@ -66,8 +85,7 @@ FAULTS: Final[Mapping[str, tuple[Direction, Patch]]] = {
 
 def own_faults(bench: Bench, first: int) -> Iterator[tuple[Result, str | None]]:
     """Yield for each fault of ours what was found, and what is wrong with that."""
-    for name, (direction, patch) in FAULTS.items():
+    for name, (drawn, patch) in FAULTS.items():
         with mock.patch.object(*patch):
-            drawn, readers = direction.histories(), [JVM]
-            result = bench.run(f"fault: {name}", drawn, readers, count=HISTORIES, first=first, shrinks=False)
+            result = bench.run(f"fault: {name}", drawn, [JVM], count=HISTORIES, first=first, shrinks=False)
         yield result, None if result.failure else f"not found in {result.tally.histories} histories"

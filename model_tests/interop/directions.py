@@ -31,11 +31,12 @@ from model_tests.interop.histories import (
     History,
     Universe,
     histories,
-    long_histories,
 )
 from model_tests.interop.limits import LIMITS
+from model_tests.interop.long_histories import long_histories
 from model_tests.interop.outcomes import OURS, Played, Tally, compare
 from model_tests.interop.peers import Peer
+from model_tests.interop.retracting_histories import retracting_histories
 
 US: Final = Actor(OURS)
 SHRINKING_SECONDS: Final = 60
@@ -87,6 +88,10 @@ class Direction:
         if JVM in self.writers:
             return FOR_JVM
         return EVERYTHING if self.writers == {OURS} else FOR_LEVEL_ZERO
+
+    def retracting_histories(self) -> SearchStrategy[History]:
+        """Draw small histories of tables that take retractions back."""
+        return retracting_histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
 
     def long_histories(self) -> SearchStrategy[History]:
         """Draw histories of thousands of rows."""

@@ -90,7 +90,6 @@ ENGINES: Final[tuple[Mapping[str, str], ...]] = (
 """Merge engines as table options. Tables of others than deduplicate get no retractions."""
 PRODUCER: Final = "changelog-producer"
 PRODUCERS: Final = ("none", "lookup", "input")
-SPAN_KEY: Final = "INT"
 
 
 @dataclass(frozen=True)
@@ -136,12 +135,16 @@ FOR_NEWER_JVM: Final = replace(
 
 @dataclass(frozen=True)
 class Definition:
-    """A table as all of them define it. ``columns``: name and SQL type; the last one is ``w``."""
+    """A table as all of them define it. ``columns``: name and SQL type; the last one is ``w``.
+
+    ``case``: of `retracting.CASES`, if its merge engine takes retractions back.
+    """
 
     columns: tuple[tuple[str, str], ...]
     primary_key: tuple[str, ...]
     partition_by: tuple[str, ...]
     options: Mapping[str, str]
+    case: str = ""
 
     @property
     def has_vectors(self) -> bool:
@@ -230,7 +233,7 @@ def definitions(
         f"{SEQUENCE_FIELD}.sort-order": st.sampled_from(("ascending", "descending")[: 1 + vectors]),
     }
     return st.builds(
-        _definition,
+        definition_of,
         keys=st.one_of(
             st.sampled_from([(name,) for name in universe.keys]),
             st.lists(st.sampled_from(list(universe.keys)), min_size=2, max_size=2).map(tuple),
@@ -250,9 +253,10 @@ def definitions(
     )
 
 
-def _definition(
+def definition_of(
     keys: tuple[str, ...], partitions: tuple[str, ...], values: tuple[str, ...], options: dict[str, str]
 ) -> Definition:
+    """Return a table with columns of these types."""
     key_columns = [(f"k{at}", kind) for at, kind in enumerate(keys)]
     partition_columns = [("p", kind) for kind in partitions]
     value_columns = [(f"v{at}", kind) for at, kind in enumerate(values)]
@@ -374,33 +378,3 @@ def conditions(
     if not possible:
         return st.just(())
     return st.lists(st.sampled_from(possible), max_size=most, unique=True).map(tuple)
-
-
-@st.composite
-def long_histories(
-    draw: st.DrawFn, actors: Sequence[Actor], creators: Sequence[str], *, bitmap64: bool
-) -> History:
-    """Draw a history of long writes, so that vectors have every kind of container and levels several files."""
-    options = {
-        "bucket": draw(st.sampled_from(("1", "2"))),
-        "target-file-size": draw(st.sampled_from(("128 mb", "8 kb"))),
-        BITMAP64: draw(st.sampled_from(("false", "true") if bitmap64 else ("false",))),
-    }
-    definition = _definition((SPAN_KEY,), (), ("STRING",), options)
-    first = actors[0].name
-    steps = [Step(first, "write", span=("+I", 0, SPAN_ROWS, 1))]
-    for kind, start, stop, by in draw(st.lists(st.sampled_from(SPANS), min_size=1, max_size=3)):
-        actor = draw(st.sampled_from(list(actors)))
-        steps.append(Step(actor.name, "write", span=(kind if actor.retracts else "+I", start, stop, by)))
-    steps.append(Step(first, "compact"))
-    return History(definition, draw(st.sampled_from(list(creators))), tuple(steps))
-
-
-SPAN_ROWS: Final = 8400
-SPANS: Final = (
-    ("-D", 5, 8400, 900),  # an array container
-    ("-D", 100, 4000, 1),  # a run container
-    ("-D", 0, 8400, 2),  # a bitmap container
-    ("+U", 1000, 8400, 3),
-    ("-D", 0, 8000, 1),
-)

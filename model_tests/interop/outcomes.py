@@ -18,12 +18,14 @@ import pyarrow as pa
 from pktable import Table
 from pktable.bucket.write import split_by_bucket
 from pktable.catalog.changes import CommitId
+from pktable.format.types import parse_type
 from pktable.ingest.changes import ChangeKind
 from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.merge import UserOrder
 
 from model_tests.histories.history import row_kind
+from model_tests.interop import retracting
 from model_tests.interop.environments import JVMS
 from model_tests.interop.histories import (
     SEQUENCE_FIELD,
@@ -79,8 +81,7 @@ class Played:
         keys = history.definition.primary_key
         self._key_at = [at for at, (name, _) in enumerate(history.definition.columns) if name in keys]
         self._create()
-        engine = history.definition.merge_engine
-        self._meaning = Meaning(self._key_of, self._bucket_of, engine, self._order())
+        self._meaning = self._new_meaning()
         self._buckets: dict[Key, BucketName] = {}
 
     def play(self) -> None:
@@ -143,7 +144,8 @@ class Played:
             "create",
             table=str(self.path),
             columns=[
-                [name, f"{type} NOT NULL" if name in keys else type] for name, type in definition.columns
+                [name, f"{type} NOT NULL" if name in keys else parse_type(type).to_json()]
+                for name, type in definition.columns
             ],
             primary_key=list(keys),
             partition_by=list(definition.partition_by),
@@ -176,6 +178,12 @@ class Played:
         return {one.id for one in self.table.snapshots()}
 
     # ------------------------------------------------------------------ meaning
+
+    def _new_meaning(self) -> Meaning | retracting.Meaning:
+        definition = self.history.definition
+        if definition.case:
+            return retracting.Meaning(definition, self._key_of, self._bucket_of)
+        return Meaning(self._key_of, self._bucket_of, definition.merge_engine, self._order())
 
     def _order(self) -> UserOrder | None:
         options = self.history.definition.options
@@ -234,7 +242,8 @@ class _Comparison:
         wrong = []
         for id, snapshot in self.snapshots.items():
             fresh = _our_read(self._table, id, fresh=True)
-            wrong += _wrong_rows(f"{OURS}, fresh read, snapshot {id}", fresh, self._played.all_rows(id))
+            expected = self._played.all_rows(id)
+            wrong += self._wrong_rows(f"{OURS}, fresh read, snapshot {id}", fresh, expected)
             self._tally.vector_kinds |= snapshot.container_kinds
         return wrong
 
@@ -281,7 +290,12 @@ class _Comparison:
             if limit.peer == reader and (condition is not None or not limit.filtered)
             if limit.applies(self.snapshots[id])
         ]
-        met = [limit for limit in limits if limit.is_met(outcome)]
+        rows = self.expected[id]
+        if condition is not None:
+            holds = keeps(self._played.history.definition, condition)
+            rows = [row for row in rows if holds(row)]
+        wrong = self._wrong_rows(at, outcome, rows)
+        met = [limit for limit in limits if limit.is_met(wrong)]
         for limit in met:
             self._tally.limits[limit] = self._tally.limits.get(limit, 0) + 1
         if met:
@@ -290,11 +304,13 @@ class _Comparison:
         # Under a condition a peer may never look at what it cannot read.
         if certain and condition is None:
             return [f"{at}: reading {certain[0].what} should fail with {certain[0].error!r}: {outcome}"]
-        rows = self.expected[id]
-        if condition is not None:
-            holds = keeps(self._played.history.definition, condition)
-            rows = [row for row in rows if holds(row)]
-        return _wrong_rows(at, outcome, rows)
+        return wrong
+
+    def _wrong_rows(self, at: str, outcome: Outcome, expected: Sequence[Row]) -> list[str]:
+        definition = self._played.history.definition
+        if not isinstance(outcome, PeerError):
+            outcome = retracting.in_any_order(definition, outcome)
+        return _wrong_rows(at, outcome, retracting.in_any_order(definition, expected))
 
 
 def _wrong_rows(at: str, outcome: Outcome, expected: Sequence[Row]) -> list[str]:

@@ -16,7 +16,14 @@ from pktable_spec.errors import PkTableError
 
 from model_tests.interop.directions import Bench
 from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST
-from model_tests.interop.histories import BITMAP64, SPAN_KEY, SPAN_ROWS, VECTORS, Definition, History, Step
+from model_tests.interop.histories import (
+    BITMAP64,
+    VECTORS,
+    Definition,
+    History,
+    Step,
+)
+from model_tests.interop.long_histories import SPAN_KEY, SPAN_ROWS
 from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError
 
@@ -61,9 +68,10 @@ _NANOSECONDS = Definition(
 )
 
 
-def _plays(
+def plays(
     definition: Definition, created_by: str, *steps: Step, readers: Sequence[str] = ()
 ) -> Callable[[Bench], None]:
+    """Return what plays a history, and compares what ``readers`` and pktable read."""
     history = History(definition, created_by, steps)
     return lambda bench: bench.check(history, readers, Tally())
 
@@ -99,7 +107,7 @@ PROBES: Final = (
             jvm,
             "look keys up in a partition with a slash",
             "No such file or directory",
-            _plays(
+            plays(
                 _table("INT", partition="STRING"),
                 jvm,
                 _write(jvm, *((str(key), "a/b") for key in range(4))),
@@ -113,7 +121,7 @@ PROBES: Final = (
             jvm,
             "keep a key that is NaN apart from others",
             "rows missing",
-            _plays(_table("DOUBLE"), jvm, _write(jvm, (ONE,), (NAN,))),
+            plays(_table("DOUBLE"), jvm, _write(jvm, (ONE,), (NAN,))),
         )
         for jvm in JVMS
     ),
@@ -122,7 +130,7 @@ PROBES: Final = (
             reader,
             "merge keys in an order of all floats",
             "rows missing",
-            _plays(
+            plays(
                 _table("DOUBLE", **{VECTORS: "false"}),
                 OURS,
                 _write(OURS, (ONE,), (ZERO,), (NEGATIVE_ZERO,), (NAN,)),
@@ -136,7 +144,7 @@ PROBES: Final = (
         PYPAIMON,
         "merge times of nanoseconds",
         "rows missing",
-        _plays(
+        plays(
             replace(_NANOSECONDS, options={VECTORS: "false", "bucket": "1"}),
             OURS,
             *[Step(OURS, "write", changes=(("+I", ("1", "1")),))] * 2,
@@ -147,13 +155,13 @@ PROBES: Final = (
         NEWER_JVM,
         "look up binary keys",
         "ClassCastException",
-        _plays(_table("BYTES"), NEWER_JVM, _write(NEWER_JVM, ("61",), ("62",)), _write(NEWER_JVM, ("61",))),
+        plays(_table("BYTES"), NEWER_JVM, _write(NEWER_JVM, ("61",), ("62",)), _write(NEWER_JVM, ("61",))),
     ),
     Probe(
         JVM,
         "read times before 1970 that it wrote itself, unless they are of whole milliseconds",
         "IllegalArgumentException",
-        _plays(
+        plays(
             _NANOSECONDS,
             JVM,
             Step(JVM, "write", changes=(("+I", ("1", "-1000001")),), write_only=True),
@@ -164,7 +172,7 @@ PROBES: Final = (
         JVM,
         "compact what has 64-bit vectors",
         "Size not match",
-        _plays(
+        plays(
             _table("INT", **{BITMAP64: "true"}),
             OURS,
             _write(OURS, ("1",), ("2",), ("3",), ("4",)),
@@ -183,7 +191,7 @@ PROBES: Final = (
             peer,
             "order a key that is NaN",
             "key order|rows missing",
-            _plays(
+            plays(
                 _table("DOUBLE"),
                 OURS,
                 _write(peer, (NAN,), (ONE,), (NEGATIVE_ZERO,), write_only=True),
@@ -197,7 +205,7 @@ PROBES: Final = (
             peer,
             "write times of nanoseconds that Paimon 0.9 reads",
             "Unexpected type: INT64|UnsupportedOperationException|rows missing",
-            _plays(
+            plays(
                 _NANOSECONDS,
                 OURS,
                 Step(peer, "write", changes=(("+I", ("1", "1700000000123456789")),), write_only=True),

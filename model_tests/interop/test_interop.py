@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -16,10 +17,14 @@ from pktable.bucket import append_vectors
 from pktable.format.types import parse_columns, to_arrow
 from pktable_spec.covers import covers
 from pktable_spec.errors import PkTableError
+from pktable_spec.interface import Row
+from pktable_spec.vocabulary import RowKind
 
+from model_tests.histories.history import row_kind
 from model_tests.interop import __main__ as command
-from model_tests.interop import directions, environments
+from model_tests.interop import directions, environments, retracting
 from model_tests.interop.append_histories import append_histories
+from model_tests.interop.calibration import FAULTS
 from model_tests.interop.environments import JVM, NEWER_JVM, SetupError, Start
 from model_tests.interop.histories import (
     EVEN_FLOATS,
@@ -36,6 +41,7 @@ from model_tests.interop.limits import Limit, Snapshot
 from model_tests.interop.outcomes import OURS, Played, Tally, compare
 from model_tests.interop.peers import Outcome, Peer, PeerError
 from model_tests.interop.plain import array_of, column_of, rows_of
+from model_tests.interop.retracting_histories import retracting_histories
 from model_tests.real_data import VECTORS
 
 
@@ -44,6 +50,19 @@ def test_plain_values_become_columns_and_plain_values_again(type: str) -> None:
     (field,) = parse_columns(f"v {type}")
     values = [*VALUES[type], None]
     assert column_of(pa.chunked_array([array_of(values, to_arrow(field.type))])) == values
+
+
+@pytest.mark.parametrize("type", retracting.VALUES)
+def test_plain_values_with_others_in_them_become_columns_and_plain_values_again(type: str) -> None:
+    (field,) = parse_columns(f"v {type}")
+    values = retracting.VALUES[type]
+    assert column_of(pa.chunked_array([array_of(values, to_arrow(field.type))])) == list(values)
+
+
+def test_maps_are_plain_in_the_order_of_their_keys() -> None:
+    kind = pa.map_(pa.string(), pa.int32())
+    found = column_of(pa.chunked_array([pa.array([[("q", 1), ("p", None)]], kind)]))
+    assert found == ['[["p",null],["q","1"]]']
 
 
 @given(histories([Actor(OURS)], [OURS], EVERYTHING, bitmap64=True))
@@ -91,6 +110,60 @@ def test_a_vector_that_forgets_what_was_deleted_before_is_found(
     monkeypatch.setattr(append_vectors, "merged", lambda before, deleted, bits: deleted)
     with pytest.raises((AssertionError, PkTableError)):
         statements_agree(tmp_path)
+
+
+RETRACTING = retracting_histories([Actor(OURS)], [OURS], EVERYTHING, bitmap64=True)
+
+
+def retractions_agree(folder: Path) -> None:
+    bench = directions.Bench(folder, {})
+
+    @FEW
+    @given(RETRACTING)
+    def agree(history: History) -> None:
+        bench.check(history, [], Tally())
+
+    agree()
+
+
+@covers("MRG-8", "MRG-9", "MRG-14", "MRG-17", "MRG-27")
+def test_retractions_from_keys_of_all_types_agree_with_plain_python(tmp_path: Path) -> None:
+    retractions_agree(tmp_path)
+
+
+def test_a_sum_that_adds_what_a_retraction_takes_back_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*FAULTS["sums that add what a retraction takes back"][1])
+    with pytest.raises(AssertionError, match="rows missing"):
+        retractions_agree(tmp_path)
+
+
+@FEW
+@given(retracting_histories([Actor(JVM), Actor(OURS)], [OURS], EVERYTHING.merged(), bitmap64=False))
+def test_no_retraction_is_of_a_key_without_a_row_or_merged_by_a_write_of_paimon(history: History) -> None:
+    definition, keys = history.definition, len(history.definition.primary_key)
+    before: dict[Row, list[tuple[RowKind, Row]]] = {}
+    for step in history.steps:
+        for symbol, row in step.changes:
+            kind, earlier = row_kind(symbol), before.setdefault(row[:keys], [])
+            assert kind.is_add or retracting.row_after(definition, earlier) is not None
+            earlier.append((kind, (*row, None)))
+        counts = Counter(row[:keys] for _, row in step.changes)
+        assert step.by == OURS or all(
+            counts[row[:keys]] == 1 for symbol, row in step.changes if not row_kind(symbol).is_add
+        )
+
+
+def test_only_where_the_order_of_elements_is_open_they_compare_in_any() -> None:
+    definition = retracting.table("containers")
+    names = [name for name, _ in definition.columns]
+    for column, open_one in (("c", False), ("n", False), ("d", True), ("np", True)):
+        rows = [
+            tuple(text if name == column else None for name in names) for text in ('["1","2"]', '["2","1"]')
+        ]
+        one, two = (retracting.in_any_order(definition, [row]) for row in rows)
+        assert (one == two) == open_one
 
 
 # ---------------------------------------------------------------------------------- comparing
@@ -164,6 +237,15 @@ def test_a_limit_excuses_its_own_failure_alone_and_must_hold(tmp_path: Path) -> 
         compared(tmp_path / "b", lambda rows: rows, limit)
     with pytest.raises(AssertionError, match="another"):
         compared(tmp_path / "c", lambda rows: PeerError("pretender", "another"), limit)
+
+
+def test_a_limit_may_be_one_of_other_rows(tmp_path: Path) -> None:
+    limit = Limit(
+        "pretender", "the last", "it is forgetful", "rows missing", lambda snapshot: snapshot.id == 4
+    )
+    assert compared(tmp_path / "a", lambda rows: rows[1:], limit).limits == {limit: 2}
+    with pytest.raises(AssertionError, match="the last should fail with 'rows missing'"):
+        compared(tmp_path / "b", lambda rows: rows, limit)
 
 
 def test_the_kinds_of_containers_are_told_apart() -> None:
