@@ -291,8 +291,8 @@ def _of_every_type(number: int, seed: int) -> Iterator[Part]:
 
 
 def _of_others(number: int, seed: int) -> Iterator[Part]:
-    """Yield the schedules in which others are faster or a process dies, of files of others, and of changelogs."""
-    for name in ("contests", "upkeep"):
+    """Yield schedules in which others are faster or a process dies, of what is decoded, and of changelogs."""
+    for name in ("contests", "upkeep", "work"):
         schedules = importlib.import_module(f"model_tests.histories.{name}")
         yield f"drawn {name}", partial(_done, schedules.draw, number // 2, seed)
     contests = importlib.import_module("model_tests.histories.contests")
