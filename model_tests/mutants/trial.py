@@ -291,10 +291,12 @@ def _of_every_type(number: int, seed: int) -> Iterator[Part]:
 
 
 def _of_others(number: int, seed: int) -> Iterator[Part]:
-    """Yield schedules in which others are faster or a process dies, of what is decoded, and of changelogs."""
+    """Yield schedules in which others are faster or a process dies, of work, of options, and of changelogs."""
     for name in ("contests", "upkeep", "work"):
         schedules = importlib.import_module(f"model_tests.histories.{name}")
         yield f"drawn {name}", partial(_done, schedules.draw, number // 2, seed)
+    every_option = importlib.import_module("model_tests.histories.every_option")
+    yield "drawn tables with options that others leave alone", partial(_done, every_option.draw, number, seed)
     contests = importlib.import_module("model_tests.histories.contests")
     yield "contests on full disks", partial(_done, contests.fill_disks, seed)
     late_options = importlib.import_module("model_tests.histories.late_options")
