@@ -305,6 +305,8 @@ def _of_others(number: int, seed: int) -> Iterator[Part]:
     yield "contests on full disks", partial(_done, contests.fill_disks, seed)
     late_options = importlib.import_module("model_tests.histories.late_options")
     yield "options that come late", partial(_done, late_options.draw, seed)
+    packing = importlib.import_module("model_tests.append.packing")
+    yield "drawn files of append tables at the limits", partial(_done, packing.draw, number, seed)
     evolved = importlib.import_module("model_tests.append.evolved")
     yield "drawn tables with data evolution", partial(_done, evolved.draw, number, seed)
     changelogs = importlib.import_module("model_tests.changelog.schedules")
