@@ -46,11 +46,14 @@ def main(
     area: Annotated[list[str] | None, typer.Option(help="An area they are drawn from, default all.")] = None,
     oracle: Annotated[bool, typer.Option(help="Draw from the oracle, too, if no area is named.")] = True,
     tests: Annotated[bool, typer.Option(help="Ask the tests, too, where histories find nothing.")] = True,
+    more: Annotated[bool, typer.Option(help="Draw more histories, too, where those find nothing.")] = True,
 ) -> None:
     """Measure the harness: put in each bug, draw histories until a check finds it, shrink, replay on Spark."""
     if random:
         areas = area or ([] if oracle else [one.name for one in random_run.AREAS if one.name != "oracle"])
-        raise typer.Exit(judge_random(random, seed, areas, only or [], workers, tests=tests, write=write))
+        raise typer.Exit(
+            judge_random(random, seed, areas, only or [], workers, tests=tests, more=more, write=write)
+        )
     unknown = [name for name in only or () if name not in MUTANTS]
     if unknown:
         print(f"expected some of {', '.join(MUTANTS)}, found {', '.join(unknown)}", file=sys.stderr)
@@ -91,6 +94,7 @@ def judge_random(
     workers: int,
     *,
     tests: bool,
+    more: bool,
     write: bool,
 ) -> int:
     """Judge mutations drawn by ``seed``, print their scores and survivors, and return the exit code."""
@@ -105,14 +109,14 @@ def judge_random(
         tasks = random_run.draw(number, seed, tuple(chosen))
         if only:
             tasks = [tasks[int(one) - 1] for one in only]
-        for verdict in random_run.judged(tasks, workers, with_tests=tests):
+        for verdict in random_run.judged(tasks, workers, with_tests=tests, with_more=more):
             verdicts.append(verdict)
             print(
                 f"{len(verdicts)}/{len(tasks)} {random_report.named(verdict)}: {random_report.ended(verdict)}"
                 f" ({random_report.so_far(verdicts)})",
                 flush=True,
             )
-            if write and tests and not only:  # whatever comes of the rest
+            if write and tests and more and not only:  # whatever comes of the rest
                 seconds = time.monotonic() - started
                 text = random_report.page(
                     verdicts, number=number, seed=seed, areas=areas, commit=commit, seconds=seconds

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from model_tests.mutants.random_run import AREAS, HISTORIES, STEPS, Verdict
+from model_tests.mutants.random_run import AREAS, HISTORIES, MORE, STEPS, Verdict
 from model_tests.mutants.trial import LIMIT, SEEDS_TO_ONE
 
 RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "random_mutants.md"
@@ -17,6 +17,7 @@ HEADS: Final = (
     "mutants",
     "equivalent",
     "killed by histories",
+    "killed by histories and more of them",
     "killed by histories and tests",
     "survived",
 )
@@ -33,12 +34,14 @@ def lines(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
 def _line(name: str, group: Sequence[Verdict]) -> tuple[str, ...]:
     counted = [one for one in group if one.equivalent is None]
     by_histories = sum(one.killed_by_histories for one in counted)
+    by_more = sum(one.killed_by_more for one in counted)
     by_either = sum(one.killed for one in counted)
     return (
         name,
         str(len(group)),
         str(len(group) - len(counted)),
         _score(by_histories, len(counted)),
+        _score(by_more, len(counted)),
         _score(by_either, len(counted)),
         str(len(counted) - by_either),
     )
@@ -58,9 +61,9 @@ def ended(verdict: Verdict) -> str:
     """Return the end of a mutation in a line."""
     if verdict.equivalent is not None:
         return f"equivalent: {verdict.equivalent}"
-    for trial in (verdict.histories, verdict.tests):
+    for trial, who in ((verdict.histories, ""), (verdict.more, f"of {MORE} more, "), (verdict.tests, "")):
         if trial is not None and trial.killed_by is not None:
-            return " ".join(trial.killed_by.split())[:150]
+            return (who + " ".join(trial.killed_by.split()))[:150]
     return "survived"
 
 
@@ -68,7 +71,9 @@ def so_far(verdicts: Sequence[Verdict]) -> str:
     """Return how many of the mutations judged so far are killed, of those that change something."""
     counted = [one for one in verdicts if one.equivalent is None]
     by_histories = sum(one.killed_by_histories for one in counted)
-    return f"{by_histories} by histories, {sum(one.killed for one in counted)} in all, of {len(counted)}"
+    by_more = sum(one.killed_by_more for one in counted)
+    of_all = f"{sum(one.killed for one in counted)} in all, of {len(counted)}"
+    return f"{by_histories} by histories, {by_more} with more of them, {of_all}"
 
 
 def page(
@@ -80,7 +85,8 @@ def page(
     done = "all" if len(verdicts) == number else f"the first {len(verdicts)} of {number}"
     verdicts = sorted(verdicts, key=lambda verdict: verdict.mutation)
     counted = [one for one in verdicts if one.equivalent is None]
-    escaped = [one for one in counted if not one.killed_by_histories and one.killed]
+    escaped = [one for one in counted if not one.killed_by_more and one.killed]
+    late = [one for one in counted if not one.killed_by_histories and one.killed_by_more]
     hung = sum(LIMIT in ended(one) for one in counted)
     return "\n".join(
         [
@@ -92,14 +98,19 @@ def page(
             f"It runs against the stored histories and {HISTORIES} drawn ones of up to {STEPS} steps on the local",
             "runner (those of the oracle on the model, too), as many of append tables, schedules of merge engines and",
             f"of tables of every type, and {SEEDS_TO_ONE * HISTORIES} runs of the simulation in addition to those of",
-            "scripts. One that survives runs against the fast tests of its area. A mutant is killed by the first",
-            f"failure, or by its limit of time ({hung} of these).",
+            f"scripts. One that survives runs against {MORE} others of all that is drawn but the simulation: what",
+            "these kill is counted apart. One that survives them runs against the fast tests of its area. A mutant is",
+            f"killed by the first failure, or by its limit of time ({hung} of these).",
             "",
             *_table([HEADS, *lines(verdicts)]),
             "",
             "## Survivors of histories and tests",
             "",
             *(_bullets(named(one) for one in counted if not one.killed)),
+            "",
+            "## Survivors of histories that more of them kill",
+            "",
+            *(_bullets(f"{named(one)}, by {ended(one)}" for one in late)),
             "",
             "## Survivors of histories that a test kills",
             "",

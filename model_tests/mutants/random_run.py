@@ -4,8 +4,9 @@
 2. Without a change, histories and tests must pass: their times set the limits of the trials. That, and which lines
    they execute, is recorded once for each state of the code (`records`), by all workers together.
 3. Each mutation runs against stored and drawn histories of both kinds of table, drawn schedules of merge engines and
-   of tables of every type, and runs of the simulation; one that survives runs against the fast tests of its area
-   (`trial`). Both as far as they execute the line. The first failure kills it, and so does a hang.
+   of tables of every type, and runs of the simulation; one that survives runs against `MORE` others for each
+   `HISTORIES` of those that are drawn, and then against the fast tests of its area (`trial`). All as far as they
+   execute the line. The first failure kills it, and so does a hang. What only more histories notice is counted apart.
 4. The survivors of both are named, unless `equivalents` says why they change nothing.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 from multiprocessing import get_context
@@ -37,6 +38,11 @@ from model_tests.mutants.trial import (
 HISTORIES: Final = 25
 STEPS: Final = 14
 SEED: Final = 1
+MORE: Final = 100
+MORE_SEED: Final = SEED + 1
+"""How many histories are drawn besides, by which seed, where the first ones find nothing."""
+DRAWN: Final = "drawn "
+"""How the names of parts begin that draw more if more are asked for."""
 
 
 def _tests_in(*folders: str) -> tuple[str, ...]:
@@ -103,21 +109,29 @@ AREAS: Final = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """The end of one mutation. ``tests``: None if histories had killed it. ``equivalent``: why it changes nothing."""
+    """The end of one mutation. ``more``: that by more histories. ``more``, ``tests``: None if it was dead by then, or
+    they were not asked. ``equivalent``: why it changes nothing.
+    """
 
     area: str
     mutation: Mutation
     histories: Trial | None = None
     tests: Trial | None = None
     equivalent: str | None = None
+    more: Trial | None = None
 
     @property
     def killed_by_histories(self) -> bool:
         return self.histories is not None and self.histories.killed_by is not None
 
     @property
+    def killed_by_more(self) -> bool:
+        """Whether histories killed it, those that were drawn besides included."""
+        return self.killed_by_histories or (self.more is not None and self.more.killed_by is not None)
+
+    @property
     def killed(self) -> bool:
-        return self.killed_by_histories or (self.tests is not None and self.tests.killed_by is not None)
+        return self.killed_by_more or (self.tests is not None and self.tests.killed_by is not None)
 
 
 class CleanBuildError(Exception):
@@ -199,18 +213,36 @@ class Worker:
         self._clean[unit] = clean
         return clean
 
-    def judge(self, task: Task, *, with_tests: bool = True) -> Verdict:
-        """Run one mutation. ``with_tests``: whether tests are asked where histories found nothing."""
+    def judge(self, task: Task, *, with_tests: bool = True, with_more: bool = True) -> Verdict:
+        """Run one mutation. ``with_tests``, ``with_more``: whether they are asked where histories found nothing.
+
+        Raises CleanBuildError.
+        """
         area, mutation = task
         why = equivalents.load().get(equivalents.name_of(mutation))
         if why is not None:
             return Verdict(area.name, mutation, equivalent=why)
-        histories = self._trial(mutation, [(OF_HISTORIES, *area.backends)])
-        if histories.killed_by is not None or not with_tests:
-            return Verdict(area.name, mutation, histories)
-        return Verdict(
-            area.name, mutation, histories, self._trial(mutation, [(OF_TESTS, path) for path in area.tests])
-        )
+        found = Verdict(area.name, mutation, self._trial(mutation, [(OF_HISTORIES, *area.backends)]))
+        if with_more and not found.killed:
+            found = replace(found, more=self._more(mutation, area.backends))
+        if with_tests and not found.killed:
+            found = replace(found, tests=self._trial(mutation, [(OF_TESTS, path) for path in area.tests]))
+        return found
+
+    def _more(self, mutation: Mutation, backends: Sequence[str]) -> Trial:
+        """Draw other histories, in the parts that execute the changed statement. Raises CleanBuildError."""
+        clean = self.clean((OF_HISTORIES, *backends))
+        parts = [one for one in clean.parts(mutation.module, mutation.lines) if one.startswith(DRAWN)]
+        work = work_of_histories(MORE, STEPS, MORE_SEED, backends)
+        limit = 20 + 3 * clean.computed(parts) * MORE / HISTORIES
+        changed = mutation.applied((ROOT / mutation.module).read_text("utf-8"))
+        trial = self._bench.trial(mutation.module, changed, work, limit, parts)
+        guilty = [one for one in parts if (trial.killed_by or "").startswith(f"{one}: ")]
+        if guilty:  # these have not run without a change
+            good = self._bench.trial(mutation.module, None, work, limit, guilty)
+            if good.killed_by is not None:
+                raise CleanBuildError(f"{guilty[0]}: the build without a change fails: {good.killed_by}")
+        return trial
 
     def _trial(self, mutation: Mutation, several: Sequence[Unit]) -> Trial:
         """Do the parts of some units of one kind that execute the changed statement, the cheapest first."""
@@ -238,11 +270,13 @@ def _record(unit: Unit) -> None:
     _worker.clean(unit)
 
 
-def _judge(task: Task, with_tests: bool) -> Verdict:
-    return _worker.judge(task, with_tests=with_tests)
+def _judge(task: Task, with_tests: bool, with_more: bool) -> Verdict:
+    return _worker.judge(task, with_tests=with_tests, with_more=with_more)
 
 
-def judged(tasks: Sequence[Task], workers: int, *, with_tests: bool = True) -> Iterator[Verdict]:
+def judged(
+    tasks: Sequence[Task], workers: int, *, with_tests: bool = True, with_more: bool = True
+) -> Iterator[Verdict]:
     """Yield the verdict on each mutation, in order. Raises CleanBuildError."""
     with (
         folder_for_copies() as folder,
@@ -250,4 +284,4 @@ def judged(tasks: Sequence[Task], workers: int, *, with_tests: bool = True) -> I
     ):
         for _ in pool.map(_record, units(tasks, with_tests=with_tests)):
             pass
-        yield from pool.map(partial(_judge, with_tests=with_tests), tasks)
+        yield from pool.map(partial(_judge, with_tests=with_tests, with_more=with_more), tasks)

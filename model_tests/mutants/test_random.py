@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from model_tests.mutants import equivalents, random_run
-from model_tests.mutants.executed import parts_that_execute
+from model_tests.mutants.executed import Clean, parts_that_execute
 from model_tests.mutants.mutations import OPERATORS, Mutation, mutations, sampled
 from model_tests.mutants.random_report import page, so_far
 from model_tests.mutants.random_run import (
     AREAS,
     Area,
+    CleanBuildError,
     Verdict,
     Worker,
     draw,
@@ -193,20 +194,22 @@ def test_the_tests_of_a_trial_name_the_first_that_fails(tmp_path: Path) -> None:
 
 def test_the_page_counts_equivalents_apart_and_names_the_survivors() -> None:
     dead, alive = Trial("reads_agree: missing", 1.0), Trial(None, 1.0)
-    by_line = sampled(found(), 4, seed=1)
+    by_line = sampled(found(), 5, seed=1)
     verdicts = [
         Verdict("lsm", by_line[0], dead),
         Verdict("lsm", by_line[1], alive, dead),
         Verdict("lsm", by_line[2], alive, alive),
         Verdict("oracle", by_line[3], equivalent="nobody looks"),
+        Verdict("lsm", by_line[4], alive, more=dead),
     ]
-    text = page(verdicts, number=4, seed=1, areas=["lsm"], commit="abc", seconds=9)
-    assert "| lsm | 3 | 0 | 1 of 3, 33 % | 2 of 3, 67 % | 1 |" in text
-    assert "| all | 4 | 1 | 1 of 3, 33 % | 2 of 3, 67 % | 1 |" in text
+    text = page(verdicts, number=5, seed=1, areas=["lsm"], commit="abc", seconds=9)
+    assert "| lsm | 4 | 0 | 1 of 4, 25 % | 2 of 4, 50 % | 3 of 4, 75 % | 1 |" in text
+    assert "| all | 5 | 1 | 1 of 4, 25 % | 2 of 4, 50 % | 3 of 4, 75 % | 1 |" in text
+    assert f"{by_line[4].change}`, by of 100 more, reads_agree: missing" in text
     survivors = text.partition("## Survivors of histories and tests")[2].partition("##")[0]
     assert survivors.count("* `a.py:") == 1
     assert by_line[2].change in survivors
-    assert so_far(verdicts) == "1 by histories, 2 in all, of 3"
+    assert so_far(verdicts) == "1 by histories, 2 with more of them, 3 in all, of 4"
 
 
 def test_a_mutation_is_judged_by_what_was_recorded_once(
@@ -232,6 +235,43 @@ def test_a_mutation_is_judged_by_what_was_recorded_once(
         assert not verdict.killed_by_histories
         assert verdict.tests is not None
         assert tests in (verdict.tests.killed_by or "")
+
+
+@pytest.mark.parametrize("fails", ["changed", "always", "never"])
+def test_a_survivor_is_judged_by_more_that_is_drawn(
+    fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = ("drawn one", "stored one", "drawn other")
+
+    def of_histories(number: int, *_: object) -> Work:
+        def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
+            for part in parts if wanted is None else wanted:
+                begin(part)
+                grouping = importlib.import_module("pktable.merge.grouping")
+                expected = (
+                    "changed" if b"return None" in Path(grouping.__file__ or "").read_bytes() else "always"
+                )
+                if number == random_run.MORE and part == "drawn other" and fails in (expected, "always"):
+                    return f"{part}: {number}"
+            return None
+
+        return work
+
+    monkeypatch.setattr(random_run, "work_of_histories", of_histories)
+    area = Area("merge", ("reference/pktable/merge/grouping.py",), ())
+    mutation = next(one for one in area.mutations() if one.change == "return self -> return None")
+    worker = Worker(tmp_path, Records(tmp_path / "kept"))
+    monkeypatch.setattr(Clean, "parts", lambda *_: list(parts))
+    if fails == "always":
+        with pytest.raises(CleanBuildError, match="drawn other: the build without a change fails"):
+            worker.judge((area, mutation), with_tests=False)
+        return
+    verdict = worker.judge((area, mutation), with_tests=False)
+    assert verdict.more is not None
+    assert verdict.more.killed_by == ("drawn other: 100" if fails == "changed" else None)
+    assert not verdict.killed_by_histories
+    assert verdict.killed_by_more == (fails == "changed")
+    assert worker.judge((area, mutation), with_tests=False, with_more=False).more is None
 
 
 def test_what_areas_have_in_common_is_recorded_once() -> None:
