@@ -25,8 +25,8 @@ from model_tests.seeded import drawn_options, play_at_random
 OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "deletion-vectors.enabled": ("true", "true", "false"),
     "deletion-vector.index-file.target-size": ("2 mb", "30 b"),
-    "compaction.min.file-num": ("2", "3", "5"),
-    "source.split.open-file-cost": ("0 b", "1 b", "700 b"),
+    "compaction.min.file-num": ("2", "4", "5"),
+    "source.split.open-file-cost": ("0 b", "1 b", "10000 b"),
     "compaction.delete-ratio-threshold": ("", "0.5", "0"),
 }
 BYTES: Final = 300
@@ -58,7 +58,7 @@ def play(drawn: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = Table.create(folder + "/t", "id INT, b BYTES", primary_key=None, options=options)
         ids = 0
-        for _ in range(drawn.choice((1, 3, 5, 7))):
+        for _ in range(drawn.choice((1, 3, 5, 6, 7))):
             count = drawn.randint(1, 10)
             size = drawn.randrange(BYTES)
             rows = {"id": range(ids, ids + count), "b": [drawn.randbytes(size) for _ in range(count)]}
@@ -76,7 +76,7 @@ def play(drawn: random.Random) -> None:
         given = {**schema.options, "target-file-size": f"{target} b"}
         later = replace(schema, id=schema.id + 1, options=given)
         Path(table.path, "schema", f"schema-{later.id}").write_bytes(encode_schema(later))
-        table, full = Table.open(table.path), drawn.random() < 0.4
+        table, full = Table.open(table.path), drawn.random() < 0.3
         before = sorted(table.to_arrow().column("id").to_pylist())
         expected = {file.name for group in groups(files, options, target, cost, full=full) for file in group}
         table.compact(full=full)
@@ -106,8 +106,12 @@ def target_at_a_limit(files: Sequence[File], cost: int, drawn: random.Random) ->
     if drawn.random() < 0.3:
         return max(1, int(drawn.choice(files).size / SMALL) + drawn.randint(0, 1))
     some = sorted(files, key=lambda file: file.size)[: drawn.randint(1, len(files))]
+    if len(some) < len(files) and drawn.random() < 0.3:
+        some = some[1:] or some
     whole = sum(file.size + cost for file in some)
-    return max(1, drawn.choice((whole, -(-whole // 2), -(-whole // 2), whole // 2 + 1, 3 * whole)))
+    if drawn.random() < 0.2:
+        return drawn.choice((whole, 3 * whole))
+    return max(1, (whole + drawn.randint(0, 2)) // 2)
 
 
 def groups(
