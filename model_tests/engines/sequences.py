@@ -79,8 +79,31 @@ def _case(
     return made
 
 
-FUNCTIONS = {"a": "sum", "x": "max", "l": "last_value", "t": "bool_or", "s": "last_value"}
-TYPES = {"a": "INT", "x": "STRING", "l": "DOUBLE", "t": "BOOLEAN", "s": "INT"}
+FUNCTIONS = {
+    "a": "sum",
+    "x": "max",
+    "n": "min",
+    "p": "product",
+    "l": "last_value",
+    "t": "bool_or",
+    "b": "bool_and",
+    "r": "rbm32",
+    "m": "rbm64",
+    "s": "last_value",
+}
+"""All functions that values may reach in any order, but for that of sketches, and the newest value."""
+TYPES = {
+    "a": "INT",
+    "x": "STRING",
+    "n": "DECIMAL(6, 2)",
+    "p": "BIGINT",
+    "l": "DOUBLE",
+    "t": "BOOLEAN",
+    "b": "BOOLEAN",
+    "r": "BYTES",
+    "m": "VARBINARY(9999)",
+    "s": "INT",
+}
 AGGREGATION = {
     "merge-engine": "aggregation",
     **{f"fields.{name}.aggregate-function": one for name, one in FUNCTIONS.items() if name != "s"},

@@ -9,7 +9,7 @@ from pktable.merge.grouping import Window
 from model_tests.engines import alike
 from model_tests.histories.checks import CheckFailed
 
-SCHEDULES = 3
+SCHEDULES = 6
 
 
 def test_equal_numbers_are_decided_as_the_clauses_say() -> None:

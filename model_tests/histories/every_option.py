@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pktable import Table
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta
@@ -38,8 +39,10 @@ ESCAPED: Final = "=/%"
 EPOCH: Final = dt.date(1970, 1, 1)
 KEYS: Final = 5
 TEXTS: Final = ("", "a", "abc", "abd", "b" * 20, "\U0001f600" * 3, None)
-BYTES: Final = 1_500  # of a value that does not compress
+BYTES: Final = 3_000  # of a value that does not compress
 STEPS: Final = 9
+TINY: Final = 4 << 10
+"""Bytes in memory of a run that is not compressed."""
 OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "bucket": ("1", "2", "3"),
     "bucket-key": ("", "k"),
@@ -144,6 +147,9 @@ class ManyOptions:
     def begin(self) -> None:
         """Write large rows of most keys to the greatest level, so that what follows is merged without them."""
         self._write({(p, k) for p in self._partitions for k in range(KEYS - 1)}, size=BYTES)
+        context = self._table.catalog.context
+        for bucket, files in self._table.catalog.state().files.items():
+            run_is_compressed([Path(context.data_path(context.place(*bucket), file)) for file in files])
         self._table.compact(full=True)
         self.compare()
 
@@ -298,6 +304,18 @@ def lies_where_options_say(path: Path, directories: Sequence[Path]) -> None:
     """A data file lies in the directory of its partition and bucket."""
     if (directories and path.parent not in directories) or not path.exists():
         fail(f"{path.name} lies in {path.parent}, expected {list(map(str, directories))}")
+
+
+@check
+@covers("META-32")
+def run_is_compressed(paths: Sequence[Path]) -> None:
+    """Files of a run that are not all of it are compressed, and so is one that is not tiny."""
+    for path in paths:
+        footer = pq.read_metadata(path)
+        codecs = {footer.row_group(0).column(at).compression for at in range(footer.num_columns)}
+        tiny = len(paths) == 1 and pq.read_table(path, partitioning=None).nbytes <= TINY
+        if codecs != {"UNCOMPRESSED" if tiny else "ZSTD"}:
+            fail(f"{path.name}, {len(paths)} files: {codecs}")
 
 
 @check
