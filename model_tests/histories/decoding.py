@@ -1,4 +1,4 @@
-"""What is decoded of data files, and what a condition leaves of their rows, for `work`."""
+"""Notes of what is decoded of data files, and what a condition leaves of their rows, for `work`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Decoded = Counter[tuple[str, str, int]]
 
 @dataclass
 class Work:
-    """What was decoded, and how often each file was opened."""
+    """The values that were decoded, and how often each file was opened."""
 
     decoded: Decoded = field(default_factory=Counter)
     opened: Counter[str] = field(default_factory=Counter)

@@ -1,8 +1,8 @@
 """Drawn schedules of partitioned tables with options that other histories leave alone, compared with plain Python.
 
-What is asked besides rows is what such an option decides: where files lie, in which bucket rows are, what statistics
-manifests hold, who compacts level 0 and what default reads see of it, which changes are recorded, and how many of them
-outlive their snapshots.
+The schedules ask for rows, and for what such an option decides: where files lie, in which bucket rows are, what
+statistics manifests hold, who compacts level 0 and what default reads see of it, which changes are recorded, and how
+many of them outlive their snapshots.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ def run_is_compressed(paths: Sequence[Path]) -> None:
 def index_lies_where_options_say(
     name: str, places: Sequence[Path], index: Path, data: Path, *, beside: bool
 ) -> None:
-    """A DV index file lies in ``index``, or beside the data files of its bucket."""
+    """A DV index file lies in ``index``, or next to the data files of its bucket."""
     right = len(places) == 1 and (places[0].is_relative_to(data) and places[0] != index) == beside
     if not right or (not beside and places[0] != index):
         fail(f"{name} lies in {list(map(str, places))}")
@@ -360,7 +360,7 @@ def statistics_are_as_told(
     exact = greatest is None or limit is None or len(greatest) <= limit
     right = high == greatest if exact else high > greatest and len(high) <= (limit or 0)
     if low != least or not right or nulls != values.count(None):
-        fail(f"{mode}: values {values} are told of as {low!r} to {high!r}, {nulls} nulls")
+        fail(f"{mode}: values {values} are reported as {low!r} to {high!r}, {nulls} nulls")
 
 
 @check

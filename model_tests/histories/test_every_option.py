@@ -34,7 +34,7 @@ def always(value: object) -> Any:
     ("changed", "name", "to", "message"),
     [
         (context, "partition_path", lambda *which, **_: partition_path(*which), "lies in"),
-        (run_writer, "collect_stats", cut_to_three, "are told of as"),
+        (run_writer, "collect_stats", cut_to_three, "are reported as"),
         (run_writer, "stats_fields", lambda context: context.schema.fields, "has statistics of"),
         (TableOptions, "leaves_compaction", always(False), "more files at level 0"),
         (retention, "expired_changelogs", lambda *_: set(), "are kept, expected"),

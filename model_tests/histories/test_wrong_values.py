@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from pktable.bucket import changes
-from pktable.format.vectors.roaring import read_bitmap
+from pktable.format.vectors.roaring import Bitmap, read_bitmap
 from pktable.merge import bitmaps, sketches
-from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, VALUE_KIND
+from pktable_spec.vocabulary import ROW_KIND_SYMBOLS
 
 from model_tests.engines.cases import SKETCHES
 from model_tests.histories import wrong_values
@@ -22,23 +20,22 @@ def test_wrong_values_are_refused() -> None:
 
 
 def test_a_bitmap_with_more_after_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bitmaps, "_read_32", lambda blob, at: read_bitmap(memoryview(blob), at))
+    def with_all(data: memoryview, at: str) -> Any:
+        return Bitmap(data, read_bitmap(data, at).cardinality, is_optimized=False)
+
+    monkeypatch.setattr(bitmaps, "read_bitmap", with_all)
     with pytest.raises(CheckFailed, match="rbm32, a byte more: not noticed"):
         wrong_values.draw(1)
 
 
 @pytest.mark.skipif(not SKETCHES, reason="the library for sketches is not installed")
 def test_a_sketch_that_is_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sketches, "_expect_hashes", lambda *_: None)
+    monkeypatch.setattr(sketches, "PLAIN", -1)  # the version of sketches whose hashes are looked at
     with pytest.raises(CheckFailed, match=r"theta_sketch, .*: not noticed"):
         wrong_values.draw(1)
 
 
 def test_a_row_kind_that_there_is_not_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def symbols(rows: pa.Table, path: str) -> Any:
-        kinds = np.clip(rows.column(VALUE_KIND).to_numpy(), 0, 3)
-        return pa.array(ROW_KIND_SYMBOLS).take(pa.array(kinds))
-
-    monkeypatch.setattr(changes, "_symbols", symbols)
+    monkeypatch.setattr(changes, "ROW_KIND_SYMBOLS", (*ROW_KIND_SYMBOLS, "?"))
     with pytest.raises(CheckFailed, match="row kind 4: read as"):
         wrong_values.draw(1)

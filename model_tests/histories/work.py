@@ -9,7 +9,7 @@ the files, from the sizes of row groups and pages that the options name, and fro
   first, in the columns of the condition, and reads the others between the first and the last row that it found.
 * A compaction needs the files that it writes again once, of those that only change their level at most the keys, and of
   deeper ones the keys between the least and the greatest that it still looks for. It opens no other.
-* What a read is guessed to decode lies near to that.
+* The guess of what a read decodes lies near to that.
 
 Steps are drawn; more than that may not be decoded. Less may: whether the rows are right is compared as well.
 """
@@ -335,7 +335,7 @@ def compaction_does_no_more(work: Work, expected: Work, *, full: bool) -> None:
 @check
 @covers("RD-16")
 def guess_is_near(guess: int, least: float, most: float, what: str) -> None:
-    """What a read is guessed to decode is near to what it needs, if keys lie evenly."""
+    """The guess of what a read decodes is near to what it needs, if keys lie evenly."""
     if not int(least) <= guess <= most + 1:
         fail(f"{what}: guessed {guess} rows, expected {least:.1f} to {most:.1f}")
 
