@@ -267,8 +267,8 @@ class Expiry:
                 yield self._context.index_path(index)
 
     def _there(
-        self, snapshot: Snapshot, tag: str | None, ended: bool, read: Callable[[], Sequence[Entry]]
-    ) -> Sequence[Entry]:
+        self, snapshot: Snapshot, tag: str | None, ended: bool, read: Callable[[], Iterable[Entry]]
+    ) -> Iterable[Entry]:
         """Return what ``read`` finds; nothing if the manifest went with ``snapshot``."""
         try:
             return read()

@@ -8,10 +8,10 @@ Clauses: CMT-4, META-3, META-22, META-23.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 from pktable.format.metadata.manifest import IDENTITY, MANIFEST, ManifestEntry
 from pktable.format.metadata.record_columns import ColumnarValues
@@ -24,21 +24,11 @@ Place: TypeAlias = tuple[Part, int]
 """Where an entry is: a part of a manifest, and its number there."""
 
 
-class ManifestEntries(Sequence[ManifestEntry]):
+class ManifestEntries(Iterable[ManifestEntry]):
     """The entries of a manifest, in order. They are made all at once, or chosen by their places."""
 
     def __init__(self, *parts: Part) -> None:
         self._parts = parts
-
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
-
-    @overload
-    def __getitem__(self, number: int) -> ManifestEntry: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[ManifestEntry]: ...
-    def __getitem__(self, number: int | slice) -> ManifestEntry | Sequence[ManifestEntry]:
-        return self._all[number]
 
     def __iter__(self) -> Iterator[ManifestEntry]:
         return iter(self._all)
