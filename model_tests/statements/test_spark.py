@@ -145,7 +145,7 @@ def test_a_merge_on_spark_does_not_send_the_target_to_every_task(
     places: Path, native: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if not native:
-        monkeypatch.setattr("pktable.run.spark.runner.native_test", lambda *given: lambda part: False)
+        monkeypatch.setattr("pktable.run.spark.shares.native_test", lambda *given: lambda part: False)
     plans = []
     real = SparkRunner.changes
 

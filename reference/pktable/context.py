@@ -232,7 +232,7 @@ class TableContext:
 
     def _is_foreign(self, path: str) -> bool:
         # The root of a table on an object store is a URI itself.
-        return bool(URI.match(path)) and not path.startswith(f"{self.root}/")
+        return not path.startswith(f"{self.root}/") and bool(URI.match(path))
 
     def open(self, path: str) -> Any:
         """Return a file to read at random positions."""

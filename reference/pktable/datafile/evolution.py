@@ -86,6 +86,8 @@ def same_values(before: DataType, after: DataType) -> bool:
 
     Nullability is ignored.
     """
+    if before == after:
+        return True
     parameters = [(t.root, t.length, t.precision, t.scale, len(t.children)) for t in (before, after)]
     return parameters[0] == parameters[1] and all(
         same_values(old.type, new.type) and (before.root != "ROW" or (old.id, old.name) == (new.id, new.name))

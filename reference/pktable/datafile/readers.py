@@ -10,7 +10,7 @@ Clauses: META-17, META-29, META-33, META-44, RD-7.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -77,11 +77,14 @@ class Footer:
 _FOOTERS: Final = Cache(128)  # by their bytes
 
 
-def _parsed(footer: bytes) -> Footer:
-    """Return the end of a file, from its footer on, parsed. A small one is remembered. Clauses: RD-24."""
+def _parsed(footer: bytes, parsed_by: Callable[[bytes], Any] = metadata_of) -> Footer:
+    """Return the end of a file, from its footer on, parsed. A small one is remembered. Clauses: RD-24.
+
+    ``parsed_by``: returns the `pyarrow.parquet.FileMetaData` of that end.
+    """
 
     def parse() -> Footer:
-        metadata = metadata_of(footer)
+        metadata = parsed_by(footer)
         return Footer(metadata, metadata.schema.to_arrow_schema(), PageLayout(footer, metadata))
 
     return _FOOTERS.get(footer, parse) if len(footer) <= REMEMBERED_BYTES else parse()
@@ -104,12 +107,16 @@ class ParquetRows:
             source.seek(0)
             source, read_ahead, metadata = pa.BufferReader(source.read()), 0, None
         self._source, self._at, self._read_ahead = source, at, read_ahead
-        self._footer = _parsed(checked_footer(source, at=at)) if metadata is None else None
-        self.metadata = self._footer.metadata if self._footer else metadata
+        self.metadata, self._footer, self.widens = metadata, None, False
+        if metadata is None:
+            # To parse the footer takes longer than all else of a small file. It is opened at once, which parses it.
+            parsed_by = (lambda _: self._file.metadata) if small else metadata_of
+            self._footer = _parsed(checked_footer(source, at=at), parsed_by)
+            self.metadata = self._footer.metadata
         self.schema: pa.Schema = self._footer.schema if self._footer else metadata.schema.to_arrow_schema()
         self.names = tuple(self.schema.names)
         self.row_count: int | None = self.metadata.num_rows
-        self.widens = self.metadata.num_rows > PAGE_ROWS
+        self.widens = not small and self.metadata.num_rows > PAGE_ROWS
         chunks = self.metadata.num_columns * self.metadata.num_row_groups
         self.by_pages = not small and self.metadata.num_rows > PAGE_ROWS and chunks <= MOST_CHUNKS
 

@@ -4,8 +4,8 @@ Sending work to a cluster costs a fraction of a second, however little work it i
 done: metadata tells the rows of the files that are left and the bytes of the columns needed, and Spark's optimizer the
 size of a DataFrame.
 
-* A compaction is done here up to `COMPACTED_BYTES` of files, as many as one task of the cluster takes. It merges window
-  by window, so its memory does not depend on that.
+* A compaction is done here up to `COMPACTED_BYTES` of files: as many threads as there are here take as much as one task
+  of the cluster each. A bucket is merged window by window, so its memory does not depend on its size.
 * An Arrow table is written here up to `HELD_BYTES`. A DataFrame is brought here and written if the optimizer says that
   it takes up to `BROUGHT_BYTES`. If it says more, or nothing, the cluster writes it. So its rows are computed once,
   unless there are more of them than `HELD_BYTES` have room for although that was said.
@@ -48,6 +48,7 @@ from pktable.run.runner import (
     Runner,
     row_width,
 )
+from pktable.run.together import AT_ONCE
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
 
@@ -56,7 +57,7 @@ TINY_ROWS: Final = 10_000
 FOUND_ROWS: Final = 50_000
 SMALL_BYTES = 32 << 20
 SMALL_ROWS: Final = 4_000_000
-COMPACTED_BYTES: Final = 64 << 20
+COMPACTED_BYTES: Final = AT_ONCE * (64 << 20)
 BROUGHT_BYTES: Final = 16 << 20
 HELD_BYTES: Final = 256 << 20
 

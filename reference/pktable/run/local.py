@@ -1,7 +1,7 @@
 """The local runner: this process does the bucket work, without Spark.
 
-Writes and compactions take one bucket after the other. Large reads take several files at once, on threads: Arrow
-decodes them without Python's lock.
+Writes take one bucket after the other. Large compactions take several buckets at once, and large reads several files,
+on threads: Arrow decodes and encodes without Python's lock.
 
 Clauses: RD-9, RD-12, CMT-12.
 """
@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,7 @@ from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
 from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange
+from pktable.run.together import AT_ONCE, together
 from pktable.statements.arrow_rows import ArrowStatement
 from pktable.statements.plan import KIND, Statement
 from pktable.store.guard import GuardedStore
@@ -50,11 +51,25 @@ from pktable.store.new_files import NewFiles, remove_quietly
 
 KIND_COLUMN = "__pktable_kind"
 FIRST_ID = "__pktable_first_row_id"
-ONE_THREAD_BYTES = 4 << 20  # of data files that one thread has read before others have started
+ONE_THREAD_BYTES = 4 << 20  # of data files, with which one thread is done before others have started
 SMALL_FILE_BYTES = 64 << 10
 """On average, of files that take Python longer than Arrow: threads wait for each other."""
 
 Result = TypeVar("Result")
+
+
+class _Task(Protocol):
+    @property
+    def input_bytes(self) -> int: ...
+
+
+class _Change(Protocol):
+    @property
+    def created(self) -> tuple[str, ...]: ...
+
+
+Task = TypeVar("Task", bound=_Task)
+Change = TypeVar("Change", bound=_Change)
 
 
 class LocalRunner:
@@ -93,25 +108,11 @@ class LocalRunner:
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""
-        changes: list[BucketChange] = []
-        try:
-            for task in tasks:
-                changes.append(run_task(context, task))
-        except BaseException:
-            remove_quietly(context.store, [path for change in changes for path in change.created])
-            raise
-        return changes
+        return _carried_out(context, run_task, tasks)
 
     def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
         """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""
-        changes: list[FileChange] = []
-        try:
-            for task in tasks:
-                changes.append(run_rewrite(context, task))
-        except BaseException:
-            remove_quietly(context.store, [path for change in changes for path in change.created])
-            raise
-        return changes
+        return _carried_out(context, run_rewrite, tasks)
 
     def find(self, context: TableContext, query: Query) -> list[FoundRows]:
         """Return where rows lie; large inputs are searched by several threads. Clauses: APP-2."""
@@ -185,6 +186,18 @@ class LocalRunner:
     ) -> Iterator[BucketReport]:
         """Check buckets one after the other."""
         return check_here(context, tasks, progress)
+
+
+def _carried_out(
+    context: TableContext, run: Callable[[TableContext, Task], Change], tasks: Sequence[Task]
+) -> list[Change]:
+    """Return the changes of ``tasks``, large ones made by several threads; on failure their files are removed."""
+
+    def undo(change: Change) -> None:
+        remove_quietly(context.store, change.created)
+
+    large = sum(task.input_bytes for task in tasks) > ONE_THREAD_BYTES
+    return together(partial(run, context), tasks, undo, threads=AT_ONCE if large else 1)
 
 
 def run_task(context: TableContext, task: CompactionTask) -> BucketChange:

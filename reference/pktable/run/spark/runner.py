@@ -33,7 +33,6 @@ from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
-from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.local import (
     found_rows,
     gathered,
@@ -46,6 +45,7 @@ from pktable.run.spark.frame_size import estimated_bytes
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
 from pktable.run.spark.relations import renewed
 from pktable.run.spark.row_changes import divided_rows
+from pktable.run.spark.shares import needed_columns, shares
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
@@ -145,8 +145,8 @@ class SparkRunner:
 
     def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> DataFrame:
         """Return a lazy DataFrame of rows with where they lie, by Spark's scan where it can. Clauses: APP-2, RD-12."""
-        needed = _needed(query)
-        native, others = _pieces(context, query)
+        needed = needed_columns(query)
+        native, others = shares(context, query)
         frames = []
         if native or not others:
             with raised_here():
@@ -175,19 +175,14 @@ class SparkRunner:
 
     def read(self, context: TableContext, query: Query) -> DataFrame:
         """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
-        columns, predicate, needed = query.columns, query.predicate, _needed(query)
-        native, others = _pieces(context, query)
+        columns, predicate, needed = query.columns, query.predicate, needed_columns(query)
+        native, others = shares(context, query)
         frames = []
         if native:
             with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
                 frames.append(native_scan(self.session, context, native, needed, predicate))
         if others:
-            merged = self._by_kernel(context, others, needed)
-            if predicate and VARIABLE in predicate.text:  # text in it is spelled in another way
-                raise InvalidRequestError(
-                    f"where: Spark takes {VARIABLE} in the name of a column for a variable; read without Spark"
-                )
-            frames.append(merged.where(predicate.text) if predicate else merged)
+            frames.append(self._by_kernel(context, others, needed, predicate))
         schema = read_schema([context.schema.field(name) for name in needed])
         frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
         frame = _chosen(frame, columns, native)
@@ -230,7 +225,7 @@ class SparkRunner:
             target = self.read(context, query)
         else:
             target = self.read_located(context, query, row_ids=statement.tracked)
-        if _pieces(context, query)[1]:
+        if shares(context, query)[1]:
             # Spark takes the rows that Python makes to be no more than the names of files it makes them from, and would
             # send them all to every task.
             target = target.hint("merge")
@@ -308,34 +303,21 @@ class SparkRunner:
         return frame.coalesce(1) if VERY_FEW_ROWS < rows.num_rows <= ONE_TASK_ROWS else frame
 
     def _by_kernel(
-        self, context: TableContext, parts: Sequence[BucketRead], columns: Sequence[str]
+        self,
+        context: TableContext,
+        parts: Sequence[BucketRead],
+        columns: Sequence[str],
+        predicate: Predicate | None,
     ) -> DataFrame:
-        """Read with the kernel on the executors, one bucket after the other in a task."""
+        """Read with the kernel on the executors, one bucket after the other in a task. Clauses: RD-6."""
         schema = read_schema([context.schema.field(name) for name in columns])
 
         def read(batches: Batches) -> Batches:
             for part in unpickled(batches):
-                for table in read_bucket(context, part, columns, None):
+                for table in read_bucket(context, part, columns, predicate):
                     yield from for_spark(table).to_batches()
 
         return map_batches(whole_frame(self.session, blob_table(list(parts))), read, schema)
-
-
-def _needed(query: Query) -> list[str]:
-    """Return the columns that a query reads, those of its condition last."""
-    tested = query.predicate.columns() if query.predicate else ()
-    return [*query.columns, *(name for name in tested if name not in query.columns)]
-
-
-def _pieces(context: TableContext, query: Query) -> tuple[list[BucketRead], list[BucketRead]]:
-    """Return the pieces of a query that Spark's own scan reads, and those that the kernel reads."""
-    is_native = native_test(context, _needed(query))
-    native: list[BucketRead] = []
-    others: list[BucketRead] = []
-    for part in query.parts:
-        for piece in by_file(part):
-            (native if is_native(piece) else others).append(piece)
-    return native, others
 
 
 def _chosen(rows: DataFrame, columns: Sequence[str], native: Sequence[BucketRead]) -> DataFrame:
