@@ -33,8 +33,10 @@ FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
 SAMPLE = 4096  # rows, that tell whether a column has values worth a dictionary
 GATHERED_BYTES = 64 << 20  # of Arrow memory, that make a row group
 UNCOMPRESSED_BYTES = 4 << 10
-"""Arrow memory of a data file up to which compression costs more time and bytes than it saves; such a file is written
-in one piece.
+"""Arrow memory of a data file up to which compression costs more time and bytes than it saves."""
+ONE_PIECE_BYTES = 1 << 20
+"""A file that is to be no larger is written in one piece: Arrow makes it in two dozen, each a call of Python unless the
+sink is Arrow's own.
 """
 
 
@@ -103,10 +105,11 @@ class RunWriter:
         groups = max(1, self._gathered_bytes // self._enough)  # what comes at once may be many
         self._gathered, self._gathered_bytes = [], 0
         step = self._context.options.row_group_rows or -(-table.num_rows // groups)
+        repeated = () if tiny else repeated_columns(table)
         for start in range(0, table.num_rows, step):
             if self._open is None:
                 path = self._new_path(self._place.directory)
-                self._open = _OpenFile(self._context, path, self._schema, table, tiny)
+                self._open = _OpenFile(self._context, path, self._schema, repeated, tiny)
             self._open.write(table.slice(start, step))
             if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
@@ -118,14 +121,17 @@ class RunWriter:
 
 
 class _OpenFile:
-    """One file being written, with what its metadata must say so far. ``first``: its first rows."""
+    """One file being written, with what its metadata must say so far.
+
+    ``repeated``: columns that get a dictionary. ``tiny``: whether it is written without compression.
+    """
 
     def __init__(
         self,
         context: TableContext,
         path: str,
         schema: pa.Schema,
-        first: pa.Table,
+        repeated: Sequence[str],
         tiny: bool,
     ) -> None:
         self._context, self.path = context, path
@@ -135,7 +141,7 @@ class _OpenFile:
             options |= {"compression": "zstd", "compression_level": context.options.zstd_level}
             # Parts of nested columns have names of their own.
             if not any(map(pa.types.is_nested, schema.types)):
-                options["use_dictionary"] = [n for n in schema.names if _repeats(first.column(n))]
+                options["use_dictionary"] = list(repeated)
         if any(map(pa.types.is_floating, schema.types)):
             # Arrow's bounds leave NaN out, and readers that order it, as Spark does, would skip it.
             exact = [field.name for field in schema if not pa.types.is_floating(field.type)]
@@ -145,9 +151,9 @@ class _OpenFile:
         if has_nanoseconds(schema):
             self._schema, self._change = stored_schema(schema), with_times(schema)
             options["use_deprecated_int96_timestamps"] = True
-        # Arrow writes a file in two dozen pieces, each a call of Python unless the sink is Arrow's own.
-        self._file = None if tiny else context.store.create(self.path)
-        self._sink: Any = pa.BufferOutputStream() if tiny else FooterSink(self._file, self._change)
+        in_one_piece = tiny or context.target_file_bytes <= ONE_PIECE_BYTES
+        self._file = None if in_one_piece else context.store.create(self.path)
+        self._sink: Any = pa.BufferOutputStream() if in_one_piece else FooterSink(self._file, self._change)
         try:
             self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         except BaseException:  # it has written the first bytes, or could not
@@ -233,11 +239,16 @@ class _OpenFile:
         )
 
 
-def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether values of a column come again, as far as a sample tells.
+def repeated_columns(table: pa.Table) -> list[str]:
+    """Return the columns whose values come again, as far as a sample tells; none that is nested.
 
     Where they do not, a dictionary is built only to be given up: it costs a tenth of the time and of the size.
     """
+    flat = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    return [name for name in flat if _repeats(table.column(name))]
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
     step = max(1, len(column) // SAMPLE)
     sample = column.take(pa.array(np.arange(0, len(column), step)))
     return bool(pc.count_distinct(sample).as_py() <= len(sample) // 2)
