@@ -1,4 +1,4 @@
-"""What Spark's own scan reads of a query, and what the kernel reads on the executors.
+"""The shares of a query: the files that Spark's own scan reads, and those that the kernel reads on the executors.
 
 * Spark's scan reads files as they are, where `native_test` says that it can.
 * Many small files are read by the kernel all the same. Spark takes about 0.7 ms of processor time to open a file,
