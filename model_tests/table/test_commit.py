@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
 from pktable.catalog.changes import CommitId
+from pktable.format.metadata.manifest_entries import ManifestEntries
 from pktable.format.metadata.snapshot import encode_snapshot
 from pktable.ingest.changes import ChangeKind
 from pktable.staged import StagedCompaction
@@ -108,6 +110,29 @@ def test_a_manifest_is_decoded_once_for_all_who_open_its_table_and_damage_to_it_
     path.write_bytes(damaged)
     with pytest.raises(CorruptFileError):
         third.manifests.read(meta)
+
+
+@covers("RD-24")
+def test_which_files_are_live_is_found_out_once_for_all_who_open_a_table_of_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a copy has the same names: what is remembered are bytes."""
+    table = Table.create(tmp_path / "t", "k INT, v STRING", primary_key=["k"], options={"bucket": "50"})
+    table.upsert(rows(*((k, "a") for k in range(2000))))
+    shutil.copytree(tmp_path / "t", tmp_path / "u")
+    asked, places = list[ManifestEntries](), ManifestEntries.places
+
+    def counted(entries: ManifestEntries) -> Any:
+        asked.append(entries)
+        return places(entries)
+
+    monkeypatch.setattr(ManifestEntries, "places", counted)
+    for name in ("t", "t", "u"):
+        assert Table.open(tmp_path / name).files().num_rows == table.files().num_rows == 50
+    assert len(asked) == len(table.catalog.state().manifests)
+    table.upsert(rows((1, "b")))
+    assert content(Table.open(tmp_path / "t"))[1] == "b"
+    assert content(Table.open(tmp_path / "u"))[1] == "a"
 
 
 @covers("CMT-5")

@@ -1,7 +1,8 @@
 """Manifest files: read with a cache, written, merged when there are many small ones.
 
-A manifest's name is never used twice, so what was read under a name stays true. Small files are remembered by their
-bytes too, for the whole process: a table that is opened again and again reads each of them, and decodes none twice.
+A manifest's name is never used twice, so what was read under a name stays true. Files are remembered by their bytes
+too, for the whole process: a table that is opened again and again reads each of them, and decodes none twice. Which
+entries remain of them is not found out twice either.
 
 Clauses: CMT-4, CMT-5, META-3, META-12, RD-24.
 """
@@ -9,7 +10,8 @@ Clauses: CMT-4, CMT-5, META-3, META-12, RD-24.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
@@ -44,8 +46,12 @@ from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
 
-SMALL_BYTES: Final = 1 << 15
-_DECODED: Final = Cache(256)  # by function, bytes and expected size
+DECODED_BYTES: Final = 2 << 20  # those of some 80,000 entries
+FOLDED_ENTRIES: Final = 50_000
+FOLD_ENTRIES: Final = 100
+"""As many as what is remembered of a fold besides its entries."""
+_DECODED: Final = Cache(DECODED_BYTES)  # by function, bytes and expected size
+_FOLDED: Final = Cache(FOLDED_ENTRIES)  # by what was decoded
 
 
 class MissingManifestError(CorruptFileError):
@@ -120,18 +126,22 @@ class Manifests:
         def load() -> Any:
             return decode(data, path, size=size)
 
-        return load() if len(data) > SMALL_BYTES else _DECODED.get((decode, data, size), load)
+        return _DECODED.get((decode, data, size), load, lambda _: len(data))
 
     def writer(self) -> ManifestWriter:
         return ManifestWriter(self)
 
-    def fold(self, metas: Iterable[ManifestFileMeta]) -> dict[Identity, ManifestEntry]:
+    def fold(self, metas: Sequence[ManifestFileMeta]) -> Mapping[Identity, ManifestEntry]:
         """Return the entries that remain of ``metas`` by identity: live files, and DELETEs without their ADD.
 
-        Only these are made of large manifests. Clauses: CMT-4.
+        Only these are made of large manifests. Clauses: CMT-4, RD-24.
         """
-        with uncollected():
-            return made(self._remaining(metas))
+
+        def load() -> Mapping[Identity, ManifestEntry]:
+            with uncollected():
+                return MappingProxyType(made(self._remaining(metas)))
+
+        return _FOLDED.get(tuple(map(self.read, metas)), load, lambda entries: FOLD_ENTRIES + len(entries))
 
     def _remaining(self, metas: Iterable[ManifestFileMeta]) -> dict[Identity, Place]:
         """Return where the entries that remain are."""

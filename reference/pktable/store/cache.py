@@ -15,27 +15,35 @@ Value = TypeVar("Value")
 
 
 class Cache:
-    """Holds up to ``entries`` values; safe to use from several threads."""
+    """Holds values of a total weight of up to ``most``; each weighs 1 unless the caller says otherwise.
 
-    def __init__(self, entries: int) -> None:
-        self._entries = entries
-        self._values: OrderedDict[Hashable, Any] = OrderedDict()
+    Safe to use from several threads.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._weight = most, 0
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, name: Hashable, load: Callable[[], Value]) -> Value:
+    def get(
+        self, name: Hashable, load: Callable[[], Value], weigh: Callable[[Value], int] = lambda _: 1
+    ) -> Value:
         """Return the value under ``name``, loaded if it is not there. An exception of ``load`` is not cached."""
         with self._lock:
             if name in self._values:
                 self._values.move_to_end(name)
-                found: Value = self._values[name]
+                found: Value = self._values[name][0]
                 return found
         value = load()
-        self.put(name, value)
+        self.put(name, value, weigh(value))
         return value
 
-    def put(self, name: Hashable, value: object) -> None:
-        """Remember ``value``, and forget the one that was used longest ago if there are too many."""
+    def put(self, name: Hashable, value: object, weight: int = 1) -> None:
+        """Remember ``value``, and forget those that were used longest ago if all weigh too much together."""
         with self._lock:
-            self._values[name] = value
-            while len(self._values) > self._entries:
-                self._values.popitem(last=False)
+            _, before = self._values.pop(name, (None, 0))
+            self._values[name] = value, weight
+            self._weight += weight - before
+            while self._weight > self._most:
+                _, (_, gone) = self._values.popitem(last=False)
+                self._weight -= gone
