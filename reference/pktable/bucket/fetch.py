@@ -26,12 +26,19 @@ def fetch_rows(
 
     Of a Parquet file, only pages or row groups that hold one are read. Raises CorruptFileError.
     """
-    reader = DataReader(context, place, file)
-    found = []
+    reader, ranges = DataReader(context, place, file), around(positions)
     # Arrow decodes a row group at once for four fifths of the time that it takes batch by batch.
     most = max(BATCH_ROWS, rows_to_hold([[file]], WINDOW_BYTES))
-    for start, table in reader.read(columns, ranges=around(positions), batch_rows=most):
-        first, end = np.searchsorted(positions, [start, start + table.num_rows])
-        if first < end:
-            found.append(table.take(pa.array(positions[first:end] - start)))
-    return pa.concat_tables(found)
+
+    def fetched(names: Sequence[str]) -> pa.Table:
+        found = []
+        for start, table in reader.read(names, ranges=ranges, batch_rows=most):
+            first, end = np.searchsorted(positions, [start, start + table.num_rows])
+            if first < end:
+                found.append(table.take(pa.array(positions[first:end] - start)))
+        return pa.concat_tables(found)
+
+    if not reader.stored.by_column:
+        return fetched(columns)
+    # One after the other, so that the memory of a whole column is soon used again.
+    return pa.table({name: fetched([name]).column(0) for name in columns})

@@ -22,10 +22,13 @@ from pktable.lsm.bucket import BucketPath
 from pktable.merge.grouping import Flags, Window
 
 
-def late_keys(context: TableContext, place: BucketPath, newest: pa.Table, found: Sequence[Located]) -> Flags:
-    """Return per row of ``newest``, n records of different keys, whether one of ``found`` is newer.
+def late_keys(
+    context: TableContext, place: BucketPath, newest: pa.Table, found: Sequence[Located]
+) -> tuple[Flags, Sequence[pa.Table]]:
+    """Return per row of ``newest``, n records of different keys, whether one of ``found`` is newer, and of each of
+    ``found`` the rows, in the columns that order records.
 
-    ``found``: where older files hold these keys, by row number of ``newest``. Reads the columns that order records.
+    ``found``: where older files hold these keys, by row number of ``newest``.
     """
     order = context.user_order
     assert order is not None, "the caller has asked"
@@ -39,4 +42,4 @@ def late_keys(context: TableContext, place: BucketPath, newest: pa.Table, found:
     starts = np.searchsorted(keys[by_key], np.arange(count))
     window = Window(records, starts, by_key, np.zeros(len(keys), dtype=np.int32)).in_order(order)
     late: Flags = window.newest < records.num_rows - count
-    return late
+    return late, rows

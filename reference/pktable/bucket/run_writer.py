@@ -240,7 +240,8 @@ def _repeats(column: pa.ChunkedArray) -> bool:
     """
     step = max(1, len(column) // SAMPLE)
     sample = column.take(pa.array(np.arange(0, len(column), step)))
-    return bool(pc.count_distinct(sample).as_py() <= len(sample) // 2)
+    # A null is in no dictionary: a column of mostly nulls may still have values that all differ.
+    return bool(pc.count_distinct(sample).as_py() <= (len(sample) - sample.null_count) // 2)
 
 
 def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:

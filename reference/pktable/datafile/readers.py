@@ -55,6 +55,9 @@ class StoredRows(Protocol):
     row_count: int | None
     """The number of rows, None if the file has to be read to find it."""
 
+    by_column: bool
+    """Whether to read its columns one by one takes no more than to read them together."""
+
     def tables(
         self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
@@ -89,6 +92,8 @@ def _parsed(footer: bytes) -> Footer:
 
 class ParquetRows:
     """A Parquet file, read by row groups; page checksums are verified."""
+
+    by_column: bool = True
 
     by_pages: bool
     """Whether its page index is looked at for some of its rows: not where that is likely to cost more than it saves."""
@@ -222,6 +227,8 @@ class OrcRows:
     ``orc.timestamp-ltz.legacy.type`` is false.
     """
 
+    by_column: bool = False
+
     def __init__(self, source: Any, at: str) -> None:
         self._file, self._at = po.ORCFile(source), at
         self.names = tuple(self._file.schema.names)
@@ -260,6 +267,7 @@ class AvroRows:
     """An Avro container, read by blocks. The format has no checksums, but a sync marker after each block."""
 
     row_count: int | None = None
+    by_column: bool = False
 
     def __init__(self, source: Any, at: str) -> None:
         self._container = Container(io.BufferedReader(source, READ_AHEAD_BYTES), source.size(), at)
