@@ -135,7 +135,7 @@ class _OpenFile:
             options |= {"compression": "zstd", "compression_level": context.options.zstd_level}
             # Parts of nested columns have names of their own.
             if not any(map(pa.types.is_nested, schema.types)):
-                options["use_dictionary"] = [n for n in schema.names if _repeats(first.column(n))]
+                options["use_dictionary"] = _repeating(context, schema.names, first)
         if any(map(pa.types.is_floating, schema.types)):
             # Arrow's bounds leave NaN out, and readers that order it, as Spark does, would skip it.
             exact = [field.name for field in schema if not pa.types.is_floating(field.type)]
@@ -231,6 +231,18 @@ class _OpenFile:
         return encode_row(
             [values_of(row.column(name), kind)[0] for name, kind in columns], self._context.key_types
         )
+
+
+def _repeating(context: TableContext, names: Sequence[str], rows: pa.Table) -> list[str]:
+    """Return the columns whose values come again.
+
+    In a table with a key, no two rows of a file have a sequence number, and one key column has hardly a value twice.
+    """
+    keys = {*context.key_columns, *context.schema.primary_keys}
+    different = {SEQUENCE_NUMBER} if keys else set()
+    if len(context.key_columns) == 1:
+        different |= keys
+    return [name for name in names if name not in different and _repeats(rows.column(name))]
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:

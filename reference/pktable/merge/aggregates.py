@@ -144,8 +144,9 @@ def _best_string(segments: Segments, known: Flags, column: Column, better: Any) 
     Arrow compares, by bytes. All neighbours are compared at once, which decides between two records; more are rare.
     """
     wins = pc.greater if better is np.maximum else pc.less
-    values, found = segments.values(column.name), segments.starts.copy()
-    newer = np.asarray(wins(values[1:], values[:-1]).fill_null(False)) | (known[1:] & ~known[:-1])
+    values = segments.values(column.name)
+    found: Indices = segments.starts.copy()
+    newer: Flags = np.asarray(wins(values[1:], values[:-1]).fill_null(False)) | (known[1:] & ~known[:-1])
     pairs = np.flatnonzero(segments.lengths == 2)
     found[pairs] += newer[found[pairs]]
     more = np.flatnonzero(segments.lengths > 2)
@@ -185,13 +186,24 @@ def total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     if column.type.root == "DECIMAL":
         return _decimal_total(values, segments, column)
     if column.type.root in FLOATS:
-        numbers = values.fill_null(-0.0).to_numpy(zero_copy_only=False)  # which changes no sum
+        numbers = _filled(values, -0.0)  # which changes no sum
         sums = np.add.reduceat(_signed(numbers, segments), segments.starts)
     else:
-        sums = _integer_totals(values.cast(pa.int64()).fill_null(0).to_numpy(), segments, column)
+        sums = _integer_totals(_filled(values.cast(pa.int64()), 0), segments, column)
         half = 1 << (INTEGER_BITS[column.type.root] - 1)
         _expect_held("sum", column, (sums >= -half) & (sums < half))
     return _numbers(sums, values, segments)
+
+
+def _filled(values: pa.Array, instead: float) -> npt.NDArray[Any]:
+    """Return numbers with ``instead`` in the place of nulls."""
+    if not values.null_count:
+        found: npt.NDArray[Any] = values.to_numpy()
+        return found
+    without_nulls = pa.Array.from_buffers(
+        values.type, len(values), [None, values.buffers()[1]], offset=values.offset
+    )
+    return np.where(valid(values), without_nulls.to_numpy(), np.array(instead, values.type.to_pandas_dtype()))
 
 
 def _signed(numbers: npt.NDArray[Any], segments: Segments) -> npt.NDArray[Any]:
@@ -234,9 +246,9 @@ def _decimal_total(values: pa.Array, segments: Segments, column: Column) -> pa.A
 def product(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     """The product. Raises InvalidRequestError if the type cannot hold it."""
     if column.type.root in FLOATS:
-        numbers = values.fill_null(1.0).to_numpy(zero_copy_only=False)
+        numbers = _filled(values, 1.0)
         return _numbers(np.multiply.reduceat(numbers, segments.starts), values, segments)
-    wide: npt.NDArray[Any] = values.cast(pa.int64()).fill_null(1).to_numpy(zero_copy_only=False)
+    wide = _filled(values.cast(pa.int64()), 1)
     rough = np.multiply.reduceat(np.maximum(np.abs(wide.astype(np.float64)), 1.0), segments.starts)
     if (rough >= EXACT_PRODUCT).any():
         wide = wide.astype(object)  # integers of any size
@@ -248,7 +260,8 @@ def product(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
 
 def _numbers(found: npt.NDArray[Any], values: pa.Array, segments: Segments) -> pa.Array:
     """Return the numbers found in the type of ``values``, null for a segment that has none."""
-    return pa.array(found, mask=~segments.any(valid(values))).cast(values.type)
+    none = ~segments.any(valid(values)) if values.null_count else None
+    return pa.array(found, mask=none).cast(values.type)
 
 
 def _expect_held(what: str, column: Column, held: Flags) -> None:

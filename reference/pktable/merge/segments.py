@@ -83,7 +83,9 @@ class Segments:
         """Return per segment the last of the m records whose flag holds, -1 if none does."""
         holds = flags[self.ends]
         found: Indices = np.where(holds, self.ends, -1)
-        rest = np.flatnonzero(~holds & (self.lengths > 1))  # often few: only their other records are looked at
+        rest = np.flatnonzero(
+            ~holds & (self.lengths > 1)
+        )  # often few: only their other records are looked at
         if len(rest):
             records, begins = parts_of(self.starts, self.lengths, rest)
             found[rest] = np.maximum.reduceat(np.where(flags[records], records, -1), begins)
@@ -108,9 +110,9 @@ class Segments:
 
     def sums(self, numbers: npt.NDArray[Any]) -> Indices:
         """Return per segment the sum of m flags or 64-bit integers, without the bits that do not fit into 64."""
-        sums = np.append(0, np.cumsum(numbers))  # takes a third of the time of `add.reduceat`
-        ends = np.append(self.starts, len(numbers))[1:]
-        found: Indices = sums[ends] - sums[self.starts]
+        sums = np.cumsum(numbers)  # takes a third of the time of `add.reduceat`
+        found: Indices = sums[self.ends]
+        found[1:] -= found[:-1].copy()
         return found
 
 
