@@ -74,6 +74,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "target-file-size": ("128 mb", "2 kb"),
     "manifest.merge-min-count": ("30", "2"),
     "metadata.stats-mode": ("truncate(16)", "full", "none"),
+    "changelog-file.stats-mode": ("full", "none"),
     "compaction.delete-ratio-threshold": ("1", "0.2"),
 }
 BITMAP64: Final = "deletion-vectors.bitmap64"

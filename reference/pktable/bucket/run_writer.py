@@ -3,7 +3,7 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: APP-5, LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
+Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pktable_spec.options import StatsMode
 from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
@@ -64,6 +65,7 @@ class RunWriter:
         self._context, self._place = context, place
         self._level, self._source, self._now = level, source, now_millis
         self._new_path = new.changelog_path if changelog else new.data_path
+        self._stats = context.options.stats_of(changelog=changelog)
         self._schema = context.file_schema
         if tracked:
             self._schema = tracked_file_schema(context.schema, updated=source == FROM_WRITE)
@@ -106,7 +108,7 @@ class RunWriter:
         for start in range(0, table.num_rows, step):
             if self._open is None:
                 path = self._new_path(self._place.directory)
-                self._open = _OpenFile(self._context, path, self._schema, table, tiny)
+                self._open = _OpenFile(self._context, path, self._schema, table, tiny, self._stats)
             self._open.write(table.slice(start, step))
             if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
@@ -118,7 +120,10 @@ class RunWriter:
 
 
 class _OpenFile:
-    """One file being written, with what its metadata must say so far. ``first``: its first rows."""
+    """One file being written, with what its metadata must say so far.
+
+    ``first``: its first rows. ``stats``: which statistics of values there are to be.
+    """
 
     def __init__(
         self,
@@ -127,8 +132,9 @@ class _OpenFile:
         schema: pa.Schema,
         first: pa.Table,
         tiny: bool,
+        stats: StatsMode,
     ) -> None:
-        self._context, self.path = context, path
+        self._context, self.path, self._stats = context, path, stats
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         options["max_rows_per_page"] = context.options.page_rows
         if not tiny:
@@ -186,12 +192,12 @@ class _OpenFile:
         self._key_stats.append(
             collect_stats(table, self._context.stored_key_fields, truncate=KEY_CODE_POINTS)
         )
-        fields = stats_fields(self._context)
-        self._value_stats.append(collect_stats(table, fields, truncate=self._context.options.stats_truncate))
+        fields = stats_fields(self._context, self._stats)
+        self._value_stats.append(collect_stats(table, fields, truncate=self._stats.truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
         size = self._close()
-        fields = stats_fields(self._context)
+        fields = stats_fields(self._context, self._stats)
         tracked = ROW_ID in self._schema.names
         every = len(fields) == len(self._context.schema.fields) and not tracked
         return DataFileMeta(
@@ -263,6 +269,6 @@ def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.cast(schema)
 
 
-def stats_fields(context: TableContext) -> Sequence[Field]:
+def stats_fields(context: TableContext, stats: StatsMode) -> Sequence[Field]:
     """Return the fields whose value statistics are stored. Clauses: META-27."""
-    return () if context.options.stats_mode == "none" else context.schema.fields
+    return () if stats.name == "none" else context.schema.fields

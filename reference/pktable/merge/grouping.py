@@ -75,10 +75,11 @@ class Window:
 
         Clauses: CHG-19.
         """
+        above = self.levels[self.levels > 0]
+        if not len(self.order) or not len(above) or above.min() == above.max():
+            return self  # such records are of one level, which has a key once
         levels = self.levels[self.order]
         deepest = np.iinfo(levels.dtype).max
-        if not len(levels):
-            return self
         least = np.minimum.reduceat(np.where(levels > 0, levels, deepest), self.starts)
         flags = np.zeros(len(self.levels), dtype=bool)
         flags[self.order] = levels > np.repeat(least, np.diff(np.append(self.starts, len(levels))))
