@@ -119,8 +119,9 @@ class ParquetRows:
         self.by_pages = not small and self.metadata.num_rows > PAGE_ROWS and chunks <= MOST_CHUNKS
 
     def tables(
-        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
+        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int, narrow: bool = True
     ) -> Iterator[tuple[int, pa.Table]]:
+        """Yield as `StoredRows` says. ``narrow``: whether `narrowed` is done here, and not by the caller."""
         position = 0
         for group in range(self.metadata.num_row_groups):
             rows = self.metadata.row_group(group).num_rows
@@ -128,8 +129,9 @@ class ParquetRows:
             if wanted is None or len(wanted):
                 chosen = self._chosen(group, wanted, list(columns)) or self._whole(group, columns, batch_rows)
                 for start, table in chosen:
+                    stored = self.narrowed(table) if narrow else table
                     for offset in range(0, table.num_rows, batch_rows):
-                        yield position + start + offset, table.slice(offset, batch_rows)
+                        yield position + start + offset, stored.slice(offset, batch_rows)
             position += rows
 
     def page_bounds(self, group: int, names: Sequence[str]) -> dict[str, PageBounds]:
@@ -191,14 +193,15 @@ class ParquetRows:
 
     def _group(self, group: int, rows: int, names: list[str], batch_rows: int) -> Iterator[pa.Table]:
         if rows <= batch_rows:
-            yield self._as_stored(self._file.read_row_group(group, columns=names, use_threads=False))
+            yield self._file.read_row_group(group, columns=names, use_threads=False)
             return
         for batch in self._file.iter_batches(
             batch_rows, row_groups=[group], columns=names, use_threads=False
         ):
-            yield self._as_stored(pa.Table.from_batches([batch]))
+            yield pa.Table.from_batches([batch])
 
-    def _as_stored(self, table: pa.Table) -> pa.Table:
+    def narrowed(self, table: pa.Table) -> pa.Table:
+        """Return decoded rows with the types of the file, if strings were decoded as longer ones."""
         if not self.widens:
             return table
         return narrowed(table, pa.schema([self.schema.field(name) for name in table.column_names]))
