@@ -74,7 +74,6 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "target-file-size": ("128 mb", "2 kb"),
     "manifest.merge-min-count": ("30", "2"),
     "metadata.stats-mode": ("truncate(16)", "full", "none"),
-    "changelog-file.stats-mode": ("full", "none"),
     "compaction.delete-ratio-threshold": ("1", "0.2"),
 }
 BITMAP64: Final = "deletion-vectors.bitmap64"
@@ -261,6 +260,8 @@ def definition_of(
     key_columns = [(f"k{at}", kind) for at, kind in enumerate(keys)]
     partition_columns = [("p", kind) for kind in partitions]
     value_columns = [(f"v{at}", kind) for at, kind in enumerate(values)]
+    if "metadata.stats-mode" in options:  # changelog files have others
+        options["changelog-file.stats-mode"] = "full" if options["metadata.stats-mode"] == "none" else "none"
     return Definition(
         columns=(*key_columns, *partition_columns, *value_columns, ("w", "INT")),
         primary_key=tuple(name for name, _ in (*partition_columns, *key_columns)),
