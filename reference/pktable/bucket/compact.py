@@ -41,7 +41,7 @@ from pktable.bucket.changelog import CompactionChangelog, looks_up_rows
 from pktable.bucket.fetch import fetch_rows
 from pktable.bucket.index import write_index
 from pktable.bucket.kept_retractions import KeptRetractions
-from pktable.bucket.late import late_keys
+from pktable.bucket.late import late_keys, ordering_rows
 from pktable.bucket.locate import Located, Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
@@ -260,7 +260,8 @@ class _Compaction:
             names = dict.fromkeys([*keys, SEQUENCE_NUMBER, VALUE_KIND, *self._order.columns])
             newest = taken(window.records.select(list(names)), window.newest[needed])
             all_found = list(locator.locate(newest.select(keys)))
-            late, compared = self._late(newest, all_found)
+            compared = ordering_rows(self._context, self._state.place, all_found)
+            late = self._late(newest, all_found, compared)
             if self._needs_rows:
                 for found, rows in zip(all_found, compared, strict=True):
                     window = self._joined(window, found, needed[found.keys], rows)
@@ -292,19 +293,18 @@ class _Compaction:
             return keys_to_look_up(window, remembers=self._context.hides_retractions)
         return ~window.any_of_key(window.levels > 0)
 
-    def _late(self, newest: pa.Table, found: Sequence[Located]) -> tuple[Flags, Sequence[pa.Table]]:
-        """Delete the rows of ``found`` whose key has a newer record in ``newest``; return which of ``newest`` are late,
-        and the columns of ``found`` that were compared.
+    def _late(self, newest: pa.Table, found: Sequence[Located], compared: Sequence[pa.Table]) -> Flags:
+        """Delete the rows of ``found`` whose key has a newer record in ``newest``; return which of ``newest`` are late.
 
-        Clauses: DV-23.
+        ``compared``: the rows of ``found``. Clauses: DV-23.
         """
         if not found:
-            return np.zeros(newest.num_rows, dtype=bool), ()
-        late, rows = late_keys(self._context, self._state.place, newest, found)
+            return np.zeros(newest.num_rows, dtype=bool)
+        late = late_keys(self._context, newest, found, compared)
         for one in found:
             positions = one.positions[~late[one.keys]]
             self._deleted += self._vectors.delete(one.file.file_name, positions)
-        return late, rows
+        return late
 
     def _joined(
         self, window: Window, found: Located, keys: Indices, compared: pa.Table | None = None
