@@ -327,8 +327,6 @@ class _Compaction:
         columns = dict(zip(known.column_names, known.columns, strict=True))
         if compared is not None:
             columns |= zip(compared.column_names, compared.columns, strict=True)
-        if found.file.delete_row_count == 0:  # its rows are adds, of which kind makes no difference any more
-            columns.setdefault(VALUE_KIND, pa.chunked_array([np.zeros(len(keys), dtype=np.int8)]))
         others = [name for name in names if name not in columns]
         fetched = fetch_rows(self._context, self._state.place, found.file, positions, others)
         columns |= zip(others, fetched.columns, strict=True)
