@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table, UnsupportedOptionError
+from pktable.format.binary_row import decode_row
+from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import encode_schema
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
@@ -19,8 +21,8 @@ from pktable_spec.errors import StorageError
 from model_tests.changelog.tables import applied, changes, new_table, put, rows, stored
 
 
-def logged(table: Table, snapshot: int) -> list[tuple[str, int, int]]:
-    """Return the changelog files of a snapshot: the start of the name, the level, and the file source."""
+def changelog_files(table: Table, snapshot: int) -> list[DataFileMeta]:
+    """Return the changelog files of a snapshot."""
     found = next(one for one in table.snapshots() if one.id == snapshot)
     manifests = table.catalog.manifests
     assert found.changelog_manifest_list is not None
@@ -29,7 +31,13 @@ def logged(table: Table, snapshot: int) -> list[tuple[str, int, int]]:
     ]
     assert found.changelog_record_count == sum(entry.file.row_count for entry in entries)
     assert all(entry.kind == 0 for entry in entries)
-    return [(e.file.file_name.partition("-")[0], e.file.level, e.file.file_source or 0) for e in entries]
+    return [entry.file for entry in entries]
+
+
+def logged(table: Table, snapshot: int) -> list[tuple[str, int, int]]:
+    """Return the changelog files of a snapshot: the start of the name, the level, and the file source."""
+    files = changelog_files(table, snapshot)
+    return [(file.file_name.partition("-")[0], file.level, file.file_source or 0) for file in files]
 
 
 @covers("CHG-1", "CHG-2", "CHG-3", "CHG-5")
@@ -260,6 +268,46 @@ def test_the_files_that_are_rewritten_and_those_that_are_upgraded_have_changelog
     found = changes(table, 0)
     assert applied((), found) == rows(table)
     assert len(found) == 510
+    assert not table.check().findings
+
+
+def greatest_text(table: Table, file: DataFileMeta) -> Any:
+    """Return the upper bound of the column ``s`` that a manifest has of a file, None without statistics."""
+    if file.value_stats_cols is not None:
+        assert file.value_stats_cols == ()
+        return None
+    types = [field.type for field in table.schema.fields]
+    return decode_row(file.value_stats.max_values, types, at="")[1]
+
+
+@covers("CHG-25", "META-27")
+@pytest.mark.parametrize("producer", ["input", "lookup"])
+@pytest.mark.parametrize(
+    ("modes", "of_data", "of_changelog"),
+    [
+        ({}, "b" * 15 + "c", "b" * 15 + "c"),
+        ({"metadata.stats-mode": "full"}, "b" * 30, "b" * 30),
+        ({"metadata.stats-mode": "none"}, None, None),
+        ({"changelog-file.stats-mode": "none"}, "b" * 15 + "c", None),
+        ({"changelog-file.stats-mode": "full", "metadata.stats-mode": "none"}, None, "b" * 30),
+        ({"changelog-file.stats-mode": "truncate(2)"}, "b" * 15 + "c", "bc"),
+    ],
+)
+def test_the_statistics_of_changelog_files_are_those_of_their_own_option(
+    tmp_path: Path, modes: dict[str, str], of_data: Any, of_changelog: Any, producer: str
+) -> None:
+    options = {"deletion-vectors.enabled": "true", "changelog-producer": producer, **modes}
+    table = Table.create(tmp_path / "t", "id BIGINT, s STRING", primary_key=["id"], options=options)
+    table.upsert({"id": [1, 2], "s": ["a", "b" * 30]})
+    recorded = 1 if producer == "input" else 2
+    (file,) = changelog_files(table, recorded)
+    (stored,) = next(iter(table.catalog.state().files.values()))
+    assert greatest_text(table, file) == of_changelog
+    assert greatest_text(table, stored) == of_data
+    assert file.min_key != file.max_key
+    found = table.changes(0).to_pylist()
+    assert [row["s"] for row in found] == ["a", "b" * 30]
+    assert [row["id"] for row in table.changes(0, where="s > 'b'").to_pylist()] == [2]
     assert not table.check().findings
 
 

@@ -63,6 +63,7 @@ OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "file.compression.zstd-level": ("", "9"),
     "metadata.stats-mode": ("truncate(16)", "truncate(2)", "full", "none"),
     "manifest.merge-min-count": ("30", "2"),
+    "changelog-file.stats-mode": ("", "none", "truncate(2)"),
     "changelog-producer": ("none", "input", "lookup", "lookup", "full-compaction"),
     "changelog-producer.row-deduplicate": ("false", "true"),
     "changelog-producer.row-deduplicate-ignore-fields": ("", "s"),

@@ -35,7 +35,7 @@ def always(value: object) -> Any:
     [
         (context, "partition_path", lambda *which, **_: partition_path(*which), "lies in"),
         (run_writer, "collect_stats", cut_to_three, "are reported as"),
-        (run_writer, "stats_fields", lambda context: context.schema.fields, "has statistics of"),
+        (run_writer, "stats_fields", lambda context, stats: context.schema.fields, "has statistics of"),
         (TableOptions, "leaves_compaction", always(False), "more files at level 0"),
         (retention, "expired_changelogs", lambda *_: set(), "are kept, expected"),
     ],

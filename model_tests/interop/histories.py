@@ -260,6 +260,8 @@ def definition_of(
     key_columns = [(f"k{at}", kind) for at, kind in enumerate(keys)]
     partition_columns = [("p", kind) for kind in partitions]
     value_columns = [(f"v{at}", kind) for at, kind in enumerate(values)]
+    if "metadata.stats-mode" in options:  # changelog files have others
+        options["changelog-file.stats-mode"] = "full" if options["metadata.stats-mode"] == "none" else "none"
     return Definition(
         columns=(*key_columns, *partition_columns, *value_columns, ("w", "INT")),
         primary_key=tuple(name for name, _ in (*partition_columns, *key_columns)),

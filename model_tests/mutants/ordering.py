@@ -12,7 +12,7 @@ from pktable.bucket import compact
 from pktable.bucket.kept_retractions import KeptRetractions
 from pktable.bucket.locate import Located
 from pktable.bucket.reader import DataReader
-from pktable.lsm.bucket import BucketPath
+from pktable.merge.grouping import is_add
 from pktable.merge.user_order import UserOrder
 
 from model_tests.mutants.registry import READ, Mutant, instead, patched
@@ -31,17 +31,13 @@ def _deletions_forgotten(plan: Any) -> Any:
 def _live_rows_compared(late_keys: Any) -> Any:
     """Compare with live rows only: those that remember a deletion are deleted."""
 
-    def late(context: Any, place: BucketPath, newest: pa.Table, found: Sequence[Located]) -> Any:
-        live = []
-        for one in found:
-            reader = DataReader(context, place, one.file)
-            kinds = np.concatenate(
-                [rows.column("_VALUE_KIND").to_numpy() for _, rows in reader.read(["_VALUE_KIND"])]
-            )
-            adds = kinds[one.positions] & 1 == 0
-            if adds.any():
-                live.append(Located(one.file, one.positions[adds], one.keys[adds]))
-        return late_keys(context, place, newest, live)
+    def late(context: Any, newest: pa.Table, found: Sequence[Located], rows: Sequence[pa.Table]) -> Any:
+        live, kept = [], []
+        for one, records in zip(found, rows, strict=True):
+            adds = is_add(records)
+            live.append(Located(one.file, one.positions[adds], one.keys[adds]))
+            kept.append(records.filter(pa.array(adds)))
+        return late_keys(context, newest, live, kept)
 
     return late
 
@@ -63,7 +59,7 @@ MUTANTS = (
         "S6",
         "a late record replaces the newer row that it looked up",
         patched(
-            (compact, "late_keys", instead(lambda context, place, newest, found: np.zeros(len(newest), bool)))
+            (compact, "late_keys", instead(lambda context, newest, found, rows: np.zeros(len(newest), bool)))
         ),
         READ,
         ("DV-23", "MRG-19"),

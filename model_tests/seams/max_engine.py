@@ -82,3 +82,6 @@ class Maxima:
             )
         assert is_add(folded).tolist() == self.adds().tolist()
         return folded if chosen is None else folded.filter(pa.array(chosen))
+
+    def places(self, chosen: Flags) -> tuple[pa.Table, Indices]:
+        return self.rows(), np.flatnonzero(chosen)

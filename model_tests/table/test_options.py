@@ -59,11 +59,7 @@ def test_the_defaults_are_those_of_paimon() -> None:
     assert (found.row_group_bytes, found.row_group_rows, found.zstd_level) == (128 * mebibyte, None, 1)
     assert (found.manifest_target_bytes, found.manifest_merge_min_count) == (8 * mebibyte, 30)
     assert found.manifest_full_compaction_bytes == 16 * mebibyte
-    assert (found.stats, found.stats_mode, found.stats_truncate) == (
-        StatsMode("truncate", 16),
-        "truncate",
-        16,
-    )
+    assert (found.stats, found.changelog_stats) == (StatsMode("truncate", 16), None)
     assert (found.deletion_vectors_enabled, found.one_record_per_key) == (False, False)
     assert (found.partition_default_name, found.partition_legacy_names) == ("__DEFAULT_PARTITION__", True)
 

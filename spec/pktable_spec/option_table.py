@@ -283,8 +283,8 @@ OPTIONS: Final = (
            "size_ratio_percent", INTEGER),
     Option("compaction.delete-ratio-threshold", IMPLEMENTED, None,
            "The share of deleted rows above which a compaction rewrites a file; by default 0.2 in an append table. "
-           "With a key it has no default: it counts only if it is set to a number, and only with deletion vectors. "
-           "PIP-16 proposes 0.5.",
+           "With a key it has no default, since Paimon rewrites no file of such a table for its deleted rows: it "
+           "counts if it is set, and only with deletion vectors. PIP-16 proposes 0.5.",
            "delete_ratio_threshold", RATIO),
     Option("changelog.num-retained.max", IMPLEMENTED, None,
            "The number of newest snapshots and changelogs that may be kept; older changelogs go with an expiry.",
@@ -375,6 +375,9 @@ OPTIONS: Final = (
     Option("changelog-file.format", WRITING, "parquet", "The format of changelog files.", values=("parquet",)),
     Option("changelog-file.compression", WRITING, "zstd",
            "The compression of changelog files.", values=("zstd",)),
+    Option("changelog-file.stats-mode", IMPLEMENTED, None,
+           "The statistics of columns that manifests hold of changelog files; by default those of "
+           "`metadata.stats-mode`.", "changelog_stats", STATS_MODE),
     Option("changelog-file.prefix", WRITING, "changelog-",
            "How the names of changelog files begin.", values=("changelog-",)),
     # Options that ask for other rows than those of the snapshot that is read.
@@ -424,7 +427,7 @@ OPTIONS: Final = (
     Option("metadata.iceberg.storage", HARMLESS, None, "Where Paimon also writes Iceberg metadata."),
     # Options of Paimon that are not implemented; the description is the reason.
     Option("aggregation.*", REFUSED, None, "aggregation has no such option here"),
-    Option("changelog-file.*", REFUSED, None, "changelog files are written as data files are"),
+    Option("changelog-file.*", REFUSED, None, "changelog files are otherwise written as data files are"),
     Option("changelog-producer.*", REFUSED, None, "the changelog producers have no such option here"),
     Option("consumer-id", REFUSED, None, "consumers of streams are not implemented"),
     Option("data-file.external-paths", REFUSED, None, "all files lie below the table"),

@@ -30,7 +30,7 @@ from pktable_spec.option_table import (
     option_named,
 )
 
-__all__ = ["MERGE_ENGINES", "OPTIONS", "Effect", "Option", "TableOptions", "parse_options"]
+__all__ = ["MERGE_ENGINES", "OPTIONS", "Effect", "Option", "StatsMode", "TableOptions", "parse_options"]
 
 UNKNOWN: Final = "one of the implemented options, which `pktable options` lists"
 FIXED: Final = "a fixed number of buckets, at least 1"
@@ -45,6 +45,7 @@ class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
 
     ``changelog_retained_millis``: None, as its two neighbours, if the option is absent.
+    ``changelog_stats``: None if the option is absent.
     ``delete_ratio_threshold``: a share of rows, None if the option is absent.
     ``full_compaction_delta_commits``: a number of commits, None if the option is absent.
     """
@@ -89,6 +90,7 @@ class TableOptions:
     manifest_merge_min_count: int
     manifest_full_compaction_bytes: int
     stats: StatsMode
+    changelog_stats: StatsMode | None
     changelog_producer: str
     changelog_row_deduplicate: bool
     changelog_ignored_fields: tuple[str, ...]
@@ -100,15 +102,9 @@ class TableOptions:
     def max_level(self) -> int:
         return self.levels - 1
 
-    @property
-    def stats_mode(self) -> str:
-        """One of none, full, truncate."""
-        return self.stats.name
-
-    @property
-    def stats_truncate(self) -> int | None:
-        """The length to which bounds are cut; None if they are not."""
-        return self.stats.truncate
+    def stats_of(self, *, changelog: bool) -> StatsMode:
+        """Return which statistics data files or changelog files have. Clauses: CHG-25."""
+        return self.changelog_stats if changelog and self.changelog_stats is not None else self.stats
 
     @property
     def hashes_buckets(self) -> bool:

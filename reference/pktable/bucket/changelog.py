@@ -117,18 +117,17 @@ class CompactionChangelog:
             before, was = self._before(window, fresh)
             self._writer.write(changed_rows(before, was, folded, fresh, self._compared))
 
-    def _before(self, window: Window, fresh: Flags) -> tuple[pa.Table, Flags]:
-        """Return the rows before of the keys that are ``fresh``, and per key whether it is and has one."""
-        lengths = np.diff(np.append(window.starts, len(window.order)))
-        left_out = window.levels < self.from_level
-        left_out[window.order[~np.repeat(fresh, lengths)]] = True
-        there = window.any_of_key(~left_out)
-        older = window.without(left_out)
+    def _before(self, window: Window, fresh: Flags) -> tuple[Folded, Flags]:
+        """Return the fold of the records before of the keys that are ``fresh``, as far as they have any, and per key
+        whether it has.
+        """
+        keys = np.flatnonzero(fresh)
+        changing, from_before = window.of_keys(keys), window.levels >= self.from_level
+        there = np.zeros(len(fresh), dtype=bool)
+        there[keys] = changing.any_of_key(from_before)
+        older = changing.without(~from_before)
         one_each = len(older.order) == len(older.starts)  # the fold of one record is itself
-        folded = Selected(older, older.order) if one_each else self._engine.fold(older)
-        adds = folded.adds()
-        there[np.flatnonzero(there)[~adds]] = False
-        return folded.rows(adds), there
+        return (Selected(older, older.order) if one_each else self._engine.fold(older)), there
 
     def end_group(self) -> None:
         """End the files of a group: the keys of the next one may be smaller. Clauses: CHG-3."""
@@ -145,34 +144,47 @@ class CompactionChangelog:
 
 
 def changed_rows(
-    before: pa.Table, was: Flags, folded: Folded, fresh: Flags, compared: Sequence[str] | None
+    before: Folded, there: Flags, after: Folded, fresh: Flags, compared: Sequence[str] | None
 ) -> pa.Table:
     """Return the changes of the keys that are ``fresh``, by key, -U in front of +U.
 
-    ``was``: of k keys, those that have a row ``before``, which is in their order. ``folded``: the k rows after.
+    ``there``: of k keys, those of which ``before`` has a record. ``after``: a record of each of the k keys.
     ``compared``: a row that is replaced by one with equal values there has not changed; None if all have.
     Clauses: CHG-5, CHG-7, CHG-8.
     """
-    now = folded.adds() & fresh
-    after = folded.rows(now)
+    was, now = there.copy(), after.adds() & fresh
+    was[there] = before.adds()
     if compared is not None:
         both = was & now
-        same = equal_rows(before.filter(pa.array(both[was])), after.filter(pa.array(both[now])), compared)
-        unchanged = np.zeros(len(was), dtype=bool)
-        unchanged[np.flatnonzero(both)[same]] = True
-        before, after = before.filter(pa.array(~unchanged[was])), after.filter(pa.array(~unchanged[now]))
-        was, now = was & ~unchanged, now & ~unchanged
+        same = equal_rows(before.rows(both[there]), after.rows(both), compared)
+        unchanged = np.flatnonzero(both)[same]
+        was[unchanged] = now[unchanged] = False
     old, new = np.flatnonzero(was), np.flatnonzero(now)
+    # Stable, so that of one key the row before comes first.
+    order = np.argsort(np.concatenate([old, new]), kind="stable")
     kinds = np.concatenate(
         [
             np.where(now[old], int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE)),
             np.where(was[new], int(RowKind.UPDATE_AFTER), int(RowKind.INSERT)),
         ]
     ).astype(np.int8)
-    rows = pa.concat_tables([before, after.cast(before.schema)]).combine_chunks()
-    rows = rows.set_column(rows.column_names.index(VALUE_KIND), VALUE_KIND, pa.array(kinds))
-    # Stable, so that of one key the row before comes first.
-    return rows.take(pa.array(np.argsort(np.concatenate([old, new]), kind="stable")))
+    rows = taken_of_both(before.places(was[there]), after.places(now), order)
+    return rows.set_column(rows.column_names.index(VALUE_KIND), VALUE_KIND, pa.array(kinds[order]))
+
+
+def taken_of_both(
+    first: tuple[pa.Table, Indices], second: tuple[pa.Table, Indices], order: Indices
+) -> pa.Table:
+    """Return rows of two tables in one: those of ``first`` and then of ``second``, put in ``order``.
+
+    Both: a table and row numbers of it. If it is the same table, each row is copied once.
+    """
+    (one, rows), (other, others) = first, second
+    if one is other:
+        return one.take(pa.array(np.concatenate([rows, others])[order]))
+    # Few rows of two large tables are found faster in each alone.
+    few, more = one.take(pa.array(rows)), other.take(pa.array(others))
+    return pa.concat_tables([few, more.cast(few.schema)]).take(pa.array(order))
 
 
 def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:

@@ -41,7 +41,7 @@ from pktable.bucket.changelog import CompactionChangelog, looks_up_rows
 from pktable.bucket.fetch import fetch_rows
 from pktable.bucket.index import write_index
 from pktable.bucket.kept_retractions import KeptRetractions
-from pktable.bucket.late import late_keys
+from pktable.bucket.late import late_keys, ordering_rows
 from pktable.bucket.locate import Located, Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
@@ -260,10 +260,12 @@ class _Compaction:
             names = dict.fromkeys([*keys, SEQUENCE_NUMBER, VALUE_KIND, *self._order.columns])
             newest = taken(window.records.select(list(names)), window.newest[needed])
             all_found = list(locator.locate(newest.select(keys)))
-            left_out = needed[self._late(newest, all_found)]
-            for found in all_found if self._needs_rows else ():
-                window = self._joined(window, found, needed[found.keys])
-            return window, left_out
+            compared = ordering_rows(self._context, self._state.place, all_found)
+            late = self._late(newest, all_found, compared)
+            if self._needs_rows:
+                for found, rows in zip(all_found, compared, strict=True):
+                    window = self._joined(window, found, needed[found.keys], rows)
+            return window, needed[late]
         wanted = taken(window.records.select(keys), window.newest[needed])
         for found in locator.locate(wanted, None if self._compares_deeper else self._is_only_row):
             if self._engine.lookup == "presence":
@@ -291,33 +293,44 @@ class _Compaction:
             return keys_to_look_up(window, remembers=self._context.hides_retractions)
         return ~window.any_of_key(window.levels > 0)
 
-    def _late(self, newest: pa.Table, found: Sequence[Located]) -> Flags:
+    def _late(self, newest: pa.Table, found: Sequence[Located], compared: Sequence[pa.Table]) -> Flags:
         """Delete the rows of ``found`` whose key has a newer record in ``newest``; return which of ``newest`` are late.
 
-        Clauses: DV-23.
+        ``compared``: the rows of ``found``. Clauses: DV-23.
         """
         if not found:
             return np.zeros(newest.num_rows, dtype=bool)
-        late = late_keys(self._context, self._state.place, newest, found)
+        late = late_keys(self._context, newest, found, compared)
         for one in found:
             positions = one.positions[~late[one.keys]]
             self._deleted += self._vectors.delete(one.file.file_name, positions)
         return late
 
-    def _joined(self, window: Window, found: Located, keys: Indices) -> Window:
-        """Return the window with the rows that were found, of ``keys``: live ones, and retractions that are kept."""
+    def _joined(
+        self, window: Window, found: Located, keys: Indices, compared: pa.Table | None = None
+    ) -> Window:
+        """Return the window with the rows that were found, of ``keys``: live ones, and retractions that are kept.
+
+        ``compared``: columns of all rows that were found, which have been read.
+        """
         live = not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
         positions = found.positions
         if not self._context.hides_retractions:
+            compared = compared and taken(compared, np.flatnonzero(live))
             positions, keys, live = positions[live], keys[live], live[live]
         if not len(positions):
             return window
         names, from_newest = window.records.column_names, self._from_newest(window)
-        same = [name for name in names if name in from_newest]
-        others = [name for name in names if name not in from_newest]
-        known = taken(window.records.select(same), window.newest[keys])
-        rows = fetch_rows(self._context, self._state.place, found.file, positions, others)
-        rows = pa.table({name: (known if name in same else rows).column(name) for name in names})
+        known = taken(
+            window.records.select([name for name in names if name in from_newest]), window.newest[keys]
+        )
+        columns = dict(zip(known.column_names, known.columns, strict=True))
+        if compared is not None:
+            columns |= zip(compared.column_names, compared.columns, strict=True)
+        others = [name for name in names if name not in columns]
+        fetched = fetch_rows(self._context, self._state.place, found.file, positions, others)
+        columns |= zip(others, fetched.columns, strict=True)
+        rows = pa.table({name: columns[name] for name in names})
         ignored = self._engine.ignored(rows)
         chosen = live | ~is_add(rows)
         if ignored is not None:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from pktable.bucket.reader import BATCH_ROWS, DataReader
 from pktable.bucket.windows import WINDOW_BYTES, rows_to_hold
 from pktable.context import TableContext
-from pktable.datafile.row_ranges import around
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import Positions
 from pktable.lsm.bucket import BucketPath
@@ -27,11 +25,10 @@ def fetch_rows(
     Of a Parquet file, only pages or row groups that hold one are read. Raises CorruptFileError.
     """
     reader = DataReader(context, place, file)
-    found = []
     # Arrow decodes a row group at once for four fifths of the time that it takes batch by batch.
     most = max(BATCH_ROWS, rows_to_hold([[file]], WINDOW_BYTES))
-    for start, table in reader.read(columns, ranges=around(positions), batch_rows=most):
-        first, end = np.searchsorted(positions, [start, start + table.num_rows])
-        if first < end:
-            found.append(table.take(pa.array(positions[first:end] - start)))
-    return pa.concat_tables(found)
+    if not reader.stored.by_column:
+        return reader.rows_at(positions, columns, batch_rows=most)
+    # One after the other, so that the memory of a whole column is soon used again.
+    found = {name: reader.rows_at(positions, [name], batch_rows=most).column(0) for name in columns}
+    return pa.table(found)

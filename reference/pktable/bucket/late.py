@@ -22,21 +22,31 @@ from pktable.lsm.bucket import BucketPath
 from pktable.merge.grouping import Flags, Window
 
 
-def late_keys(context: TableContext, place: BucketPath, newest: pa.Table, found: Sequence[Located]) -> Flags:
-    """Return per row of ``newest``, n records of different keys, whether one of ``found`` is newer.
+def ordering_rows(context: TableContext, place: BucketPath, found: Sequence[Located]) -> list[pa.Table]:
+    """Return of each of ``found`` the rows, in the columns that order records."""
+    columns = ordering_columns(context)
+    return [fetch_rows(context, place, one.file, one.positions, columns) for one in found]
 
-    ``found``: where older files hold these keys, by row number of ``newest``. Reads the columns that order records.
-    """
+
+def ordering_columns(context: TableContext) -> list[str]:
     order = context.user_order
     assert order is not None, "the caller has asked"
+    return list(dict.fromkeys([*order.columns, SEQUENCE_NUMBER, VALUE_KIND]))
+
+
+def late_keys(
+    context: TableContext, newest: pa.Table, found: Sequence[Located], rows: Sequence[pa.Table]
+) -> Flags:
+    """Return per row of ``newest``, n records of different keys, whether one of ``found`` is newer.
+
+    ``found``: where older files hold these keys, by row number of ``newest``. ``rows``: their `ordering_rows`.
+    """
     count = newest.num_rows
-    columns = list(dict.fromkeys([*order.columns, SEQUENCE_NUMBER, VALUE_KIND]))
-    rows = [fetch_rows(context, place, one.file, one.positions, columns) for one in found]
-    records = pa.concat_tables([*rows, newest.select(columns)])
+    records = pa.concat_tables([*rows, newest.select(ordering_columns(context))])
     keys = np.concatenate([*(one.keys for one in found), np.arange(count)])
     # Of equal ones the newest is the last, which is that of the merge.
     by_key = np.argsort(keys, kind="stable")
     starts = np.searchsorted(keys[by_key], np.arange(count))
-    window = Window(records, starts, by_key, np.zeros(len(keys), dtype=np.int32)).in_order(order)
+    window = Window(records, starts, by_key, np.zeros(len(keys), dtype=np.int32)).in_order(context.user_order)
     late: Flags = window.newest < records.num_rows - count
     return late

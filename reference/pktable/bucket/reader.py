@@ -20,11 +20,11 @@ from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_K
 from pktable.context import TableContext
 from pktable.datafile.evolution import conformed, require_conversion
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, ParquetRows, StoredRows
-from pktable.datafile.row_ranges import RowRanges
+from pktable.datafile.row_ranges import RowRanges, around
 from pktable.format.bounds import require_bounded_rows
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, Field, to_arrow
-from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.format.vectors.deletion_vector import DeletionVector, Positions
 from pktable.lsm.bucket import BucketPath
 from pktable.merge.grouping import Flags, is_add
 
@@ -91,22 +91,45 @@ class DataReader:
 
         Raises InvalidRequestError if a column has a type now that what is stored does not convert to.
         """
+        end = 0
+        for position, table in self._decoded(columns, ranges, batch_rows):
+            end = position + table.num_rows
+            yield position, self._converted(table, columns)
+        if ranges is None:
+            self._expect_rows(end)
+
+    def rows_at(self, positions: Positions, columns: Sequence[str], *, batch_rows: int) -> pa.Table:
+        """Return ``columns`` of the rows at ``positions`` (ascending, at least one). No others are converted.
+
+        Raises as `read` does.
+        """
+        found = []
+        parquet = self.stored if isinstance(self.stored, ParquetRows) else None
+        how = {} if parquet is None else {"narrow": False}
+        for start, table in self._decoded(columns, around(positions), batch_rows, **how):
+            first, end = np.searchsorted(positions, [start, start + table.num_rows])
+            if first < end:
+                some = table.take(pa.array(positions[first:end] - start))
+                found.append(self._converted(parquet.narrowed(some) if parquet else some, columns))
+        return pa.concat_tables(found)
+
+    def _decoded(
+        self, columns: Sequence[str], ranges: RowRanges | None, batch_rows: int, **how: bool
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Yield (position of the first row, rows) with what the file has of ``columns``, as it is stored."""
         sources = [self._source(column) for column in columns]
         # Some column there must be, for its number of rows.
         wanted = dict(source for source in sources if source is not None) or dict([self._some_column()])
         tables = self.stored.tables(
-            {name: wanted[name] for name in sorted(wanted)}, ranges=ranges, batch_rows=batch_rows
+            {name: wanted[name] for name in sorted(wanted)}, ranges=ranges, batch_rows=batch_rows, **how
         )
-        end = 0
         while (found := self.guarded(lambda: next(tables, None))) is not None:
-            position, table = found
-            end = position + table.num_rows
-            converted = [
-                self._column(table, source, column) for source, column in zip(sources, columns, strict=True)
-            ]
-            yield position, pa.table(converted, names=list(columns))
-        if ranges is None:
-            self._expect_rows(end)
+            yield found
+
+    def _converted(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """Return exactly ``columns`` of rows that are as they are stored."""
+        found = [self._column(table, self._source(column), column) for column in columns]
+        return pa.table(found, names=list(columns))
 
     def live(
         self, columns: Sequence[str], vector: DeletionVector | None, *, batch_rows: int = BATCH_ROWS

@@ -3,7 +3,7 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: APP-5, LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
+Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pktable_spec.options import StatsMode
 from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
@@ -66,6 +67,7 @@ class RunWriter:
         self._context, self._place = context, place
         self._level, self._source, self._now = level, source, now_millis
         self._new_path = new.changelog_path if changelog else new.data_path
+        self._stats = context.options.stats_of(changelog=changelog)
         self._schema = context.file_schema
         if tracked:
             self._schema = tracked_file_schema(context.schema, updated=source == FROM_WRITE)
@@ -105,11 +107,11 @@ class RunWriter:
         groups = max(1, self._gathered_bytes // self._enough)  # what comes at once may be many
         self._gathered, self._gathered_bytes = [], 0
         step = self._context.options.row_group_rows or -(-table.num_rows // groups)
-        repeated = () if tiny else repeated_columns(table)
+        repeated = () if tiny else repeated_columns(self._context, table)
         for start in range(0, table.num_rows, step):
             if self._open is None:
                 path = self._new_path(self._place.directory)
-                self._open = _OpenFile(self._context, path, self._schema, repeated, tiny)
+                self._open = _OpenFile(self._context, path, self._schema, repeated, tiny, self._stats)
             self._open.write(table.slice(start, step))
             if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
@@ -123,7 +125,8 @@ class RunWriter:
 class _OpenFile:
     """One file being written, with what its metadata must say so far.
 
-    ``repeated``: columns that get a dictionary. ``tiny``: whether it is written without compression.
+    ``repeated``: columns that get a dictionary. ``tiny``: whether it is written without compression. ``stats``: which
+    statistics of values there are to be.
     """
 
     def __init__(
@@ -133,8 +136,9 @@ class _OpenFile:
         schema: pa.Schema,
         repeated: Sequence[str],
         tiny: bool,
+        stats: StatsMode,
     ) -> None:
-        self._context, self.path = context, path
+        self._context, self.path, self._stats = context, path, stats
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         options["max_rows_per_page"] = context.options.page_rows
         if not tiny:
@@ -192,12 +196,12 @@ class _OpenFile:
         self._key_stats.append(
             collect_stats(table, self._context.stored_key_fields, truncate=KEY_CODE_POINTS)
         )
-        fields = stats_fields(self._context)
-        self._value_stats.append(collect_stats(table, fields, truncate=self._context.options.stats_truncate))
+        fields = stats_fields(self._context, self._stats)
+        self._value_stats.append(collect_stats(table, fields, truncate=self._stats.truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
         size = self._close()
-        fields = stats_fields(self._context)
+        fields = stats_fields(self._context, self._stats)
         tracked = ROW_ID in self._schema.names
         every = len(fields) == len(self._context.schema.fields) and not tracked
         return DataFileMeta(
@@ -239,19 +243,30 @@ class _OpenFile:
         )
 
 
-def repeated_columns(table: pa.Table) -> list[str]:
+def repeated_columns(context: TableContext, rows: pa.Table) -> list[str]:
     """Return the columns whose values come again, as far as a sample tells; none that is nested.
 
-    Where they do not, a dictionary is built only to be given up: it costs a tenth of the time and of the size.
+    In a table with a key, no two rows of a file have a sequence number, and one key column has hardly a value twice.
+    Where values do not come again, a dictionary is built only to be given up: it costs a tenth of the time and of the
+    size.
     """
-    flat = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
-    return [name for name in flat if _repeats(table.column(name))]
+    keys = {*context.key_columns, *context.schema.primary_keys}
+    different = {SEQUENCE_NUMBER} if keys else set()
+    if len(context.key_columns) == 1:
+        different |= keys
+    asked = [
+        field.name
+        for field in rows.schema
+        if field.name not in different and not pa.types.is_nested(field.type)
+    ]
+    return [name for name in asked if _repeats(rows.column(name))]
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
     step = max(1, len(column) // SAMPLE)
     sample = column.take(pa.array(np.arange(0, len(column), step)))
-    return bool(pc.count_distinct(sample).as_py() <= len(sample) // 2)
+    # A null is in no dictionary: a column of mostly nulls may still have values that all differ.
+    return bool(pc.count_distinct(sample).as_py() <= (len(sample) - sample.null_count) // 2)
 
 
 def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -261,6 +276,6 @@ def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.cast(schema)
 
 
-def stats_fields(context: TableContext) -> Sequence[Field]:
+def stats_fields(context: TableContext, stats: StatsMode) -> Sequence[Field]:
     """Return the fields whose value statistics are stored. Clauses: META-27."""
-    return () if context.options.stats_mode == "none" else context.schema.fields
+    return () if stats.name == "none" else context.schema.fields

@@ -55,6 +55,9 @@ class StoredRows(Protocol):
     row_count: int | None
     """The number of rows, None if the file has to be read to find it."""
 
+    by_column: bool
+    """Whether to read its columns one by one takes no more than to read them together."""
+
     def tables(
         self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
@@ -93,6 +96,8 @@ def _parsed(footer: bytes, parsed_by: Callable[[bytes], Any] = metadata_of) -> F
 class ParquetRows:
     """A Parquet file, read by row groups; page checksums are verified."""
 
+    by_column: bool = True
+
     by_pages: bool
     """Whether its page index is looked at for some of its rows: not where that is likely to cost more than it saves."""
 
@@ -121,8 +126,9 @@ class ParquetRows:
         self.by_pages = not small and self.metadata.num_rows > PAGE_ROWS and chunks <= MOST_CHUNKS
 
     def tables(
-        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
+        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int, narrow: bool = True
     ) -> Iterator[tuple[int, pa.Table]]:
+        """Yield as `StoredRows` says. ``narrow``: whether `narrowed` is done here, and not by the caller."""
         position = 0
         for group in range(self.metadata.num_row_groups):
             rows = self.metadata.row_group(group).num_rows
@@ -130,8 +136,9 @@ class ParquetRows:
             if wanted is None or len(wanted):
                 chosen = self._chosen(group, wanted, list(columns)) or self._whole(group, columns, batch_rows)
                 for start, table in chosen:
+                    stored = self.narrowed(table) if narrow else table
                     for offset in range(0, table.num_rows, batch_rows):
-                        yield position + start + offset, table.slice(offset, batch_rows)
+                        yield position + start + offset, stored.slice(offset, batch_rows)
             position += rows
 
     def page_bounds(self, group: int, names: Sequence[str]) -> dict[str, PageBounds]:
@@ -193,14 +200,15 @@ class ParquetRows:
 
     def _group(self, group: int, rows: int, names: list[str], batch_rows: int) -> Iterator[pa.Table]:
         if rows <= batch_rows:
-            yield self._as_stored(self._file.read_row_group(group, columns=names, use_threads=False))
+            yield self._file.read_row_group(group, columns=names, use_threads=False)
             return
         for batch in self._file.iter_batches(
             batch_rows, row_groups=[group], columns=names, use_threads=False
         ):
-            yield self._as_stored(pa.Table.from_batches([batch]))
+            yield pa.Table.from_batches([batch])
 
-    def _as_stored(self, table: pa.Table) -> pa.Table:
+    def narrowed(self, table: pa.Table) -> pa.Table:
+        """Return decoded rows with the types of the file, if strings were decoded as longer ones."""
         if not self.widens:
             return table
         return narrowed(table, pa.schema([self.schema.field(name) for name in table.column_names]))
@@ -228,6 +236,8 @@ class OrcRows:
     zone is UTC. A JVM in another zone shifts them when it writes and back when it reads, unless the option
     ``orc.timestamp-ltz.legacy.type`` is false.
     """
+
+    by_column: bool = False
 
     def __init__(self, source: Any, at: str) -> None:
         self._file, self._at = po.ORCFile(source), at
@@ -267,6 +277,7 @@ class AvroRows:
     """An Avro container, read by blocks. The format has no checksums, but a sync marker after each block."""
 
     row_count: int | None = None
+    by_column: bool = False
 
     def __init__(self, source: Any, at: str) -> None:
         self._container = Container(io.BufferedReader(source, READ_AHEAD_BYTES), source.size(), at)

@@ -33,7 +33,7 @@ from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
 from pktable.merge.arrays import collect, collect_retracts, nested_update, nested_update_retracts
 from pktable.merge.bitmaps import union_32, union_64
 from pktable.merge.column import Column
-from pktable.merge.grouping import Flags, Indices
+from pktable.merge.grouping import Flags, Indices, parts_of
 from pktable.merge.key_encoding import BYTE_STRINGS
 from pktable.merge.segments import Segments, at_or_null, valid
 from pktable.merge.sketches import union_theta
@@ -103,8 +103,7 @@ def oldest(segments: Segments, known: Flags, column: Column) -> Indices:
 
 def newest(segments: Segments, known: Flags, column: Column) -> Indices:
     """The newest record, also if its value is null; none if that is a retraction."""
-    found = segments.starts + segments.lengths - 1
-    return np.where(segments.adds[found], found, -1)
+    return np.where(segments.adds[segments.ends], segments.ends, -1)
 
 
 def oldest_known(segments: Segments, known: Flags, column: Column) -> Indices:
@@ -114,8 +113,10 @@ def oldest_known(segments: Segments, known: Flags, column: Column) -> Indices:
 
 def newest_known(segments: Segments, known: Flags, column: Column) -> Indices:
     """The newest record that has a value; none if that is a retraction."""
-    found = segments.last(known)
-    return np.where(segments.adds[found], found, -1)
+    found = segments.last_or_end(known)
+    if segments.adds.all():
+        return found
+    return np.where(segments.adds[found] | ~known[found], found, -1)
 
 
 def greatest(segments: Segments, known: Flags, column: Column) -> Indices:
@@ -138,26 +139,43 @@ def _best(segments: Segments, known: Flags, column: Column, better: Any) -> Indi
 
 
 def _best_string(segments: Segments, known: Flags, column: Column, better: Any) -> Indices:
-    """Return per segment the record with the greatest or least string, -1 if there is none.
+    """Return per segment the record with the greatest or least string, one that has none if all are such.
 
-    Neighbours are compared, then the better ones of them, in segments that have several left. Arrow compares by bytes.
+    Arrow compares, by bytes. All neighbours are compared at once, which decides between two records; more are rare.
     """
     wins = pc.greater if better is np.maximum else pc.less
-    left, counts = np.flatnonzero(known), segments.sums(known)
-    found = np.full(len(segments.starts), -1, dtype=np.int64)
-    some = np.flatnonzero(counts)
-    counts = counts[some]
+    values = segments.values(column.name)
+    found: Indices = segments.starts.copy()
+    newer: Flags = np.asarray(wins(values[1:], values[:-1]).fill_null(False)) | (known[1:] & ~known[:-1])
+    pairs = np.flatnonzero(segments.lengths == 2)
+    found[pairs] += newer[found[pairs]]
+    more = np.flatnonzero(segments.lengths > 2)
+    if len(more):
+        _best_of_more(values, known, segments, more, wins, found)
+    return found
+
+
+def _best_of_more(
+    values: pa.Array, known: Flags, segments: Segments, some: Indices, wins: Any, found: Indices
+) -> None:
+    """Put the records that win in the segments ``some`` into ``found``.
+
+    Neighbours are compared, then the better ones of them, in segments that have several left.
+    """
+    left, begins = parts_of(segments.starts, segments.lengths, some)
+    counts = np.add.reduceat(known[left].astype(np.int64), begins)
+    left, some, counts = left[known[left]], some[counts > 0], counts[counts > 0]
     while True:
         found[some] = left[np.cumsum(counts) - counts]  # the one that is left, where it is one
         several = counts > 1
         if not several.any():
-            return found
+            return
         left = left[np.repeat(several, counts)]
         some, counts = some[several], counts[several]
         place = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
         odd = place % 2 == 1
         second = np.flatnonzero(odd)
-        newer, older = (segments.values_at(column.name, left[at]) for at in (second, second - 1))
+        newer, older = (values.take(pa.array(left[at])) for at in (second, second - 1))
         better_ones = second[np.asarray(wins(newer, older))]
         left[better_ones - 1] = left[better_ones]
         left, counts = left[~odd], (counts + 1) // 2
@@ -168,13 +186,24 @@ def total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     if column.type.root == "DECIMAL":
         return _decimal_total(values, segments, column)
     if column.type.root in FLOATS:
-        numbers = values.fill_null(-0.0).to_numpy(zero_copy_only=False)  # which changes no sum
+        numbers = _filled(values, -0.0)  # which changes no sum
         sums = np.add.reduceat(_signed(numbers, segments), segments.starts)
     else:
-        sums = _integer_totals(values.cast(pa.int64()).fill_null(0).to_numpy(), segments, column)
+        sums = _integer_totals(_filled(values.cast(pa.int64()), 0), segments, column)
         half = 1 << (INTEGER_BITS[column.type.root] - 1)
         _expect_held("sum", column, (sums >= -half) & (sums < half))
     return _numbers(sums, values, segments)
+
+
+def _filled(values: pa.Array, instead: float) -> npt.NDArray[Any]:
+    """Return numbers with ``instead`` in the place of nulls."""
+    if not values.null_count:
+        found: npt.NDArray[Any] = values.to_numpy()
+        return found
+    without_nulls = pa.Array.from_buffers(
+        values.type, len(values), [None, values.buffers()[1]], offset=values.offset
+    )
+    return np.where(valid(values), without_nulls.to_numpy(), np.array(instead, values.type.to_pandas_dtype()))
 
 
 def _signed(numbers: npt.NDArray[Any], segments: Segments) -> npt.NDArray[Any]:
@@ -217,9 +246,9 @@ def _decimal_total(values: pa.Array, segments: Segments, column: Column) -> pa.A
 def product(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     """The product. Raises InvalidRequestError if the type cannot hold it."""
     if column.type.root in FLOATS:
-        numbers = values.fill_null(1.0).to_numpy(zero_copy_only=False)
+        numbers = _filled(values, 1.0)
         return _numbers(np.multiply.reduceat(numbers, segments.starts), values, segments)
-    wide: npt.NDArray[Any] = values.cast(pa.int64()).fill_null(1).to_numpy(zero_copy_only=False)
+    wide = _filled(values.cast(pa.int64()), 1)
     rough = np.multiply.reduceat(np.maximum(np.abs(wide.astype(np.float64)), 1.0), segments.starts)
     if (rough >= EXACT_PRODUCT).any():
         wide = wide.astype(object)  # integers of any size
@@ -231,7 +260,8 @@ def product(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
 
 def _numbers(found: npt.NDArray[Any], values: pa.Array, segments: Segments) -> pa.Array:
     """Return the numbers found in the type of ``values``, null for a segment that has none."""
-    return pa.array(found, mask=~segments.any(valid(values))).cast(values.type)
+    none = ~segments.any(valid(values)) if values.null_count else None
+    return pa.array(found, mask=none).cast(values.type)
 
 
 def _expect_held(what: str, column: Column, held: Flags) -> None:

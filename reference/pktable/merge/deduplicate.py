@@ -54,3 +54,6 @@ class Selected:
 
     def rows(self, chosen: Flags | None = None) -> pa.Table:
         return taken(self.window.records, self.winners if chosen is None else self.winners[chosen])
+
+    def places(self, chosen: Flags) -> tuple[pa.Table, Indices]:
+        return self.window.records, self.winners[chosen]

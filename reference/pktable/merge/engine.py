@@ -35,7 +35,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.merge.deduplicate import Deduplicate
 from pktable.merge.engine_options import ENGINE, EngineOptions
 from pktable.merge.first_row import FirstRow
-from pktable.merge.grouping import Flags, Window
+from pktable.merge.grouping import Flags, Indices, Window
 
 
 class Folded(Protocol):
@@ -47,6 +47,10 @@ class Folded(Protocol):
 
     def rows(self, chosen: Flags | None = None) -> pa.Table:
         """Return the records, or those of the keys where ``chosen`` (k flags) holds, with the window's columns."""
+        ...
+
+    def places(self, chosen: Flags) -> tuple[pa.Table, Indices]:
+        """Return what `rows` of ``chosen`` does as row numbers of a table, from which nothing is copied yet."""
         ...
 
 

@@ -75,10 +75,11 @@ class Window:
 
         Clauses: CHG-19.
         """
+        above = self.levels[self.levels > 0]
+        if not len(self.order) or not len(above) or above.min() == above.max():
+            return self  # such records are of one level, which has a key once
         levels = self.levels[self.order]
         deepest = np.iinfo(levels.dtype).max
-        if not len(levels):
-            return self
         least = np.minimum.reduceat(np.where(levels > 0, levels, deepest), self.starts)
         flags = np.zeros(len(self.levels), dtype=bool)
         flags[self.order] = levels > np.repeat(least, np.diff(np.append(self.starts, len(levels))))
@@ -88,15 +89,27 @@ class Window:
         """Return the window with one more record of each of ``keys`` (numbers, ascending), older than its others."""
         if not len(keys):
             return self
-        added = np.arange(len(keys)) + self.records.num_rows
+        places = self.starts[keys] + np.arange(len(keys))
+        order = np.empty(len(self.order) + len(keys), dtype=np.int64)
+        others = np.ones(len(order), dtype=bool)
+        others[places] = False
+        order[places] = np.arange(len(keys)) + self.records.num_rows
+        order[others] = self.order
         shift = np.zeros(len(self.starts), dtype=np.int64)
         shift[keys] = 1
         return Window(
             pa.concat_tables([self.records, records.select(self.records.column_names)]).combine_chunks(),
             self.starts + np.cumsum(shift) - shift,
-            np.insert(self.order, self.starts[keys], added),
+            order,
             np.concatenate([self.levels, levels]),
         )
+
+    def of_keys(self, keys: Indices) -> Window:
+        """Return the window of some of its keys (numbers, ascending)."""
+        if len(keys) == len(self.starts):
+            return self
+        rows, starts = parts_of(self.starts, np.diff(np.append(self.starts, len(self.order))), keys)
+        return replace(self, order=self.order[rows], starts=starts)
 
     def in_order(self, user_order: UserOrder | None) -> Window:
         """Return the window with the records of each key oldest first; of equal ones the order stays.
@@ -117,6 +130,16 @@ class Window:
         adds = is_add(self.records)[self.order]
         by = (adds, numbers, keys) if ranks is None else (adds, numbers, ranks, keys)
         return replace(self, order=self.order[np.lexsort(by)])
+
+
+def parts_of(starts: Indices, lengths: Indices, chosen: Indices) -> tuple[Indices, Indices]:
+    """Return the numbers of the records of the ``chosen`` parts one after the other, and where each part begins there.
+
+    ``starts``, ``lengths``: of all parts; a part has records ``starts[i]`` to ``starts[i] + lengths[i] - 1``.
+    """
+    counts = lengths[chosen]
+    begins = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) + np.repeat(starts[chosen] - begins, counts), begins
 
 
 def is_add(records: pa.Table) -> Flags:

@@ -207,7 +207,7 @@ class _Fold:
         group = self._group_of.get(name)
         if group is None:
             adds = segments.adds_only()
-            return adds.values_at(name, adds.last(adds.known(name)))
+            return adds.values_at(name, adds.last_or_end(adds.known(name)))  # which is null, if none is known
         given, winners = self._of_group(group, segments)
         aggregated = self._aggregated.get(name)
         if aggregated is not None:

@@ -24,10 +24,10 @@ import pyarrow as pa
 from pktable_spec.vocabulary import VALUE_KIND, RowKind
 
 from pktable.format.types import one_array
-from pktable.merge.grouping import Flags, Indices, Window, is_add, taken
+from pktable.merge.grouping import Flags, Indices, Window, is_add, parts_of, taken
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Segments:
     """The m records that count of s keys, by key and then oldest first. Each segment begins with an add.
 
@@ -50,13 +50,20 @@ class Segments:
 
     def values_at(self, name: str, chosen: Indices) -> pa.Array:
         """Return a column of some of the m records, null where ``chosen`` is -1. Touches no other value."""
-        rows = self.order[chosen]
-        rows[chosen < 0] = -1
-        return at_or_null(one_array(self.records.column(name)), rows)
+        nowhere = chosen < 0
+        rows = pa.array(self.order[chosen], mask=nowhere if nowhere.any() else None)
+        return one_array(self.records.column(name)).take(rows)
 
-    @property
+    @cached_property
     def lengths(self) -> Indices:
+        """How many records each segment has."""
         found: Indices = np.diff(np.append(self.starts, len(self.order)))
+        return found
+
+    @cached_property
+    def ends(self) -> Indices:
+        """The last record of each segment."""
+        found: Indices = self.starts + self.lengths - 1
         return found
 
     @property
@@ -74,11 +81,20 @@ class Segments:
 
     def last(self, flags: Flags) -> Indices:
         """Return per segment the last of the m records whose flag holds, -1 if none does."""
-        if flags.all():
-            return self.starts + self.lengths - 1
-        at = np.where(flags, np.arange(len(flags)), -1)
-        found: Indices = np.maximum.reduceat(at, self.starts) if len(self.starts) else at[:0]
+        holds = flags[self.ends]
+        found: Indices = np.where(holds, self.ends, -1)
+        rest = np.flatnonzero(
+            ~holds & (self.lengths > 1)
+        )  # often few: only their other records are looked at
+        if len(rest):
+            records, begins = parts_of(self.starts, self.lengths, rest)
+            found[rest] = np.maximum.reduceat(np.where(flags[records], records, -1), begins)
         return found
+
+    def last_or_end(self, flags: Flags) -> Indices:
+        """Return per segment the last of the m records whose flag holds, the last of all if none does."""
+        found = self.last(flags)
+        return np.where(found < 0, self.ends, found)
 
     def first(self, flags: Flags) -> Indices:
         """Return per segment the first of the m records whose flag holds, -1 if none does."""
@@ -94,9 +110,9 @@ class Segments:
 
     def sums(self, numbers: npt.NDArray[Any]) -> Indices:
         """Return per segment the sum of m flags or 64-bit integers, without the bits that do not fit into 64."""
-        sums = np.append(0, np.cumsum(numbers))  # takes a third of the time of `add.reduceat`
-        ends = np.append(self.starts, len(numbers))[1:]
-        found: Indices = sums[ends] - sums[self.starts]
+        sums = np.cumsum(numbers)  # takes a third of the time of `add.reduceat`
+        found: Indices = sums[self.ends]
+        found[1:] -= found[:-1].copy()
         return found
 
 
@@ -152,7 +168,10 @@ class Computed:
         return self.alive
 
     def rows(self, chosen: Flags | None = None) -> pa.Table:
-        return self._rows if chosen is None else taken(self._rows, np.flatnonzero(chosen))
+        return self._rows if chosen is None else taken(*self.places(chosen))
+
+    def places(self, chosen: Flags) -> tuple[pa.Table, Indices]:
+        return self._rows, np.flatnonzero(chosen)
 
     @cached_property
     def _rows(self) -> pa.Table:
