@@ -200,6 +200,7 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
 
     def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
         parts = [
+            *_of_scripts(),
             *_of_tables_with_a_key(number, steps, seed, backends),
             *_of_append_tables(number // len(backends), seed),
             *_of_merge_engines(number // len(backends), seed),
@@ -226,6 +227,13 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
 
 Part: TypeAlias = tuple[str, Callable[[], str | None]]
 """A name, and what does it and returns a failure, None if there is none."""
+
+
+def _of_scripts() -> Iterator[Part]:
+    """Yield scripts whose work on the store is recorded."""
+    compare = importlib.import_module("model_tests.store_work.play").store_work_is_as_recorded
+    for name, script in importlib.import_module("model_tests.store_work.scripts").SCRIPTS.items():
+        yield f"stored script {name}", partial(_done, compare, name, script)
 
 
 def _of_tables_with_a_key(number: int, steps: int, seed: int, backends: Sequence[str]) -> Iterator[Part]:
