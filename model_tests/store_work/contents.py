@@ -75,7 +75,10 @@ class Contents:
         yield ", ".join(parts)
 
     def _compared(self, size: int, name: str) -> str:
-        true = (self._root / "manifest" / name).stat().st_size
+        path = self._root / "manifest" / name
+        if not path.exists():
+            return "of a file that has gone"
+        true = path.stat().st_size
         return "its size" if size == true else f"{size} instead of {true}"
 
     def _of_manifest_list(self, data: bytes) -> Iterator[str]:
