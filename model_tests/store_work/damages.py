@@ -133,6 +133,11 @@ def damaged_metadata(play: Play) -> None:
         lambda table: [(one.id, one.files, one.damage is not None) for one in history(table.catalog)],
     )
     patient.step(
+        "one is damaged",
+        lambda s, f: (s.root / f"snapshot/snapshot-{last - 1}").write_text("{}"),
+        lambda table: [(one.id, one.files, one.damage is not None) for one in history(table.catalog)],
+    )
+    patient.step(
         "its index is lost",
         lambda s, f: (s.root / "manifest" / str(s.snapshot(last).index_manifest)).unlink(),
         lambda table: [(one.id, one.files, one.vectors) for one in history(table.catalog)],

@@ -80,7 +80,8 @@ def rollbacks_that_meet(play: Play) -> None:
     play.step("back to what others rolled back", lambda: table.rollback(snapshot=3))
     play.step("write", lambda: play.open().upsert(rows(table.schema, (8, "h"))), show=False)
     last = table.snapshots()[-1].id
-    play.before(f"read snapshot/snapshot-{last}", lambda: os.unlink(f"{play.path}/snapshot/snapshot-{last}"))
+    path = f"{play.path}/snapshot/snapshot-{last}"
+    play.before(f"read snapshot/snapshot-{last}", lambda: os.unlink(path), skip=1)
     play.step("back while the last one goes", lambda: table.rollback(snapshot=1))
     play.step("read", lambda: play.open().to_arrow())
 
@@ -187,6 +188,39 @@ def compactions_that_meet(play: Play) -> None:
     play.step("commit the first", lambda: list(one.commit_as_planned(NAMED).values()))
     play.step("write once more", lambda: table.upsert(rows(table.schema, (0, "e"), (3, "f"))))
     again = table.stage_compaction(full=True)
-    play.others().compact(full=False)
+    other_handle = play.others()
+    other_handle.compact(full=False)
+    other_handle.upsert(rows(table.schema, (0, "g"), (3, "h")))
     play.step("commit what is planned again", lambda: state.id if (state := again.commit(NAMED)) else None)
     play.step("read", lambda: play.open().to_arrow())
+
+
+def foreign_expiries(play: Play) -> None:
+    """Writers without fences commit on top of a snapshot and expire it before its put is looked at again."""
+    table = _written(play, 3, **{"write-only": "true"})
+    path = f"{play.path}/snapshot/snapshot-"
+
+    def write_and_expire(mine: int, *gone: int) -> None:
+        for value in "xy":
+            play.others().upsert(rows(table.schema, (9, value)))
+        for number in (*range(1, mine), *gone):
+            if os.path.exists(f"{path}{number}"):
+                os.unlink(f"{path}{number}")
+
+    play.after("put snapshot/snapshot-4", lambda: write_and_expire(4, 4, 5))
+    play.step("it has expired with the next one", lambda: table.upsert(rows(table.schema, (4, "d"))))
+    last = play.others().snapshots()[-1].id
+    late = lambda: write_and_expire(last + 1, last + 1)  # noqa: E731
+    play.before(f"put snapshot/snapshot-{last + 1}", late)
+    play.step(
+        "it comes when others have had its number", lambda: play.open().upsert(rows(table.schema, (5, "e")))
+    )
+    next_one = play.others().snapshots()[-1].id + 1
+
+    def expire_and_fence() -> None:
+        write_and_expire(next_one)
+        play.others().expire_snapshots(retain_last=1)
+
+    play.after(f"put snapshot/snapshot-{next_one}", expire_and_fence)
+    play.step("a fence came, too", lambda: play.open().upsert(rows(table.schema, (6, "f"))))
+    play.step("snapshots", lambda: [one.id for one in play.open().snapshots()])

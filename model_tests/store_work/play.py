@@ -111,9 +111,9 @@ class Play:
         """Open the table in another process, whose operations are not recorded."""
         return Table.open(self.path)
 
-    def before(self, at: str, work: Callable[[], object]) -> None:
-        """Let others do ``work`` before the next operation whose line begins with ``at``."""
-        self.store.expect(Interference(at, work=work))
+    def before(self, at: str, work: Callable[[], object], *, skip: int = 0) -> None:
+        """Let others do ``work`` before an operation whose line begins with ``at``: the next one, or after some."""
+        self.store.expect(Interference(at, work=work, skip=skip))
 
     def after(self, at: str, work: Callable[[], object]) -> None:
         """Let others do ``work`` after the next operation whose line begins with ``at``."""

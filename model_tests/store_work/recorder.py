@@ -42,6 +42,7 @@ class Names:
 class Interference:
     """What happens, once, at the operation whose line begins with ``at``: ``work`` before it, or ``then`` after it.
 
+    ``skip``: how many such operations come before that one.
     ``fails``: whether the operation raises an error, "before" it is done or "after" that.
     """
 
@@ -49,6 +50,7 @@ class Interference:
     work: Callable[[], object] | None = None
     then: Callable[[], object] | None = None
     fails: str = ""
+    skip: int = 0
 
 
 class Recorder(LocalFileIO):
@@ -82,7 +84,10 @@ class Recorder(LocalFileIO):
     def _operation(self, name: str, path: str) -> Iterator[None]:
         line = self._names.spelled(f"{name} {path}")
         found = next((one for one in self._awaited if line.startswith(one.at)), None)
-        if found is not None:
+        if found is not None and found.skip:
+            found.skip -= 1
+            found = None
+        elif found is not None:
             self._awaited.remove(found)
         if found is not None and found.work is not None:
             self.note("(others act)")

@@ -36,6 +36,7 @@ def writes(play: Play) -> None:
     play.step("the compaction that would be", lambda: other.plan_compaction(full=True))
     play.step("compact fully", lambda: other.compact(full=True))
     play.step("compact fully, with nothing to do", lambda: other.compact(full=True))
+    play.step("the compaction that would be", lambda: other.plan_compaction(full=True))
     play.step("read after another process", table.to_arrow)
     play.step("write after another process", lambda: table.upsert(rows(of, (4, "d"))))
     play.step("check", lambda: [str(one) for one in table.check().findings])
@@ -153,6 +154,14 @@ def manifests(play: Play) -> None:
     play.step("compact fully", lambda: table.compact(full=True))
     other = play.reopened()
     play.step("read", other.to_arrow)
+
+
+def manifests_in_full(play: Play) -> None:
+    """All small manifests are folded into one when they are large together, though nothing is deleted."""
+    options = {"manifest.full-compaction-threshold-size": "4 kb", "write-only": "true"}
+    table = play.create("k INT, v INT", options)
+    for key in range(5):
+        play.step(f"write {key}", partial(table.upsert, rows(table.schema, (key, key))))
 
 
 def late_rows(play: Play) -> None:
