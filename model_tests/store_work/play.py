@@ -8,6 +8,7 @@ that were decoded, and of which columns.
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +72,10 @@ class Play:
         self.step("create", work)
         assert made, self.store.lines[-1]
         return made[0]
+
+    def fresh(self) -> None:
+        """Remove the table, so that another one can take its place."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def open(self) -> Table:
         """Open the table in what might be another process: it remembers nothing."""
