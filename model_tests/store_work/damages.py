@@ -6,13 +6,14 @@ Each step damages a table anew: what a request then reads before it tells of the
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pktable import Table
+from pktable import CorruptFileError, Table
 from pktable.catalog.summaries import history
 from pktable.format.binary_row import encode_row
 from pktable.format.metadata.manifest import DELETE
@@ -50,6 +51,10 @@ def _compact(table: Table) -> object:
 
 def _upsert(table: Table) -> object:
     return table.upsert(rows(table.schema, (2, "z")))
+
+
+def _two(table: Table) -> pa.Table:
+    return rows(table.schema, (1, "y"), (5, "z"))
 
 
 def _silently(play: Play, work: Callable[[], object]) -> None:
@@ -99,6 +104,40 @@ def damaged_files(play: Play) -> None:
     patient.step("the format is another", _of_another_format, _read)
 
 
+def damaged_lookups(play: Play) -> None:
+    """A compaction looks keys up in a large file of a deeper level, whose keys do not ascend."""
+    table = play.create("k INT, v STRING", {**VECTORS, "parquet.block.row.count.limit": "10"})
+    many = [(key, f"{key}" * 90) for key in range(0, 80, 2)]
+    _silently(play, lambda: table.upsert(rows(table.schema, *many)))
+    patient = Patient(play, table, table.files().column("file_name")[0].as_py())
+    swap: Damage = lambda s, f: s.edit_rows(f, _swapped)  # noqa: E731
+    patient.step("a key that is there", lambda s, f: None, _upsert)
+    few = partial(_write_and_read, values=((3, "x"), (22, "x"), (200, "x")))
+    patient.step("keys here and there", lambda s, f: None, few)
+    patient.step("keys do not ascend", swap, _upsert)
+    patient.step("bytes are others", _flipped, _named)
+
+
+def _write_and_read(table: Table, values: Sequence[tuple[int, str]]) -> object:
+    table.upsert(rows(table.schema, *values))
+    return table.files().select(["level", "row_count", "deleted_row_count"])
+
+
+def _flipped(surgeon: Surgeon, file: str) -> None:
+    path = surgeon.data_file(file)
+    data = bytearray(path.read_bytes())
+    data[4:400] = bytes(396)
+    path.write_bytes(data)
+
+
+def _named(table: Table) -> object:
+    """Return what damage is told of, without the words of a library."""
+    try:
+        return table.to_arrow()
+    except CorruptFileError as error:
+        return str(error).partition(", found ")[0]
+
+
 def _null() -> bytes:
     return encode_row([None], [parse_type("INT")])
 
@@ -127,6 +166,7 @@ def damaged_metadata(play: Play) -> None:
         lambda table: table.expire_snapshots(retain_last=1),
     )
     patient.step("all snapshots are lost", _without_snapshots, lambda table: table.snapshots())
+    patient.step("they are lost, and a list is damaged", _without_lists, lambda table: table.snapshots())
     patient.step(
         "one is lost",
         lambda s, f: (s.root / f"snapshot/snapshot-{last - 1}").unlink(),
@@ -143,6 +183,13 @@ def damaged_metadata(play: Play) -> None:
         lambda table: [(one.id, one.files, one.vectors) for one in history(table.catalog)],
     )
     patient.step("a DELETE is alone", _deleted_alone, _read)
+    dangling: Damage = lambda s, f: s.put_vectors(last, {f: [1], "data-gone.parquet": [0]})  # noqa: E731
+    patient.step("a vector of a file that is gone", dangling, lambda table: table.upsert(_two(table)))
+    patient.step(
+        "the latest snapshot lacks a manifest",
+        lambda s, f: (s.root / "manifest" / s.delta(last)).unlink(),
+        lambda table: table.upsert(_two(table)),
+    )
     patient.step("a branch", lambda s, f: (s.root / "branch/branch-b").mkdir(parents=True), _expire)
 
 
@@ -152,6 +199,12 @@ def _expire(table: Table) -> object:
 
 def _without_snapshots(surgeon: Surgeon, file: str) -> None:
     shutil.rmtree(surgeon.root / "snapshot")
+
+
+def _without_lists(surgeon: Surgeon, file: str) -> None:
+    _without_snapshots(surgeon, file)
+    for path in sorted((surgeon.root / "manifest").glob("manifest-list-*"))[1:]:
+        path.write_bytes(b"")
 
 
 def _deleted_alone(surgeon: Surgeon, file: str) -> None:

@@ -70,6 +70,7 @@ def evolved_keys(play: Play) -> None:
     table = _written(play, options, "k")
     _ask(play, table)
     play.step("read an old snapshot", lambda: table.to_arrow(snapshot=1))
+    play.step("read a column that was not there", lambda: table.to_arrow(columns=["new"], where="k < 4"))
     play.step("compact fully", lambda: table.compact(full=True))
 
 

@@ -200,6 +200,28 @@ def definitions_refused(play: Play) -> None:
         play.step(f"{dict(options)}", define, show=False)
 
 
+def definitions_of_others(play: Play) -> None:
+    """Columns as Spark and Arrow define them; keys of append tables."""
+    from pyspark.sql import types as st
+
+    parts = st.StructType().add("p", st.IntegerType(), False).add("q", st.DecimalType(9, 2))
+    struct = (
+        st.StructType().add("k", st.LongType(), False).add("m", st.MapType(st.StringType(), parts, False))
+    )
+    struct = struct.add("a", st.ArrayType(st.TimestampType(), False)).add("t", st.TimestampNTZType())
+    struct = struct.add("d", st.DateType(), metadata={"comment": "a day"})
+    arrow = pa.schema([pa.field("k", pa.int16(), False), pa.field("v", pa.list_(pa.large_string()))])
+    for columns in (struct, arrow, {"k": "INT", "v": pa.float32()}):
+        play.fresh()
+        play.create(columns, {})
+    for options in ({"bucket": "2"}, {"bucket": "2", "bucket-key": "r"}, {"bucket-key": "v"}):
+        play.fresh()
+        define = partial(
+            Table.create, play.path, COLUMNS, primary_key=None, options=options, store=play.store
+        )
+        play.step(f"{options}", define, show=False)
+
+
 def sets_that_do_not_fit(play: Play) -> None:
     """A united set must fit into its column."""
     from pyroaring import BitMap

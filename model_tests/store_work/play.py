@@ -94,7 +94,7 @@ class Play:
         with counted() as decoded:
             try:
                 result = work()
-            except PkTableError as error:
+            except (PkTableError, KeyboardInterrupt) as error:
                 self.store.note(f"-> {type(error).__name__}: {error}")
             else:
                 for line in _shown(result) if show else ():
@@ -124,10 +124,15 @@ class Play:
         """Let others do ``work`` after the next operation whose line begins with ``at``."""
         self.store.expect(Interference(at, then=work))
 
-    def fail(self, at: str, *, after: bool = False, times: int = 1) -> None:
-        """Let the next operations whose lines begin with ``at`` fail, or be done and not be answered."""
+    def fail(
+        self, at: str, *, after: bool = False, times: int = 1, error: BaseException | None = None
+    ) -> None:
+        """Let the next operations whose lines begin with ``at`` fail, or be done and not be answered.
+
+        ``error``: what they raise, by default an error of the disk.
+        """
         for _ in range(times):
-            self.store.expect(Interference(at, fails="after" if after else "before"))
+            self.store.expect(Interference(at, fails="after" if after else "before", error=error))
 
 
 def rows(schema: TableSchema, *values: Sequence[Any]) -> pa.Table:

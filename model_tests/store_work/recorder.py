@@ -43,13 +43,14 @@ class Interference:
     """What happens, once, at the operation whose line begins with ``at``: ``work`` before it, or ``then`` after it.
 
     ``skip``: how many such operations come before that one.
-    ``fails``: whether the operation raises an error, "before" it is done or "after" that.
+    ``fails``: whether the operation raises ``error``, "before" it is done or "after" that.
     """
 
     at: str
     work: Callable[[], object] | None = None
     then: Callable[[], object] | None = None
     fails: str = ""
+    error: BaseException | None = None
     skip: int = 0
 
 
@@ -99,9 +100,9 @@ class Recorder(LocalFileIO):
         if found is not None and found.then is not None:
             self.note("(others act)")
             found.then()
-        if fails:
+        if found is not None and fails:
             self.note(f"  fails {fails} it is done")
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            raise found.error or OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def _hold(self, path: str, data: bytes) -> None:
         for line in self._describe(path, data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from pktable import Table
@@ -30,11 +31,11 @@ def expiry(play: Play) -> None:
     table = _written(play, VECTORS, [(1, "a"), (2, "b"), (1, "c")])
     play.step("tag", lambda: table.create_tag("kept", snapshot=2))
     play.step("tag twice", lambda: table.create_tag("kept", snapshot=3))
+    play.step("expire by a time before all", lambda: table.expire_snapshots(retain_last=1, older_than=1))
     play.step("what would expire", lambda: table.expire_snapshots(retain_last=1, dry_run=True))
     play.step("expire", lambda: table.expire_snapshots(retain_last=2))
     play.step("expire nothing", lambda: table.expire_snapshots(retain_last=2))
     play.step("expire by time", lambda: table.expire_snapshots(retain_last=1, older_than=play.now()))
-    play.step("expire by a time before all", lambda: table.expire_snapshots(retain_last=1, older_than=1))
     play.step("read the tag", lambda: table.to_arrow(tag="kept"))
     play.step("read what has gone", lambda: table.to_arrow(snapshot=1))
     play.step("write", lambda: table.upsert(rows(table.schema, (5, "e"))))
@@ -140,15 +141,17 @@ def input_changes(play: Play) -> None:
 
 def plain_changes(play: Play) -> None:
     """Changes of a table that records none: the files of its writes."""
-    _changes_expire(play, {"changelog.time-retained": "4 h", "write-only": "true"})
+    _changes_expire(play, {"changelog.time-retained": "5 h", "write-only": "true"})
 
 
 def _changes_expire(play: Play, options: dict[str, str]) -> None:
     table = _written(play, options, [(1, "a"), (2, "b")])
     play.step("delete", lambda: table.delete(rows(table.schema, (1,))))
     play.step("changes", lambda: table.changes(1).to_arrow())
+    play.step("tag", lambda: table.create_tag("one", snapshot=1))
+    play.step("changes since a tag", lambda: table.changes("one", 2).to_arrow())
     play.step("expire", lambda: table.expire_snapshots(retain_last=1))
     play.step("changes that are kept", lambda: table.changes(1).to_arrow())
     play.step("compact fully", lambda: table.compact(full=True), show=False)
     play.step("expire again", lambda: table.expire_snapshots(retain_last=1))
-    play.step("changelogs", lambda: sorted(os.listdir(f"{play.path}/changelog")))
+    play.step("changelogs", lambda: sorted(one.name for one in Path(play.path, "changelog").glob("*")))
