@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pktable import InvalidRequestError, Table
-from pktable.format.types import array_of
 
-from model_tests.store_work.play import Play
+from model_tests.store_work.play import Play, changes
 
 AGGREGATION: Final = {"merge-engine": "aggregation", "write-only": "true"}
 PARTIAL: Final = {"merge-engine": "partial-update", "write-only": "true"}
@@ -30,7 +29,7 @@ def _folded(play: Play, kind: str, function: str, rows: Rows, **options: str) ->
     )
     try:
         for one in rows:
-            table.write_changes(_changes(table, [one]), row_kind="op")
+            table.write_changes(changes(table, [one]), row_kind="op")
     except InvalidRequestError as refusal:
         text = f"not written: {refusal}"
         play.step(f"{function} of {kind}: {_spelled(rows)}", lambda: text)
@@ -43,13 +42,6 @@ def _silent(play: Play, columns: str, options: Mapping[str, str]) -> Table:
     """Create a table of which only what steps do is told."""
     play.fresh()
     return Table.create(play.path, columns, primary_key="k", options=options)
-
-
-def _changes(table: Table, rows: Rows) -> pa.Table:
-    kinds, *columns = zip(*rows, strict=True)
-    fields = table.schema.fields
-    values = {field.name: array_of(list(one), field.type) for field, one in zip(fields, columns, strict=True)}
-    return pa.table({"op": list(kinds), **values})
 
 
 def _spelled(rows: Rows) -> str:
@@ -122,7 +114,7 @@ def sequence_groups(play: Play) -> None:
         ("-D", 1, None, None, 1.5, "y", None, None),
     )
     for one in writes:
-        table.write_changes(_changes(table, [one]), row_kind="op")
+        table.write_changes(changes(table, [one]), row_kind="op")
         play.step(f"with {one[1:]}", lambda: table.to_arrow(fresh=True))
     play.step("compact", lambda: (table.compact(full=True), table.to_arrow())[1])
 
@@ -148,9 +140,9 @@ def retractions_refused(play: Play) -> None:
     )
     for options in engines:
         table = _silent(play, "k INT, v INT, s INT", {**options, "write-only": "true"})
-        table.upsert(_changes(table, [("+I", 1, 1, 5), ("+I", 2, 2, 5)]).drop_columns(["op"]))
+        table.upsert(changes(table, [("+I", 1, 1, 5), ("+I", 2, 2, 5)]).drop_columns(["op"]))
         for kind in ("-U", "-D"):
-            change = _changes(table, [(kind, 1, 1, 4)])
+            change = changes(table, [(kind, 1, 1, 4)])
             write = partial(table.write_changes, change, row_kind="op")
             play.step(f"{kind} to {dict(options)}", write)
         play.step("read", partial(table.to_arrow, fresh=True))
@@ -232,7 +224,7 @@ def sets_that_do_not_fit(play: Play) -> None:
         play, f"k INT, v VARBINARY({len(one)})", {**AGGREGATION, "fields.v.aggregate-function": "rbm32"}
     )
     for found in (one, other[: len(one)]):
-        table.write_changes(_changes(table, [("+I", 1, found)]), row_kind="op")
+        table.write_changes(changes(table, [("+I", 1, found)]), row_kind="op")
     play.step("a set that is cut", lambda: table.to_arrow(fresh=True))
     _folded(play, f"VARBINARY({len(other)})", "rbm32", _added(one, other))
     _folded(play, f"VARBINARY({len(other)})", "rbm32", _added(BitMap([900_000]).serialize(), other))

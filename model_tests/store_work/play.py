@@ -21,6 +21,7 @@ from unittest import mock
 import pyarrow as pa
 from pktable import PkTableError, Table
 from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import array_of
 from pktable.retry import RetryPolicy
 from pktable_spec.covers import covers
 
@@ -143,6 +144,14 @@ def rows(schema: TableSchema, *values: Sequence[Any]) -> pa.Table:
     return pa.table(
         {name: pa.array(column, arrow.field(name).type) for name, column in zip(names, columns, strict=True)}
     )
+
+
+def changes(table: Table, given: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Return rows with a column ``op``, each given as its kind and its values."""
+    kinds, *columns = zip(*given, strict=True)
+    fields = table.schema.fields
+    values = {field.name: array_of(list(one), field.type) for field, one in zip(fields, columns, strict=True)}
+    return pa.table({"op": list(kinds), **values})
 
 
 def _shown(result: object) -> Iterator[str]:

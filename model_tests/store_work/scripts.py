@@ -12,6 +12,7 @@ from model_tests.store_work import (
     evolving,
     folding,
     giving_up,
+    looking_up,
     meeting,
     races,
     upkeep,
@@ -21,7 +22,18 @@ from model_tests.store_work.play import Script
 
 SCRIPTS: Final[Mapping[str, Script]] = {
     name: found
-    for module in (writing, upkeep, races, meeting, giving_up, appending, evolving, folding, damages)
+    for module in (
+        writing,
+        upkeep,
+        races,
+        meeting,
+        giving_up,
+        looking_up,
+        appending,
+        evolving,
+        folding,
+        damages,
+    )
     for name, found in vars(module).items()
     if isinstance(found, FunctionType) and found.__module__ == module.__name__ and not name.startswith("_")
 }
