@@ -1,4 +1,4 @@
-"""``python -m model_tests.store_work [NAME]...``: record anew what scripts do on the store, by default all of them."""
+"""``python -m model_tests.store_work [NAME]...``: record again what scripts do on the store, by default all of them."""
 
 from __future__ import annotations
 

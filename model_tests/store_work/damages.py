@@ -1,6 +1,6 @@
 """Scripts of tables that are damaged, or of which writers that know more keep what is not known here.
 
-Each step damages a table anew: what a request then reads before it tells of the damage, and in which words.
+Each step damages a sound table: what a request then reads before it tells of the damage, and in which words.
 """
 
 from __future__ import annotations

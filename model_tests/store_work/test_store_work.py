@@ -11,7 +11,7 @@ from pktable.catalog import retention
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.metadata.stats import collect_stats
-from pktable.lsm import universal
+from pktable.kinds import primary_key
 
 from model_tests.histories.checks import CheckFailed
 from model_tests.store_work.play import RECORDS, store_work_is_as_recorded
@@ -65,6 +65,6 @@ def test_a_file_that_is_left_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_another_pick_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(universal, "_universal", lambda runs, options: None)
+    monkeypatch.setattr(primary_key, "pick", lambda runs, options: None)
     with pytest.raises(CheckFailed, match="levels: the work on the store has changed"):
         store_work_is_as_recorded("levels", SCRIPTS["levels"])
