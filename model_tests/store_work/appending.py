@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Final
 
 from pktable import CommitId, Table
@@ -59,6 +60,20 @@ def append_buckets(play: Play) -> None:
     play.before("put snapshot/", lambda: play.others().append(rows(table.schema, (1, "g"))))
     play.step("append while others do", lambda: table.append(rows(table.schema, (1, "h"))))
     play.step("read", table.to_arrow)
+
+
+def null_partitions(play: Play) -> None:
+    """Partitions without a value have a directory of their own."""
+    options = {**VECTORS, "compaction.min.file-num": "2", "partition.default-name": "nobody"}
+    table = play.create("p STRING, q INT, v INT", options, primary_key=None, partition_by=["p", "q"])
+    some = [("a", 1, 1), (None, 1, 2), ("a", None, 3), (None, None, 4), (None, 1, 5)]
+    play.step("append", lambda: table.append(rows(table.schema, *some)))
+    play.step("append nulls", lambda: table.append(rows(table.schema, (None, None, 6))))
+    for where in ("p IS NULL", "p = 'a'", "q IS NOT NULL AND v > 1", "p IS NULL AND q = 1"):
+        play.step(f"read where {where}", partial(table.to_arrow, where=where))
+    play.step("delete", lambda: table.delete(where="p IS NULL AND v < 5"))
+    play.step("overwrite", lambda: table.overwrite(rows(table.schema, (None, 1, 9)), where="p IS NULL"))
+    play.step("compact", table.compact)
 
 
 def row_ids(play: Play) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,8 @@ from pktable.catalog import read_plan
 from pktable.format.metadata.schema import TableSchema, encode_schema
 from pktable.format.types import Field, parse_type
 
+from model_tests.append.evolved import made
+from model_tests.damage.table_damage import Surgeon
 from model_tests.store_work.play import Play, rows
 
 CONDITIONS: Final = (
@@ -87,3 +90,19 @@ def without_statistics(play: Play) -> None:
     table = _written(play, {"metadata.stats-mode": "none", "write-only": "true"}, "k")
     table.compact(full=True)
     _ask(play, play.open())
+
+
+def columns_in_several_files(play: Play) -> None:
+    """With data evolution the newest file that has a column gives it, and no file is read for others."""
+    made(Path(play.path), random.Random(6))
+    table = play.open()
+    for names in (["id"], ["a"], ["b", "id"], ["a", "b", "id"]):
+        play.step(f"read {', '.join(names)}", partial(table.to_arrow, columns=names))
+    play.step("read where", partial(table.to_arrow, columns=["id"], where="b > 1 AND a = 'new'"))
+    play.step("count", table.count)
+    play.step("changes", table.changes(0).to_arrow)
+    surgeon = Surgeon(Path(play.path))
+    files = [file for live in table.catalog.state().files.values() for file in live]
+    with_columns = next(file for file in files if file.write_cols)
+    surgeon.edit_file(with_columns.file_name, row_count=with_columns.row_count + 1)
+    play.step("files of as many rows are expected", lambda: play.open().to_arrow())

@@ -64,6 +64,22 @@ def _without_bytes(table: Table, last: int) -> object:
     return table.changes(2, last).to_arrow().drop_columns(["b"])
 
 
+def equal_changes(play: Play) -> None:
+    """A row that is replaced by an equal one is no change; null is equal to null alone."""
+    equal = {**LOOKUP, "changelog-producer.row-deduplicate": "true"}
+    of_some = {**equal, "changelog-producer.row-deduplicate-ignore-fields": "b"}
+    for more in ({**VECTORS, **equal}, {**VECTORS, **of_some}, {**of_some, "write-only": "true"}):
+        play.fresh()
+        table = play.create("k INT, n INT, s STRING, b BYTES", more)
+        of = table.schema
+        first = [(1, None, "a", b""), (2, 2, None, b""), (3, None, None, None), (4, 4, "d", b"d")]
+        second = [(1, 1, "a", b""), (2, None, None, b""), (3, None, None, b"x"), (4, 4, "d", b"d")]
+        for some in (first, second, second[1:], [*second[:1], (5, None, None, None)]):
+            play.step(f"write {some}", partial(table.upsert, rows(of, *some)))
+            table.compact()
+        play.step("changes", table.changes(0).to_arrow)
+
+
 def remembered_deletions(play: Play) -> None:
     """With ``sequence.field`` a deletion is kept, hidden by a vector, so that a late row does not come back."""
     for more in ({}, LOOKUP, {"sequence.field.retractions": "drop-in-full-compaction"}):
