@@ -5,6 +5,7 @@ Each step damages a sound table: what a request then reads before it tells of th
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -213,6 +214,28 @@ def _deleted_alone(surgeon: Surgeon, file: str) -> None:
     one = surgeon.entries(name)[0]
     never = replace(one, kind=DELETE, file=replace(one.file, file_name="data-never.parquet"))
     surgeon.put_entries(name, [*surgeon.entries(name), never])
+
+
+def damaged_partitions(play: Play) -> None:
+    """A partition whose value names no directory."""
+    table = play.create(
+        "d DATE, k INT, v STRING",
+        {**VECTORS, "partition.legacy-name": "false"},
+        primary_key=["d", "k"],
+        partition_by="d",
+    )
+    first = (dt.date(2024, 2, 29), 1, "a")
+    _silently(play, lambda: table.upsert(rows(table.schema, first)))
+    patient = Patient(play, table, table.files().column("file_name")[0].as_py())
+    beyond = encode_row([4_000_000], [parse_type("DATE")])
+
+    def change(surgeon: Surgeon, file: str) -> None:
+        for number in (1, 2):
+            surgeon.edit_entries(number, lambda one: replace(one, partition=beyond))
+
+    patient.step("a day after 9999", change, _read)
+    patient.step("a day after 9999, compacted", change, _compact)
+    patient.step("by a condition", change, lambda table: table.to_arrow(where="d = DATE '2024-02-29'"))
 
 
 def damaged_changes(play: Play) -> None:
