@@ -43,8 +43,11 @@ MEMORY: Final = Path("/dev/shm")
 LIMIT: Final = "time limit"
 BUSY: Final = 6
 """How many times as long as it computes a trial may take, on a busy machine."""
-LARGEST: Final = 6 << 30
-"""The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory."""
+LARGEST: Final = 16 << 30
+"""The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory.
+
+Some tests map a file of megabytes a thousand times.
+"""
 
 Wanted = Sequence[str] | None
 Work = Callable[[Callable[[str], None], Wanted], str | None]
