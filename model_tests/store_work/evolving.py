@@ -12,7 +12,9 @@ from unittest import mock
 
 from pktable import Table
 from pktable.catalog import read_plan
+from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.metadata.schema import TableSchema, encode_schema
+from pktable.format.metadata.stats import SimpleStats
 from pktable.format.types import Field, parse_type
 
 from model_tests.append.evolved import made
@@ -89,6 +91,23 @@ def without_statistics(play: Play) -> None:
     """Files of which no statistics are known are read, unless their keys rule them out."""
     table = _written(play, {"metadata.stats-mode": "none", "write-only": "true"}, "k")
     table.compact(full=True)
+    _ask(play, play.open())
+
+
+def statistics_of_few(play: Play) -> None:
+    """Of files that others wrote with statistics of some columns, the others are read."""
+    table = _written(play, {"write-only": "true"}, None)
+    surgeon = Surgeon(Path(play.path))
+    for file in [file for live in table.catalog.state().files.values() for file in live]:
+        (low, *_), (high, *_) = (
+            decode_row(
+                row, [one.type for one in table.catalog.context.schema_of(file.schema_id).fields], at=""
+            )
+            for row in (file.value_stats.min_values, file.value_stats.max_values)
+        )
+        kinds = [table.schema.fields[0].type]
+        stats = SimpleStats(encode_row([low], kinds), encode_row([high], kinds), (0,))
+        surgeon.edit_file(file.file_name, value_stats=stats, value_stats_cols=("k",))
     _ask(play, play.open())
 
 

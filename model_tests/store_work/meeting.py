@@ -200,8 +200,8 @@ def foreign_expiries(play: Play) -> None:
     table = _written(play, 3, **{"write-only": "true"})
     path = f"{play.path}/snapshot/snapshot-"
 
-    def write_and_expire(mine: int, *gone: int) -> None:
-        for value in "xy":
+    def write_and_expire(mine: int, *gone: int, values: str = "xy") -> None:
+        for value in values:
             play.others().upsert(rows(table.schema, (9, value)))
         for number in (*range(1, mine), *gone):
             if os.path.exists(f"{path}{number}"):
@@ -215,6 +215,12 @@ def foreign_expiries(play: Play) -> None:
     play.step(
         "it comes when others have had its number", lambda: play.open().upsert(rows(table.schema, (5, "e")))
     )
+    number = play.others().snapshots()[-1].id + 1
+    play.before(
+        f"put snapshot/snapshot-{number}",
+        lambda: write_and_expire(number, number, number + 1, values="xyz"),
+    )
+    play.step("it comes when others have had two", lambda: play.open().upsert(rows(table.schema, (5, "f"))))
     next_one = play.others().snapshots()[-1].id + 1
 
     def expire_and_fence() -> None:

@@ -139,6 +139,14 @@ def input_changes(play: Play) -> None:
     _changes_expire(play, {"changelog-producer": "input", "changelog.num-retained.min": "2"})
 
 
+def overwritten_changes(play: Play) -> None:
+    """An overwrite records no changes: what it wrote of them before is removed."""
+    table = _written(play, {"changelog-producer": "input"}, [(1, "a")])
+    play.step("overwrite", lambda: table.overwrite(rows(table.schema, (2, "b"))))
+    play.step("files", lambda: sorted(one.name for one in Path(play.path, "bucket-0").glob("changelog-*")))
+    play.step("orphans", lambda: table.remove_orphans(older_than=1 << 50, dry_run=True))
+
+
 def plain_changes(play: Play) -> None:
     """Changes of a table that records none: the files of its writes."""
     _changes_expire(play, {"changelog.time-retained": "5 h", "write-only": "true"})
