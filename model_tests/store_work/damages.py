@@ -273,6 +273,9 @@ def other_indexes(play: Play) -> None:
         surgeon.put_index(last, [replace(one, index_type="HASH", file_name="index-hash", ranges=None), one])
 
     patient = Patient(play, table, file)
+    bare: Damage = lambda s, f: s.edit_index(last, lambda one: replace(one, ranges=None))  # noqa: E731
+    patient.step("read an index that does not say where its vectors are", bare, _read)
+    patient.step("compact it", bare, _compact)
     patient.step("write and compact", add, lambda table: (_upsert(table), table.compact())[1])
     patient.step("delete and read", add, lambda table: (table.delete(where="k = 1"), _read(table))[1])
 
