@@ -130,6 +130,23 @@ def test_a_number_that_its_column_cannot_hold_is_refused(tmp_path: Path, functio
 
 
 @covers("MRG-9")
+@pytest.mark.parametrize(("digits", "scale"), [(38, 0), (38, 38), (5, 2)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_of_one_more_than_all_nines_is_refused(
+    tmp_path: Path, digits: int, scale: int, sign: int
+) -> None:
+    options = {**AGGREGATION, "fields.a.aggregate-function": "sum", "write-only": "true"}
+    table = Table.create(
+        tmp_path / "t", f"k INT, a DECIMAL({digits}, {scale})", primary_key="k", options=options
+    )
+    for nines in ((9,) * digits, (1,)):
+        value = Decimal((int(sign < 0), nines, -scale))
+        table.upsert(pa.table({"k": [1], "a": pa.array([value], pa.decimal128(digits, scale))}))
+    with pytest.raises(InvalidRequestError, match=r"column a: expected a sum that DECIMAL\(.* can hold"):
+        table.to_arrow()
+
+
+@covers("MRG-9")
 def test_nulls_add_nothing_to_a_sum_of_fractions(tmp_path: Path) -> None:
     options = {**AGGREGATION, "fields.a.aggregate-function": "sum", "write-only": "true"}
     table = Table.create(tmp_path / "t", "k INT, a DECIMAL(38, 38)", primary_key="k", options=options)

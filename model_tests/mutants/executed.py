@@ -72,8 +72,8 @@ class Recorder:
         return tracer
 
     def executed(self) -> dict[str, dict[str, list[int]]]:
-        """Return what was executed, as JSON can hold it."""
-        found: dict[str, dict[str, list[int]]] = {}
+        """Return what was executed, as JSON can hold it: of each module, also of one of which nothing was."""
+        found: dict[str, dict[str, list[int]]] = {module: {} for module in self._modules.values()}
         for (part, module), lines in self._lines.items():
             found.setdefault(module, {})[part] = sorted(lines)
         return found

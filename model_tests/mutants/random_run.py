@@ -3,10 +3,11 @@
 1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`).
 2. Without a change, histories and tests must pass: their times set the limits of the trials. That, and which lines
    they execute, is recorded once for each state of the code (`records`), by all workers together.
-3. Each mutation runs against stored and drawn histories of both kinds of table, drawn schedules of merge engines and
-   of tables of every type, and runs of the simulation; one that survives runs against others of all that is drawn,
-   `MORE` instead of `HISTORIES`, and then against the fast tests of its area (`trial`). All as far as they execute the
-   line. The first failure kills it, and so does a hang. Those that only more histories notice are counted apart.
+3. Each mutation runs against stored scripts (`store_work`), stored and drawn histories of both kinds of table, drawn
+   schedules of merge engines and of tables of every type, and runs of the simulation; one that survives runs against
+   others of all that is drawn, `MORE` instead of `HISTORIES`, and then against the fast tests of its area (`trial`).
+   All as far as they execute the line. The first failure kills it, and so does a hang. Those that only more histories
+   notice are counted apart.
 4. The survivors of both are named, unless `equivalents` says why they change nothing.
 """
 

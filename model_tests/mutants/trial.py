@@ -43,8 +43,11 @@ MEMORY: Final = Path("/dev/shm")
 LIMIT: Final = "time limit"
 BUSY: Final = 6
 """How many times as long as it computes a trial may take, on a busy machine."""
-LARGEST: Final = 6 << 30
-"""The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory."""
+LARGEST: Final = 16 << 30
+"""The bytes of address space of a child: a change that makes a loop endless must not take the machine's memory.
+
+Some tests map a file of megabytes a thousand times.
+"""
 
 Wanted = Sequence[str] | None
 Work = Callable[[Callable[[str], None], Wanted], str | None]
@@ -200,6 +203,7 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
 
     def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
         parts = [
+            *_of_scripts(),
             *_of_tables_with_a_key(number, steps, seed, backends),
             *_of_append_tables(number // len(backends), seed),
             *_of_merge_engines(number // len(backends), seed),
@@ -226,6 +230,13 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
 
 Part: TypeAlias = tuple[str, Callable[[], str | None]]
 """A name, and what does it and returns a failure, None if there is none."""
+
+
+def _of_scripts() -> Iterator[Part]:
+    """Yield scripts whose work on the store is recorded."""
+    compare = importlib.import_module("model_tests.store_work.play").store_work_is_as_recorded
+    for name, script in importlib.import_module("model_tests.store_work.scripts").SCRIPTS.items():
+        yield f"stored script {name}", partial(_done, compare, name, script)
 
 
 def _of_tables_with_a_key(number: int, steps: int, seed: int, backends: Sequence[str]) -> Iterator[Part]:

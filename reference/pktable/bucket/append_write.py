@@ -28,7 +28,7 @@ def write_files(
     *,
     source: int,
     now_millis: int,
-    tracked: bool = False,
+    tracked: bool,
 ) -> tuple[DataFileMeta, ...]:
     """Write ``tables`` (the table's columns), in order, to as many files as needed; none if there are no rows.
 

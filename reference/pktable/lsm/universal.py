@@ -136,13 +136,6 @@ def _extend(runs: Sequence[Run], count: int, options: TableOptions, *, forced: b
 
 def _to_level(runs: Sequence[Run], count: int, max_level: int) -> Pick:
     """Return the pick of the newest ``count`` runs with its output level. Clauses: CMP-2, CMP-19."""
-    output_level = max_level if count == len(runs) else max(0, runs[count].level - 1)
-    if output_level == 0:
-        while count < len(runs):
-            count += 1
-            if runs[count - 1].level > 0:
-                output_level = runs[count - 1].level
-                break
-    if count == len(runs):
-        output_level = max_level
+    output_level = max_level if count == len(runs) else runs[count].level - 1
+    assert output_level > 0, "a pick that ends before a run of level 0 or 1 takes that, too"
     return Pick(output_level, tuple(file for run in runs[:count] for file in run.files))
