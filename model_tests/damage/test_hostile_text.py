@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pktable import InvalidRequestError, Table
+from pktable import Table
 from pktable.cli.output import json_text
 from pktable.cli.process import run
 from pktable.cli.progress import tell
