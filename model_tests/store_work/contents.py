@@ -43,7 +43,7 @@ class Contents:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._told: dict[str, DataFileMeta] = {}
+        self._recorded: dict[str, DataFileMeta] = {}
         self._listed: list[ManifestFileMeta] = []
 
     def of(self, path: str, data: bytes) -> list[str]:
@@ -95,10 +95,10 @@ class Contents:
             yield f"  {self._file(entry.file)}"
 
     def _file(self, file: DataFileMeta) -> str:
-        """Return what is said of a data file: only its level, if all else has been told."""
-        told = self._told.get(file.file_name)
-        self._told[file.file_name] = file
-        if told is not None and told.at_level(file.level) == file:
+        """Return the description of a data file: its level alone, if the rest was recorded before."""
+        before = self._recorded.get(file.file_name)
+        self._recorded[file.file_name] = file
+        if before is not None and before.at_level(file.level) == file:
             return f"{file.file_name}, level {file.level}"
         return self._record(file, {"file_size": self._size(file.file_name, file)})
 

@@ -132,7 +132,7 @@ def _flipped(surgeon: Surgeon, file: str) -> None:
 
 
 def _named(table: Table) -> object:
-    """Return what damage is told of, without the words of a library."""
+    """Return the text of an error about damage, without the words of a library."""
     try:
         return table.to_arrow()
     except CorruptFileError as error:

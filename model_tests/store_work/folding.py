@@ -39,7 +39,7 @@ def _folded(play: Play, kind: str, function: str, rows: Rows, **options: str) ->
 
 
 def _silent(play: Play, columns: str, options: Mapping[str, str]) -> Table:
-    """Create a table of which only what steps do is told."""
+    """Create a table; its record begins with the steps that follow."""
     play.fresh()
     return Table.create(play.path, columns, primary_key="k", options=options)
 

@@ -42,7 +42,15 @@ from pktable.ingest.changes import ChangeKind, as_changes, expect_arrow
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
-from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange
+from pktable.run.runner import (
+    ChangeQuery,
+    CompactionTask,
+    FoundRows,
+    Query,
+    RewriteTask,
+    RowChange,
+    SizedTask,
+)
 from pktable.run.together import AT_ONCE, together
 from pktable.statements.arrow_rows import ArrowStatement
 from pktable.statements.plan import KIND, Statement
@@ -58,17 +66,12 @@ SMALL_FILE_BYTES = 64 << 10
 Result = TypeVar("Result")
 
 
-class _Task(Protocol):
-    @property
-    def input_bytes(self) -> int: ...
-
-
 class _Change(Protocol):
     @property
     def created(self) -> tuple[str, ...]: ...
 
 
-Task = TypeVar("Task", bound=_Task)
+Task = TypeVar("Task", bound=SizedTask)
 Change = TypeVar("Change", bound=_Change)
 
 

@@ -132,6 +132,13 @@ class ChangeQuery:
     predicate: Predicate | None = None
 
 
+class SizedTask(Protocol):
+    """Some files to be written again. ``input_bytes``: of these files."""
+
+    @property
+    def input_bytes(self) -> int: ...
+
+
 SYSTEM_WIDTH: Final = 9
 RUNNERS: Final = ("local", "spark")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, PkTableError
@@ -39,7 +39,15 @@ from pktable.run.local import (
     run_rewrite,
     run_task,
 )
-from pktable.run.runner import ChangeQuery, CompactionTask, FoundRows, Query, RewriteTask, RowChange
+from pktable.run.runner import (
+    ChangeQuery,
+    CompactionTask,
+    FoundRows,
+    Query,
+    RewriteTask,
+    RowChange,
+    SizedTask,
+)
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.frame_size import estimated_bytes
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
@@ -370,12 +378,7 @@ def _outcome(context: TableContext, task: CompactionTask) -> BucketChange | PkTa
         return error
 
 
-class _Sized(Protocol):
-    @property
-    def input_bytes(self) -> int: ...
-
-
-Task = TypeVar("Task", bound=_Sized)
+Task = TypeVar("Task", bound=SizedTask)
 
 
 def _bins(tasks: Sequence[Task]) -> list[list[Task]]:
