@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable import Table
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
+from pktable.datafile.encoded import worth_encoded
 from pktable.run.spark.session import local_session
 
 from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Sizes, source, writes
@@ -115,7 +116,9 @@ class Ours:
         def work() -> None:
             for bucket, files in buckets.items():
                 folder = Path(table.path) / f"bucket-{bucket}"
-                rows = pa.concat_tables(pq.read_table(folder / file["file_name"]) for file in files)
+                rows = pa.concat_tables(
+                    _encoded(folder / file["file_name"]) for file in files
+                ).unify_dictionaries()
                 remain = sum(file["row_count"] - file["deleted_row_count"] for file in files)
                 with tempfile.NamedTemporaryFile(suffix=".parquet") as target:
                     options = {"compression": "zstd", "compression_level": 1, **PARQUET_WRITE_OPTIONS}
@@ -138,6 +141,14 @@ class Ours:
         """Open a table. Work on one to warm up is left to Spark, which small work would not warm otherwise."""
         runner = "spark" if self.spark is not None and table.endswith("_warm") else None
         return Table.open(home / "d.db" / table, spark=self.spark, runner=runner)
+
+
+def _encoded(path: Path) -> pa.Table:
+    """Return the rows of a file, with strings of few values as its dictionaries have them."""
+    file = pq.ParquetFile(path)
+    fields = [field for field in file.schema_arrow if pa.types.is_string(field.type)]
+    repeats = [field.name for field in fields if field.name in worth_encoded(file.metadata)]
+    return pq.read_table(path, read_dictionary=repeats)
 
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

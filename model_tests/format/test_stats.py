@@ -66,6 +66,16 @@ def test_large_tables_have_the_statistics_of_small_ones(column: tuple[DataType, 
 
 
 @covers("META-6")
+@given(st.sampled_from(["STRING", "BYTES"]), st.lists(st.none() | st.text(max_size=20), max_size=8))
+def test_encoded_columns_have_the_statistics_of_plain_ones(name: str, texts: list[str | None]) -> None:
+    t = parse_type(name)
+    values = [text.encode() if text is not None and name == "BYTES" else text for text in texts]
+    table, fields = table_of(values, t)
+    encoded = pa.table({"c": table.column("c").combine_chunks().dictionary_encode()})
+    assert collect_stats(encoded, fields) == collect_stats(table, fields)
+
+
+@covers("META-6")
 @given(columns(), st.integers(0, 8))
 def test_statistics_of_parts_merge_to_those_of_the_whole(
     column: tuple[DataType, list[Any]], split: int

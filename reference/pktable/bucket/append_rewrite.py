@@ -3,7 +3,7 @@
 A compaction does so to bring small files together and to drop deleted rows for good. Without deletion vectors a delete
 does so to the files that have a row to delete.
 
-Clauses: APP-4, APP-6, APP-13, APP-25, CMP-12.
+Clauses: APP-4, APP-6, APP-13, APP-25, CMP-12, CMP-32.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def rewrite_files(
             if file.file_name in dropped:
                 vector = merged(vector, dropped[file.file_name], context.vector_bits)
             reader = DataReader(context, state.place, file)
+            reader.keep_encoded(columns)
             tables = tracked_rows(reader, columns) if tracked else reader.read(columns)
             for position, table in tables:
                 yield without_deleted(table, position, vector)

@@ -30,7 +30,7 @@ MRG-12.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -198,7 +198,7 @@ class _Compaction:
         locator = self._locator()
         kept = KeptRetractions()
         try:
-            for window in self._merged(runs, columns):
+            for window in self._merged(runs, columns, encoded=self._only_moved()):
                 together, left_out = self._with_older(window, locator, columns)
                 folded = self._engine.fold(together)
                 if self._changelog is not None:
@@ -234,9 +234,24 @@ class _Compaction:
             if recorded is not None:
                 recorded.record(together, self._engine.fold(together), left_out)
 
-    def _merged(self, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Window]:
+    def _only_moved(self) -> Collection[str]:
+        """Return the columns whose values nothing looks at: these rows are written, or they are not."""
+        if self._engine.lookup == "values" or self._changelog is not None:
+            return ()
+        looked_at = {*self._keys, *(self._order.columns if self._order else ())}
+        return [name for name in self._context.schema.value_names if name not in looked_at]
+
+    def _merged(
+        self, runs: Sequence[Run], columns: Sequence[str], *, encoded: Collection[str] = ()
+    ) -> Iterator[Window]:
         windows = merge(
-            self._context, self._state.place, runs, self._base_vectors, columns, cached_rows=self._cached_rows
+            self._context,
+            self._state.place,
+            runs,
+            self._base_vectors,
+            columns,
+            cached_rows=self._cached_rows,
+            encoded=encoded,
         )
         for window in windows:
             counting = window.without(self._engine.ignored(window.records))

@@ -9,7 +9,7 @@ Clauses: RD-7, RD-11, META-7, META-10, META-15, META-17.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +18,8 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageEr
 from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
-from pktable.datafile.evolution import conformed, require_conversion
+from pktable.datafile.encoded import is_encoded
+from pktable.datafile.evolution import conformed, require_conversion, same_values
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, ParquetRows, StoredRows
 from pktable.datafile.row_ranges import RowRanges, around
 from pktable.format.bounds import require_bounded_rows
@@ -77,6 +78,18 @@ class DataReader:
         """Raise as `read` of ``columns`` does if the file does not give one of them."""
         for column in columns:
             self._source(column)
+
+    def keep_encoded(self, columns: Iterable[str]) -> None:
+        """Yield those of ``columns`` encoded by a dictionary whose values repeat, for work that only moves them.
+
+        Nothing may have been read yet.
+        """
+        if not isinstance(self.stored, ParquetRows):
+            return
+        sources = {column: self._source(column) for column in columns}
+        self.stored.keep_encoded(
+            [source[0] for column, source in sources.items() if source and self._is_same(source[1], column)]
+        )
 
     def read(
         self,
@@ -187,14 +200,22 @@ class DataReader:
         is_key = column.startswith(KEY_PREFIX) and column in self._context.key_columns
         return self._context.schema.field(column[len(KEY_PREFIX) :] if is_key else column), is_key
 
+    def _type(self, column: str) -> DataType:
+        """Return the type that ``column`` has today."""
+        return SYSTEM_TYPES.get(column) or self._field(column)[0].type
+
+    def _is_same(self, before: DataType, column: str) -> bool:
+        return same_values(before, self._type(column))
+
     def _column(self, table: pa.Table, source: tuple[str, DataType] | None, column: str) -> pa.ChunkedArray:
-        after = SYSTEM_TYPES.get(column) or self._field(column)[0].type
+        after = self._type(column)
         if source is None:
             return pa.chunked_array([pa.nulls(table.num_rows, to_arrow(after))])
         name, before = source
-        return self.guarded(
-            lambda: conformed(table.column(name), before, after, f"{self.path}: column {column}")
-        )
+        stored = table.column(name)
+        if is_encoded(stored.type):  # which was asked for only if it has the type of today
+            return stored
+        return self.guarded(lambda: conformed(stored, before, after, f"{self.path}: column {column}"))
 
     def guarded(self, work: Callable[[], Result]) -> Result:
         """Return what ``work`` on the stored file returns. Raises CorruptFileError for errors of its library."""

@@ -3,7 +3,7 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
+Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, CMP-32, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, tracked_file_schema
+from pktable.datafile.encoded import concatenated, encoded_as, is_encoded, without_unused
 from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
 from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.binary_row import encode_row
@@ -103,7 +104,8 @@ class RunWriter:
     def _flush(self, *, tiny: bool = False) -> None:
         if not self._gathered:
             return
-        table = _as(pa.concat_tables(self._gathered), self._schema)
+        table = concatenated(self._gathered)
+        table = _as(table, encoded_as(self._schema, table.schema.types)).unify_dictionaries()
         groups = max(1, self._gathered_bytes // self._enough)  # what comes at once may be many
         self._gathered, self._gathered_bytes = [], 0
         step = self._context.options.row_group_rows or -(-table.num_rows // groups)
@@ -111,7 +113,7 @@ class RunWriter:
         for start in range(0, table.num_rows, step):
             if self._open is None:
                 path = self._new_path(self._place.directory)
-                self._open = _OpenFile(self._context, path, self._schema, repeated, tiny, self._stats)
+                self._open = _OpenFile(self._context, path, table.schema, repeated, tiny, self._stats)
             self._open.write(table.slice(start, step))
             if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
@@ -180,6 +182,7 @@ class _OpenFile:
             abort(self._file)  # on an object store only this leaves no file behind
 
     def write(self, table: pa.Table) -> None:
+        table = without_unused(table)
         stored = _as(table, self._schema)
         self._writer.write_table(stored, row_group_size=table.num_rows)
         if SEQUENCE_NUMBER in self._schema.names and not table.column(SEQUENCE_NUMBER).null_count:
@@ -264,7 +267,9 @@ def repeated_columns(context: TableContext, rows: pa.Table) -> list[str]:
 
 def _repeats(column: pa.ChunkedArray) -> bool:
     step = max(1, len(column) // SAMPLE)
-    sample = column.take(pa.array(np.arange(0, len(column), step)))
+    sample: Any = column.take(pa.array(np.arange(0, len(column), step)))
+    if is_encoded(sample.type):
+        sample = sample.combine_chunks().indices
     # A null is in no dictionary: a column of mostly nulls may still have values that all differ.
     return bool(pc.count_distinct(sample).as_py() <= (len(sample) - sample.null_count) // 2)
 

@@ -12,7 +12,7 @@ Clauses: MRG-1 to MRG-6, LSM-1, CMP-12, CMP-16, DV-22.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -22,6 +22,7 @@ from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.reader import DataReader
 from pktable.context import TableContext
+from pktable.datafile.encoded import concatenated
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.lsm.bucket import BucketPath
@@ -44,6 +45,7 @@ def merge(
     keep: Callable[[DataFileMeta], bool] = lambda file: True,
     cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
     window_bytes: int = WINDOW_BYTES,
+    encoded: Collection[str] = (),
 ) -> Iterator[Window]:
     """Yield the windows of ``runs`` (newest first), in key order.
 
@@ -51,6 +53,7 @@ def merge(
     read through ``vectors``; a retraction that a vector only hides from readers takes part (DV-22).
     ``keep``: files to read at all; leave one out only if none of its keys is wanted.
     ``cached_rows``: all rows of some files without a vector, by name; those are not read.
+    ``encoded``: columns that may be yielded as dictionary arrays, since nobody looks at their values.
     Raises CorruptFileError, also where the rows of a file are not in key order.
     """
     names = (*context.key_columns, SEQUENCE_NUMBER, VALUE_KIND)
@@ -66,6 +69,8 @@ def merge(
                 yield context.data_path(place, file), cached_rows[file.file_name].select(wanted)
             elif keep(file):
                 reader = DataReader(context, place, file)
+                if encoded:
+                    reader.keep_encoded(encoded)
                 vector = vectors.get(file.file_name)
                 rows = reader.remembered if context.hides_retractions else reader.live
                 for table in rows(wanted, vector, batch_rows=min(share, 1 << 17)):
@@ -74,7 +79,7 @@ def merge(
     for parts in aligned(context, [RunBuffer(live(run), share, run.level) for run in oldest_first]):
         cuts = [len(keys) for _, _, keys in parts]
         levels = np.repeat(np.array([buffer.level for buffer, _, _ in parts], dtype=np.int32), cuts)
-        records = pa.concat_tables([rows for _, rows, _ in parts])
+        records = concatenated([rows for _, rows, _ in parts])
         together = np.concatenate([keys for _, _, keys in parts])
         single = sum(cut > 0 for cut in cuts) == 1
         if not single:  # rows are taken from it by number, which is slow from several chunks
@@ -133,7 +138,7 @@ class RunBuffer:
     @property
     def table(self) -> pa.Table:
         if len(self._pending) != 1:
-            self._pending = [pa.concat_tables(self._pending)]
+            self._pending = [concatenated(self._pending)]
         return self._pending[0]
 
     def fill(self) -> None:

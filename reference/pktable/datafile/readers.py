@@ -10,7 +10,7 @@ Clauses: META-17, META-29, META-33, META-44, RD-7.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -23,6 +23,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
+from pktable.datafile.encoded import worth_encoded
 from pktable.datafile.page_index import REMEMBERED_BYTES, PageBounds, PageLayout
 from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
@@ -104,6 +105,9 @@ class ParquetRows:
     widens: bool
     """Whether strings are decoded with offsets of 64 bits, which is faster: Arrow need not divide them at 2 GiB."""
 
+    encoded: tuple[str, ...] = ()
+    """Columns that are yielded as they are encoded."""
+
     def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
         """``metadata``: the footer of the file if it has been read."""
         read_ahead = READ_AHEAD_BYTES
@@ -141,6 +145,15 @@ class ParquetRows:
                         yield position + start + offset, stored.slice(offset, batch_rows)
             position += rows
 
+    def keep_encoded(self, names: Collection[str]) -> None:
+        """Yield those of ``names``, of strings or bytes, whose values repeat as dictionary arrays from now on.
+
+        Nothing may have been read yet.
+        """
+        if self.metadata.num_rows > PAGE_ROWS:
+            self.encoded = tuple(sorted(worth_encoded(self.metadata).intersection(names)))
+            self.widens &= not self.encoded  # Arrow does one or the other
+
     def page_bounds(self, group: int, names: Sequence[str]) -> dict[str, PageBounds]:
         """Return the bounds of the pages of columns in a row group, as far as the page index has them."""
         return self._pages.bounds(group, names) if self.by_pages else {}
@@ -158,6 +171,7 @@ class ParquetRows:
             buffer_size=self._read_ahead,
             pre_buffer=False,
             binary_type=pa.large_binary() if self.widens else None,
+            read_dictionary=self.encoded or None,
         )
 
     @cached_property

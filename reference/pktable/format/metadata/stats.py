@@ -18,7 +18,17 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.types import BINARIES, FLOATS, STRINGS, DataType, Field, Value, is_atomic, values_of
+from pktable.format.types import (
+    BINARIES,
+    FLOATS,
+    STRINGS,
+    DataType,
+    Field,
+    Value,
+    is_atomic,
+    one_array,
+    values_of,
+)
 
 KEY_CODE_POINTS: Final = 128
 """The limit of strings in key statistics; that of value statistics is an option of the table."""
@@ -41,7 +51,8 @@ class SimpleStats:
 def collect_stats(table: pa.Table, fields: Sequence[Field], *, truncate: int | None = 16) -> SimpleStats:
     """Return the statistics of exactly ``fields``, in order, over all rows of ``table``.
 
-    ``truncate``: the greatest number of code points of a string, None for no limit. Clauses: META-6, META-25, META-26.
+    ``truncate``: the greatest number of code points of a string, None for no limit. The dictionary of an encoded column
+    has no values but those of its rows. Clauses: META-6, META-25, META-26.
     """
     minima: list[Value] = []
     maxima: list[Value] = []
@@ -134,6 +145,8 @@ def null_counts_of(stats: SimpleStats, columns: int, *, at: str) -> tuple[int | 
 def _bounds(column: Any, t: DataType, truncate: int | None) -> tuple[Value, Value]:
     if not is_atomic(t) or t.root in BINARIES or column.null_count == len(column):
         return None, None
+    if pa.types.is_dictionary(column.type):
+        column = one_array(column).dictionary
     if len(column) <= SMALL_ROWS:
         values = values_of(column, t)
         if column.null_count:

@@ -1,0 +1,93 @@
+"""Columns that stay encoded by a dictionary, as Parquet stores values that repeat.
+
+Work that only moves rows from file to file need not make strings of them: numbers into a dictionary are decoded, taken
+and written in a fraction of the time and of the memory. Only such work asks for encoded columns.
+
+Clauses: CMP-32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+BYTES_A_VALUE: Final = 4
+"""The most that a chunk of a Parquet file has for each value if an encoded column is to be small in memory as well."""
+
+
+def is_encoded(kind: pa.DataType) -> bool:
+    """Return whether a column of this type is encoded by a dictionary."""
+    return bool(pa.types.is_dictionary(kind))
+
+
+def worth_encoded(metadata: Any) -> set[str]:
+    """Return the columns of strings or bytes whose values repeat in every row group of a Parquet file.
+
+    ``metadata``: its `pyarrow.parquet.FileMetaData`.
+    """
+    found: set[str] | None = None
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        chunks = [group.column(i) for i in range(group.num_columns)]
+        names = {
+            chunk.path_in_schema
+            for chunk in chunks
+            if chunk.physical_type == "BYTE_ARRAY"
+            and "." not in chunk.path_in_schema  # it could be a part of a nested column
+            and chunk.has_dictionary_page
+            and chunk.total_uncompressed_size <= BYTES_A_VALUE * chunk.num_values
+        }
+        found = names if found is None else found & names
+    return found or set()
+
+
+def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of ``tables`` (at least one), which differ at most in which columns are encoded.
+
+    Where they differ, the result has a column as most rows have it.
+    """
+    types = [table.schema.types for table in tables]
+    if all(other == types[0] for other in types):
+        return pa.concat_tables(tables)
+    fields = []
+    for i, field in enumerate(tables[0].schema):
+        encoded = sum(t.num_rows for t, kinds in zip(tables, types, strict=True) if is_encoded(kinds[i]))
+        wanted = 2 * encoded > sum(table.num_rows for table in tables)
+        kind = next((kinds[i] for kinds in types if is_encoded(kinds[i]) == wanted), field.type)
+        fields.append(pa.field(field.name, kind))
+    schema = pa.schema(fields)
+    return pa.concat_tables(table.cast(schema) for table in tables)
+
+
+def encoded_as(schema: pa.Schema, kinds: Iterable[pa.DataType]) -> pa.Schema:
+    """Return ``schema`` with the columns encoded that are so in ``kinds``, the types of a table of such rows."""
+    return pa.schema(
+        field.with_type(kind) if is_encoded(kind) else field
+        for field, kind in zip(schema, kinds, strict=True)
+    )
+
+
+def without_unused(table: pa.Table) -> pa.Table:
+    """Return ``table`` with one dictionary for each encoded column, which has the values of its rows and no others.
+
+    Clauses: CMP-32.
+    """
+    for i, field in enumerate(table.schema):
+        if is_encoded(field.type):
+            column: Any = table.column(i).combine_chunks()
+            table = table.set_column(i, field, _without_unused(column))
+    return table
+
+
+def _without_unused(column: Any) -> Any:
+    numbers = column.indices.drop_null().to_numpy()
+    used = np.bincount(numbers, minlength=len(column.dictionary)) > 0
+    if used.all():
+        return column
+    places = pa.array(np.cumsum(used, dtype=np.int32) - 1, pa.int32())
+    return pa.DictionaryArray.from_arrays(
+        places.take(column.indices), column.dictionary.filter(pa.array(used))
+    )
