@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pktable.datafile.readers import ParquetRows, narrowed
+from pktable.datafile.encoded import narrowed
+from pktable.datafile.readers import ParquetRows
 from pktable.format.types import parse_type
 from pktable_spec.covers import covers
 
@@ -17,7 +18,7 @@ def opened(rows: pa.Table) -> ParquetRows:
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, store_schema=False)
     file = ParquetRows(pa.BufferReader(sink.getvalue()), "f")
-    file.widens = True  # as in a file of many rows
+    file.large = True  # as in a file of many rows
     return file
 
 
@@ -52,3 +53,18 @@ def test_strings_of_more_than_two_gib_come_in_several_chunks() -> None:
     assert found.schema == schema
     assert [len(value.as_buffer()) for value in found.column("s")] == np.diff(ends).tolist()
     assert found.column("l").to_pylist() == [["a"], None, [], ["b"]]
+
+
+@covers("META-17")
+@pytest.mark.slow
+def test_an_encoded_column_of_more_than_two_gib_comes_in_several_chunks() -> None:
+    count, text = 5, "x" * (GIB // 2)
+    encoded = pa.DictionaryArray.from_arrays(
+        pa.array([0] * (count - 1) + [None], pa.int32()), pa.array([text])
+    )
+    found = narrowed(pa.table({"s": encoded}), pa.schema([("s", pa.string())])).column("s")
+    assert found.num_chunks > 1
+    assert [None if value.as_buffer() is None else len(value.as_buffer()) for value in found] == [
+        *[len(text)] * (count - 1),
+        None,
+    ]

@@ -63,7 +63,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
     def kept(self: ParquetRows, names: Sequence[str]) -> None:
         keep(self, names)
-        seen.append(self.encoded)
+        seen.append(tuple(name for name in self.encoded if name in names))
 
     monkeypatch.setattr(ParquetRows, "keep_encoded", kept)
     return seen
@@ -82,6 +82,30 @@ def test_a_rewrite_moves_repeated_values_encoded(tmp_path: Path, encoded: list[t
     right = {k: row for k, row in expected(first, some).items() if k % 100 != 7}
     assert contents(table) == right
     assert not table.check().findings
+
+
+@covers("RD-1", "RD-8")
+@pytest.mark.parametrize(
+    "where", [None, "repeats = 'elm'", "k % 3 = 1", "repeats IS NULL", "differs LIKE '%7 of%'"]
+)
+def test_a_read_returns_strings_whatever_stayed_encoded_on_the_way(
+    tmp_path: Path, encoded: list[tuple[str, ...]], where: str | None
+) -> None:
+    table = create(tmp_path)
+    table.upsert(rows(range(ROWS)))
+    table.delete(where="k % 10 = 0")
+    found = table.read(where=where)
+    assert any(encoded)
+    assert found.schema.types == rows([1]).schema.types
+    holds = {
+        None: lambda row: True,
+        "repeats = 'elm'": lambda row: row["repeats"] == "elm",
+        "k % 3 = 1": lambda row: row["k"] % 3 == 1,
+        "repeats IS NULL": lambda row: row["repeats"] is None,
+        "differs LIKE '%7 of%'": lambda row: "7 of" in row["differs"],
+    }[where]
+    right = {k: row for k, row in expected(rows(range(ROWS))).items() if k % 10 and holds(row)}
+    assert {row["k"]: row for row in found.to_pylist()} == right
 
 
 @covers("CMP-32")

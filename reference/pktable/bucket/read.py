@@ -22,6 +22,7 @@ from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.wanted_rows import rows_that_may_match
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
+from pktable.datafile.encoded import decoded
 from pktable.datafile.readers import ParquetRows
 from pktable.datafile.row_ranges import RowRanges, around
 from pktable.format.metadata.manifest import DataFileMeta
@@ -96,6 +97,7 @@ def unmerged_rows(
     """
     vectors = context.vectors(state)
     first = _columns_of_keys(context, predicate, columns)
+    moved = set(columns).difference(predicate.columns() if predicate else ())
     if context.options.data_evolution:
         if vectors:
             raise InvalidRequestError(
@@ -115,8 +117,9 @@ def unmerged_rows(
             wanted = _rows_found(reader, first, wanted, vector, predicate)
             if not len(wanted):
                 continue
+        reader.keep_encoded(moved)
         for position, table in reader.read(columns, ranges=wanted):
-            yield live_rows(table, position, vector, predicate, kept)
+            yield decoded(live_rows(table, position, vector, predicate, kept))
 
 
 def _columns_of_keys(

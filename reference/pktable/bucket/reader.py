@@ -80,10 +80,7 @@ class DataReader:
             self._source(column)
 
     def keep_encoded(self, columns: Iterable[str]) -> None:
-        """Yield those of ``columns`` encoded by a dictionary whose values repeat, for work that only moves them.
-
-        Nothing may have been read yet.
-        """
+        """Yield those of ``columns`` encoded by a dictionary whose values repeat, for work that only moves them."""
         if not isinstance(self.stored, ParquetRows):
             return
         sources = {column: self._source(column) for column in columns}

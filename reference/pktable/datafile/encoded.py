@@ -1,7 +1,7 @@
 """Columns that stay encoded by a dictionary, as Parquet stores values that repeat.
 
-Work that only moves rows from file to file need not make strings of them: numbers into a dictionary are decoded, taken
-and written in a fraction of the time and of the memory. Only such work asks for encoded columns.
+Numbers into a dictionary are decoded, taken and written in a fraction of the time and of the memory of strings. Work
+that only moves rows from file to file asks for encoded columns, and a read does until it knows which rows it returns.
 
 Clauses: CMP-32.
 """
@@ -60,6 +60,33 @@ def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
         fields.append(pa.field(field.name, kind))
     schema = pa.schema(fields)
     return pa.concat_tables(table.cast(schema) for table in tables)
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """Return ``table`` with the values of its encoded columns."""
+    if not any(map(is_encoded, table.schema.types)):
+        return table
+    kinds: list[Any] = table.schema.types
+    fields = [
+        field.with_type(kind.value_type) if is_encoded(kind) else field
+        for field, kind in zip(table.schema, kinds, strict=True)
+    ]
+    return narrowed(table, pa.schema(fields))
+
+
+def narrowed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows as ``schema`` has them: plain strings have offsets of 32 bits, in chunks if need be.
+
+    Raises pyarrow.ArrowInvalid for a string of 2 GiB.
+    """
+    try:
+        return table.cast(schema)
+    except pa.ArrowInvalid:
+        if table.num_rows < 2:
+            raise
+    middle = table.num_rows // 2
+    halves = (range(middle), range(middle, table.num_rows))  # taken, so that their offsets begin at 0
+    return pa.concat_tables([narrowed(table.take(pa.array(half)), schema) for half in halves])
 
 
 def encoded_as(schema: pa.Schema, kinds: Iterable[pa.DataType]) -> pa.Schema:

@@ -23,7 +23,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
-from pktable.datafile.encoded import worth_encoded
+from pktable.datafile.encoded import is_encoded, narrowed, worth_encoded
 from pktable.datafile.page_index import REMEMBERED_BYTES, PageBounds, PageLayout
 from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
@@ -102,11 +102,12 @@ class ParquetRows:
     by_pages: bool
     """Whether its page index is looked at for some of its rows: not where that is likely to cost more than it saves."""
 
-    widens: bool
-    """Whether strings are decoded with offsets of 64 bits, which is faster: Arrow need not divide them at 2 GiB."""
+    large: bool
+    """Whether there are so many rows that the fastest way to decode strings is looked for.
 
-    encoded: tuple[str, ...] = ()
-    """Columns that are yielded as they are encoded."""
+    Strings that repeat are decoded as numbers into a dictionary and looked up there. If no column has such, strings get
+    offsets of 64 bits: Arrow need not divide them at 2 GiB.
+    """
 
     def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
         """``metadata``: the footer of the file if it has been read."""
@@ -116,7 +117,8 @@ class ParquetRows:
             source.seek(0)
             source, read_ahead, metadata = pa.BufferReader(source.read()), 0, None
         self._source, self._at, self._read_ahead = source, at, read_ahead
-        self.metadata, self._footer, self.widens = metadata, None, False
+        self.metadata, self._footer, self.large = metadata, None, False
+        self._kept: frozenset[str] = frozenset()
         if metadata is None:
             # To parse the footer takes longer than all else of a small file. It is opened at once, which parses it.
             parsed_by = (lambda _: self._file.metadata) if small else metadata_of
@@ -125,9 +127,9 @@ class ParquetRows:
         self.schema: pa.Schema = self._footer.schema if self._footer else metadata.schema.to_arrow_schema()
         self.names = tuple(self.schema.names)
         self.row_count: int | None = self.metadata.num_rows
-        self.widens = not small and self.metadata.num_rows > PAGE_ROWS
+        self.large = not small and self.metadata.num_rows > PAGE_ROWS
         chunks = self.metadata.num_columns * self.metadata.num_row_groups
-        self.by_pages = not small and self.metadata.num_rows > PAGE_ROWS and chunks <= MOST_CHUNKS
+        self.by_pages = self.large and chunks <= MOST_CHUNKS
 
     def tables(
         self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int, narrow: bool = True
@@ -146,13 +148,8 @@ class ParquetRows:
             position += rows
 
     def keep_encoded(self, names: Collection[str]) -> None:
-        """Yield those of ``names``, of strings or bytes, whose values repeat as dictionary arrays from now on.
-
-        Nothing may have been read yet.
-        """
-        if self.metadata.num_rows > PAGE_ROWS:
-            self.encoded = tuple(sorted(worth_encoded(self.metadata).intersection(names)))
-            self.widens &= not self.encoded  # Arrow does one or the other
+        """Yield those of ``names``, of strings or bytes, whose values repeat as dictionary arrays from now on."""
+        self._kept = frozenset(names)
 
     def page_bounds(self, group: int, names: Sequence[str]) -> dict[str, PageBounds]:
         """Return the bounds of the pages of columns in a row group, as far as the page index has them."""
@@ -170,9 +167,14 @@ class ParquetRows:
             page_checksum_verification=True,
             buffer_size=self._read_ahead,
             pre_buffer=False,
-            binary_type=pa.large_binary() if self.widens else None,
-            read_dictionary=self.encoded or None,
+            binary_type=pa.large_binary() if self.large and not self.encoded else None,
+            read_dictionary=self.encoded,
         )
+
+    @cached_property
+    def encoded(self) -> list[str]:
+        """The columns that are decoded as numbers into a dictionary."""
+        return sorted(worth_encoded(self.metadata)) if self.large else []
 
     @cached_property
     def _pages(self) -> PagedRows:
@@ -222,25 +224,14 @@ class ParquetRows:
             yield pa.Table.from_batches([batch])
 
     def narrowed(self, table: pa.Table) -> pa.Table:
-        """Return decoded rows with the types of the file, if strings were decoded as longer ones."""
-        if not self.widens:
+        """Return decoded rows with the types of the file, except of columns that are to stay encoded."""
+        if not self.large:
             return table
-        return narrowed(table, pa.schema([self.schema.field(name) for name in table.column_names]))
-
-
-def narrowed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows as ``schema`` has them, whose strings have offsets of 32 bits, in chunks if need be.
-
-    Raises pyarrow.ArrowInvalid for a string of 2 GiB.
-    """
-    try:
-        return table.cast(schema)
-    except pa.ArrowInvalid:
-        if table.num_rows < 2:
-            raise
-    middle = table.num_rows // 2
-    halves = (range(middle), range(middle, table.num_rows))  # taken, so that their offsets begin at 0
-    return pa.concat_tables([narrowed(table.take(pa.array(half)), schema) for half in halves])
+        fields = [
+            field if is_encoded(field.type) and field.name in self._kept else self.schema.field(field.name)
+            for field in table.schema
+        ]
+        return narrowed(table, pa.schema(fields))
 
 
 class OrcRows:
