@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +97,14 @@ def test_a_read_returns_strings_whatever_stayed_encoded_on_the_way(
     found = table.read(where=where)
     assert any(encoded)
     assert found.schema.types == rows([1]).schema.types
-    holds = {
+    holds: dict[str | None, Callable[[dict[str, Any]], bool]] = {
         None: lambda row: True,
         "repeats = 'elm'": lambda row: row["repeats"] == "elm",
         "k % 3 = 1": lambda row: row["k"] % 3 == 1,
         "repeats IS NULL": lambda row: row["repeats"] is None,
         "differs LIKE '%7 of%'": lambda row: "7 of" in row["differs"],
-    }[where]
-    right = {k: row for k, row in expected(rows(range(ROWS))).items() if k % 10 and holds(row)}
+    }
+    right = {k: row for k, row in expected(rows(range(ROWS))).items() if k % 10 and holds[where](row)}
     assert {row["k"]: row for row in found.to_pylist()} == right
 
 

@@ -203,21 +203,35 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from model_tests.table import test_readers_under_fire as fire
-role, path, until, *arguments = sys.argv[1:]
+role, path, *arguments = sys.argv[1:]
+print("ready", flush=True)
+until = float(input())
 if role == "read":
-    reader = fire.Reader(Path(path)).run(float(until))
+    reader = fire.Reader(Path(path)).run(until)
     print(reader.reads, reader.expired)
 else:
-    print(fire.ROLES[role](Path(path), *map(int, arguments), float(until)))
+    print(fire.ROLES[role](Path(path), *map(int, arguments), until))
 """
 
 
-def process(role: str, path: Path, until: float, *arguments: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM, role, str(path), str(until), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def process(role: str, path: Path, *arguments: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, role, str(path), *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
-def ended(processes: dict[str, subprocess.Popen[str]]) -> Iterator[tuple[str, list[int]]]:
+def run_together(
+    processes: dict[str, subprocess.Popen[str]], seconds: float
+) -> Iterator[tuple[str, list[int]]]:
+    """Let all work for so long, from when the last has started; yield the numbers that each prints."""
+    for one in processes.values():
+        assert one.stdout is not None
+        one.stdout.readline()
+    until = f"{time.time() + seconds}\n"
+    for one in processes.values():
+        assert one.stdin is not None
+        one.stdin.write(until)
+        one.stdin.flush()
     for name, one in processes.items():
         out, error = one.communicate(timeout=120)
         assert one.returncode == 0, f"{name}: {error}"
@@ -227,10 +241,9 @@ def ended(processes: dict[str, subprocess.Popen[str]]) -> Iterator[tuple[str, li
 @covers("RD-23", "RD-18", "RD-10", "CMT-15", "CMT-29")
 def test_processes_read_committed_states_while_others_write_compact_and_expire(tmp_path: Path) -> None:
     make(tmp_path)
-    until = time.time() + 2 * SECONDS  # some of it passes before all have started
-    started = {f"write {one}": process("write", tmp_path, until, one) for one in range(WRITERS)}
-    started |= {role: process(role, tmp_path, until) for role in ("compact", "expire", "read")}
-    results = dict(ended(started))
+    started = {f"write {one}": process("write", tmp_path, one) for one in range(WRITERS)}
+    started |= {role: process(role, tmp_path) for role in ("compact", "expire", "read")}
+    results = dict(run_together(started, SECONDS))
     assert results["read"][0] > 3
     expect_sound(tmp_path, {one: results[f"write {one}"][0] for one in range(WRITERS)})
 
