@@ -82,6 +82,8 @@ class Segments:
 
     def last(self, flags: Flags) -> Indices:
         """Return per segment the last of the m records whose flag holds, -1 if none does."""
+        if flags.all():
+            return self.ends
         holds = flags[self.ends]
         found: Indices = np.where(holds, self.ends, -1)
         rest = np.flatnonzero(
