@@ -214,7 +214,7 @@ class Aggregation:
     def fold(self, window: Window) -> Computed:
         removals = None if window.adds().all() else self._removals(window)
         segments, alive = segments_of(window, removals)
-        return Computed(window, segments, alive, self._column, self._copied)
+        return Computed(window, segments, alive, self._column, self._copied.union(self.settled(window)))
 
     def _removals(self, window: Window) -> Flags | None:
         """Return per record of ``window.order`` whether it removes the row, None if none does.
