@@ -46,6 +46,7 @@ class DataReader:
         self.meta = meta
         self.path = context.data_path(place, meta)
         self._context = context
+        self._encoded: frozenset[str] = frozenset()
         self._format = self.path.rpartition(".")[2]
         if self._format not in FORMATS:
             raise InvalidRequestError(
@@ -81,12 +82,7 @@ class DataReader:
 
     def keep_encoded(self, columns: Iterable[str]) -> None:
         """Yield those of ``columns`` encoded by a dictionary whose values repeat, for work that only moves them."""
-        if not isinstance(self.stored, ParquetRows):
-            return
-        sources = {column: self._source(column) for column in columns}
-        self.stored.keep_encoded(
-            [source[0] for column, source in sources.items() if source and self._is_same(source[1], column)]
-        )
+        self._encoded = frozenset(columns)
 
     def read(
         self,
@@ -128,6 +124,13 @@ class DataReader:
     ) -> Iterator[tuple[int, pa.Table]]:
         """Yield (position of the first row, rows) with what the file has of ``columns``, as it is stored."""
         sources = [self._source(column) for column in columns]
+        if self._encoded and isinstance(self.stored, ParquetRows):
+            moved = [
+                source[0]
+                for column, source in zip(columns, sources, strict=True)
+                if source and column in self._encoded and same_values(source[1], self._type(column))
+            ]
+            self.stored.keep_encoded(moved)
         # Some column there must be, for its number of rows.
         wanted = dict(source for source in sources if source is not None) or dict([self._some_column()])
         tables = self.stored.tables(
@@ -200,9 +203,6 @@ class DataReader:
     def _type(self, column: str) -> DataType:
         """Return the type that ``column`` has today."""
         return SYSTEM_TYPES.get(column) or self._field(column)[0].type
-
-    def _is_same(self, before: DataType, column: str) -> bool:
-        return same_values(before, self._type(column))
 
     def _column(self, table: pa.Table, source: tuple[str, DataType] | None, column: str) -> pa.ChunkedArray:
         after = self._type(column)
