@@ -145,10 +145,7 @@ class Ours:
 
 def _encoded(path: Path) -> pa.Table:
     """Return the rows of a file, with strings of few values as its dictionaries have them."""
-    file = pq.ParquetFile(path)
-    fields = [field for field in file.schema_arrow if pa.types.is_string(field.type)]
-    repeats = [field.name for field in fields if field.name in worth_encoded(file.metadata)]
-    return pq.read_table(path, read_dictionary=repeats)
+    return pq.read_table(path, read_dictionary=sorted(worth_encoded(pq.read_metadata(path))))
 
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

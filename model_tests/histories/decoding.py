@@ -64,10 +64,9 @@ def counted() -> Iterator[Work]:
             work.opened[self._name] += 1
 
         def tables(
-            self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int, narrow: bool = True
+            self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int, **how: Any
         ) -> Iterator[tuple[int, pa.Table]]:
-            tables = super().tables(columns, ranges=ranges, batch_rows=batch_rows, narrow=narrow)
-            for position, table in tables:
+            for position, table in super().tables(columns, ranges=ranges, batch_rows=batch_rows, **how):
                 places = range(position, position + table.num_rows)
                 work.decoded.update((self._name, name, at) for name in table.column_names for at in places)
                 yield position, table

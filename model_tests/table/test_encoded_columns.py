@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pktable import Table
-from pktable.datafile.encoded import concatenated, is_encoded, without_unused
+from pktable.datafile.encoded import concatenated, without_unused
 from pktable.datafile.readers import ParquetRows
 from pktable_spec.covers import covers
 
@@ -59,13 +59,16 @@ def data_files(table: Table) -> list[Path]:
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Return the list of which columns were read encoded, of each file that some could be of."""
     seen: list[tuple[str, ...]] = []
-    keep = ParquetRows.keep_encoded
+    tables = ParquetRows.tables
 
-    def kept(self: ParquetRows, names: Sequence[str]) -> None:
-        keep(self, names)
-        seen.append(tuple(name for name in self.encoded if name in names))
+    def noted(
+        self: ParquetRows, *arguments: Any, encoded: Collection[str] = (), **named: Any
+    ) -> Iterator[tuple[int, pa.Table]]:
+        if encoded:
+            seen.append(tuple(name for name in self.encoded if name in encoded))
+        return tables(self, *arguments, encoded=encoded, **named)
 
-    monkeypatch.setattr(ParquetRows, "keep_encoded", kept)
+    monkeypatch.setattr(ParquetRows, "tables", noted)
     return seen
 
 
@@ -201,7 +204,7 @@ def test_parts_come_together_whether_encoded_or_not(parts: list[tuple[list[str |
     assert found.column("c").to_pylist() == every
     encoded_rows = sum(len(values) for values, encode in parts if encode)
     if len({encode for _, encode in parts}) == 2:
-        assert is_encoded(found.schema.types[0]) == (2 * encoded_rows > len(every))
-    if is_encoded(found.schema.types[0]):
+        assert pa.types.is_dictionary(found.schema.types[0]) == (2 * encoded_rows > len(every))
+    if pa.types.is_dictionary(found.schema.types[0]):
         held = {value for chunk in found.column("c").chunks for value in chunk.dictionary.to_pylist()}
         assert held == {*every} - {None}

@@ -18,7 +18,6 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageEr
 from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
-from pktable.datafile.encoded import is_encoded
 from pktable.datafile.evolution import conformed, require_conversion, same_values
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, ParquetRows, StoredRows
 from pktable.datafile.row_ranges import RowRanges, around
@@ -120,17 +119,16 @@ class DataReader:
         return pa.concat_tables(found)
 
     def _decoded(
-        self, columns: Sequence[str], ranges: RowRanges | None, batch_rows: int, **how: bool
+        self, columns: Sequence[str], ranges: RowRanges | None, batch_rows: int, **how: Any
     ) -> Iterator[tuple[int, pa.Table]]:
         """Yield (position of the first row, rows) with what the file has of ``columns``, as it is stored."""
         sources = [self._source(column) for column in columns]
         if self._encoded and isinstance(self.stored, ParquetRows):
-            moved = [
+            how["encoded"] = [
                 source[0]
                 for column, source in zip(columns, sources, strict=True)
                 if source and column in self._encoded and same_values(source[1], self._type(column))
             ]
-            self.stored.keep_encoded(moved)
         # Some column there must be, for its number of rows.
         wanted = dict(source for source in sources if source is not None) or dict([self._some_column()])
         tables = self.stored.tables(
@@ -210,7 +208,7 @@ class DataReader:
             return pa.chunked_array([pa.nulls(table.num_rows, to_arrow(after))])
         name, before = source
         stored = table.column(name)
-        if is_encoded(stored.type):  # which was asked for only if it has the type of today
+        if pa.types.is_dictionary(stored.type):  # which was asked for only if it has the type of today
             return stored
         return self.guarded(lambda: conformed(stored, before, after, f"{self.path}: column {column}"))
 

@@ -20,7 +20,7 @@ from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, tracked_file_schema
-from pktable.datafile.encoded import concatenated, encoded_as, is_encoded, without_unused
+from pktable.datafile.encoded import concatenated, encoded_as, without_unused
 from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
 from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.binary_row import encode_row
@@ -105,7 +105,7 @@ class RunWriter:
         if not self._gathered:
             return
         table = concatenated(self._gathered)
-        table = _as(table, encoded_as(self._schema, table.schema.types)).unify_dictionaries()
+        table = _as(table, encoded_as(self._schema, table.schema.types))
         groups = max(1, self._gathered_bytes // self._enough)  # what comes at once may be many
         self._gathered, self._gathered_bytes = [], 0
         step = self._context.options.row_group_rows or -(-table.num_rows // groups)
@@ -268,7 +268,7 @@ def repeated_columns(context: TableContext, rows: pa.Table) -> list[str]:
 def _repeats(column: pa.ChunkedArray) -> bool:
     step = max(1, len(column) // SAMPLE)
     sample: Any = column.take(pa.array(np.arange(0, len(column), step)))
-    if is_encoded(sample.type):
+    if pa.types.is_dictionary(sample.type):
         sample = sample.combine_chunks().indices
     # A null is in no dictionary: a column of mostly nulls may still have values that all differ.
     return bool(pc.count_distinct(sample).as_py() <= (len(sample) - sample.null_count) // 2)

@@ -69,8 +69,7 @@ def merge(
                 yield context.data_path(place, file), cached_rows[file.file_name].select(wanted)
             elif keep(file):
                 reader = DataReader(context, place, file)
-                if encoded:
-                    reader.keep_encoded(encoded)
+                reader.keep_encoded(encoded)
                 vector = vectors.get(file.file_name)
                 rows = reader.remembered if context.hides_retractions else reader.live
                 for table in rows(wanted, vector, batch_rows=min(share, 1 << 17)):

@@ -13,14 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.types import is_dictionary
 
 BYTES_A_VALUE: Final = 4
 """The most that a chunk of a Parquet file has for each value if an encoded column is to be small in memory as well."""
-
-
-def is_encoded(kind: pa.DataType) -> bool:
-    """Return whether a column of this type is encoded by a dictionary."""
-    return bool(pa.types.is_dictionary(kind))
 
 
 def worth_encoded(metadata: Any) -> set[str]:
@@ -52,23 +48,24 @@ def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
     types = [table.schema.types for table in tables]
     if all(other == types[0] for other in types):
         return pa.concat_tables(tables)
+    row_count = sum(table.num_rows for table in tables)
     fields = []
-    for i, field in enumerate(tables[0].schema):
-        encoded = sum(t.num_rows for t, kinds in zip(tables, types, strict=True) if is_encoded(kinds[i]))
-        wanted = 2 * encoded > sum(table.num_rows for table in tables)
-        kind = next((kinds[i] for kinds in types if is_encoded(kinds[i]) == wanted), field.type)
-        fields.append(pa.field(field.name, kind))
+    for i, name in enumerate(tables[0].column_names):
+        encoded = sum(t.num_rows for t, kinds in zip(tables, types, strict=True) if is_dictionary(kinds[i]))
+        mostly = 2 * encoded > row_count
+        kind = next((kinds[i] for kinds in types if is_dictionary(kinds[i]) == mostly), types[0][i])
+        fields.append(pa.field(name, kind))
     schema = pa.schema(fields)
     return pa.concat_tables(table.cast(schema) for table in tables)
 
 
 def decoded(table: pa.Table) -> pa.Table:
     """Return ``table`` with the values of its encoded columns."""
-    if not any(map(is_encoded, table.schema.types)):
+    if not any(map(is_dictionary, table.schema.types)):
         return table
     kinds: list[Any] = table.schema.types
     fields = [
-        field.with_type(kind.value_type) if is_encoded(kind) else field
+        field.with_type(kind.value_type) if is_dictionary(kind) else field
         for field, kind in zip(table.schema, kinds, strict=True)
     ]
     return narrowed(table, pa.schema(fields))
@@ -92,7 +89,7 @@ def narrowed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def encoded_as(schema: pa.Schema, kinds: Iterable[pa.DataType]) -> pa.Schema:
     """Return ``schema`` with the columns encoded that are so in ``kinds``, the types of a table of such rows."""
     return pa.schema(
-        field.with_type(kind) if is_encoded(kind) else field
+        field.with_type(kind) if is_dictionary(kind) else field
         for field, kind in zip(schema, kinds, strict=True)
     )
 
@@ -103,7 +100,7 @@ def without_unused(table: pa.Table) -> pa.Table:
     Clauses: CMP-32.
     """
     for i, field in enumerate(table.schema):
-        if is_encoded(field.type):
+        if is_dictionary(field.type):
             column: Any = table.column(i).combine_chunks()
             table = table.set_column(i, field, _without_unused(column))
     return table

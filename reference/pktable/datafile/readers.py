@@ -23,7 +23,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
-from pktable.datafile.encoded import is_encoded, narrowed, worth_encoded
+from pktable.datafile.encoded import narrowed, worth_encoded
 from pktable.datafile.page_index import REMEMBERED_BYTES, PageBounds, PageLayout
 from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
@@ -118,7 +118,6 @@ class ParquetRows:
             source, read_ahead, metadata = pa.BufferReader(source.read()), 0, None
         self._source, self._at, self._read_ahead = source, at, read_ahead
         self.metadata, self._footer, self.large = metadata, None, False
-        self._kept: frozenset[str] = frozenset()
         if metadata is None:
             # To parse the footer takes longer than all else of a small file. It is opened at once, which parses it.
             parsed_by = (lambda _: self._file.metadata) if small else metadata_of
@@ -132,9 +131,19 @@ class ParquetRows:
         self.by_pages = self.large and chunks <= MOST_CHUNKS
 
     def tables(
-        self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int, narrow: bool = True
+        self,
+        columns: Columns,
+        *,
+        ranges: RowRanges | None,
+        batch_rows: int,
+        narrow: bool = True,
+        encoded: Collection[str] = (),
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield as `StoredRows` says. ``narrow``: whether `narrowed` is done here, and not by the caller."""
+        """Yield as `StoredRows` says.
+
+        ``narrow``: whether `narrowed` is done here, and not by the caller. ``encoded``: columns of strings or bytes
+        that are yielded as dictionary arrays where they are decoded so.
+        """
         position = 0
         for group in range(self.metadata.num_row_groups):
             rows = self.metadata.row_group(group).num_rows
@@ -142,14 +151,10 @@ class ParquetRows:
             if wanted is None or len(wanted):
                 chosen = self._chosen(group, wanted, list(columns)) or self._whole(group, columns, batch_rows)
                 for start, table in chosen:
-                    stored = self.narrowed(table) if narrow else table
+                    stored = self.narrowed(table, encoded) if narrow else table
                     for offset in range(0, table.num_rows, batch_rows):
                         yield position + start + offset, stored.slice(offset, batch_rows)
             position += rows
-
-    def keep_encoded(self, names: Collection[str]) -> None:
-        """Yield those of ``names``, of strings or bytes, whose values repeat as dictionary arrays from now on."""
-        self._kept = frozenset(names)
 
     def page_bounds(self, group: int, names: Sequence[str]) -> dict[str, PageBounds]:
         """Return the bounds of the pages of columns in a row group, as far as the page index has them."""
@@ -223,12 +228,14 @@ class ParquetRows:
         ):
             yield pa.Table.from_batches([batch])
 
-    def narrowed(self, table: pa.Table) -> pa.Table:
-        """Return decoded rows with the types of the file, except of columns that are to stay encoded."""
+    def narrowed(self, table: pa.Table, encoded: Collection[str] = ()) -> pa.Table:
+        """Return decoded rows with the types of the file, but of columns that may stay ``encoded``."""
         if not self.large:
             return table
         fields = [
-            field if is_encoded(field.type) and field.name in self._kept else self.schema.field(field.name)
+            field
+            if field.name in encoded and pa.types.is_dictionary(field.type)
+            else self.schema.field(field.name)
             for field in table.schema
         ]
         return narrowed(table, pa.schema(fields))
