@@ -16,6 +16,7 @@ from pktable import CorruptFileError, Table
 from pktable.bucket.reader import DataReader
 from pktable.bucket.wanted_rows import ranges_of_pages, rows_that_may_match
 from pktable.datafile.page_index import PageBounds, PageLayout, consistent_pages
+from pktable.datafile.parquet_footer import read_page_index
 from pktable.datafile.readers import LIBRARY_ERRORS, ParquetRows
 from pktable.datafile.row_ranges import RowRanges, around, together, where_true
 from pktable.format.types import DataType
@@ -270,6 +271,25 @@ def test_a_damaged_page_index_is_noticed_by_a_read_that_uses_it(tmp_path: Path) 
     path.write_bytes(data[: footer - 1] + bytes([data[footer - 1] ^ 1]) + data[footer:])
     with pytest.raises(CorruptFileError, match="page index checksum"):
         Table.open(tmp_path).to_arrow(where="k = 7")
+
+
+@covers("RD-7")
+def test_the_page_index_is_not_looked_at_where_most_rows_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file_of(tmp_path / "f.parquet", max_rows_per_page=2)
+    looked: list[str] = []
+
+    def spied(source: Any, start: int, footer: bytes, *, at: str) -> bytes:
+        looked.append(at)
+        return read_page_index(source, start, footer, at=at)
+
+    monkeypatch.setattr("pktable.datafile.parquet_pages.read_page_index", spied)
+    few, most = np.array([[0, 10], [30, 40]]), np.array([[0, 10], [29, 40]])
+    expect_right(read(path, ["long"], most), ["long"], most)
+    assert not looked
+    expect_right(read(path, ["long"], few), ["long"], few)
+    assert looked == ["the file"]
 
 
 @covers("RD-24", "META-38")

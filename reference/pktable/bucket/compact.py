@@ -335,7 +335,7 @@ class _Compaction:
             positions, keys, live = positions[live], keys[live], live[live]
         if not len(positions):
             return window
-        names, from_newest = window.records.column_names, self._from_newest(window)
+        names, from_newest = window.records.column_names, self._from_newest(window, found.file)
         known = taken(
             window.records.select([name for name in names if name in from_newest]), window.newest[keys]
         )
@@ -343,8 +343,9 @@ class _Compaction:
         if compared is not None:
             columns |= zip(compared.column_names, compared.columns, strict=True)
         others = [name for name in names if name not in columns]
-        fetched = fetch_rows(self._context, self._state.place, found.file, positions, others)
-        columns |= zip(others, fetched.columns, strict=True)
+        if others:
+            fetched = fetch_rows(self._context, self._state.place, found.file, positions, others)
+            columns |= zip(others, fetched.columns, strict=True)
         rows = pa.table({name: columns[name] for name in names})
         ignored = self._engine.ignored(rows)
         chosen = live | ~is_add(rows)
@@ -354,15 +355,18 @@ class _Compaction:
         joined = window.with_oldest(rows, keys, np.full(len(keys), found.file.level, dtype=np.int32))
         return joined if self._order is None else joined.in_order(self._order)
 
-    def _from_newest(self, window: Window) -> frozenset[str]:
-        """Return the columns of older rows that are taken from the newest record of their key in ``window``.
+    def _from_newest(self, window: Window, file: DataFileMeta) -> frozenset[str]:
+        """Return the columns of older rows, of ``file``, that are taken from the newest record of their key in
+        ``window``.
 
         These are the key and, where the place of a row in the window alone says that it is older, its sequence number,
-        and the columns that make no difference then.
+        its kind if all are adds, and the columns that make no difference then.
         """
         if self._order is not None or self._changelog is not None:
             return self._keys
-        return self._keys.union([SEQUENCE_NUMBER], self._engine.settled(window))
+        all_add = file.delete_row_count == 0 and window.adds().all()
+        settled = [VALUE_KIND, *self._engine.settled(window)] if all_add else self._engine.settled(window)
+        return self._keys.union([SEQUENCE_NUMBER], settled)
 
     def _locator(self) -> Locator | None:
         return Locator(self._context, self._state.place, self._older) if self._older else None

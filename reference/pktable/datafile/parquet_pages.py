@@ -40,6 +40,7 @@ from pktable.datafile.thrift_compact import STRUCT, Span, integer_bytes, replace
 
 ONE_STRUCT: Final = bytes([1 << 4 | STRUCT])  # the head of a list of one struct
 MOST_INDEX_BYTES: Final = 64 << 20
+MOST_OF_GROUP: Final = 0.5  # of its rows, that pages are read for
 MOST_PAGE_BYTES: Final = 64 << 20  # decoded, of one row group; more is read as a stream
 
 
@@ -68,6 +69,8 @@ class PagedRows:
         None if all of the row group should be read: where it cannot be read by pages, or most of them are wanted.
         """
         rows = self._layout.metadata.row_group(group).num_rows
+        if int((ranges[:, 1] - ranges[:, 0]).sum()) > MOST_OF_GROUP * rows:
+            return None  # without the page index: the pages hold no fewer
         columns: dict[bytes, list[str]] = {}
         decoded = 0.0
         for name in names:
@@ -77,7 +80,7 @@ class PagedRows:
             numbers = pages.of(ranges)
             share = int((pages.end_rows - pages.first_rows)[numbers].sum()) / rows
             decoded += share * self._layout.chunk(group, self._layout.leaves[name]).decoded_bytes
-            if share > 0.5 or decoded > MOST_PAGE_BYTES:
+            if share > MOST_OF_GROUP or decoded > MOST_PAGE_BYTES:
                 return None
             alike = np.concatenate([pages.first_rows[numbers], pages.end_rows[numbers]]).tobytes()
             columns.setdefault(alike, []).append(name)

@@ -36,7 +36,7 @@ from pktable.merge.bitmaps import union_32, union_64
 from pktable.merge.column import Column
 from pktable.merge.grouping import Flags, Indices, parts_of
 from pktable.merge.key_encoding import BYTE_STRINGS
-from pktable.merge.segments import Segments, at_or_null, valid
+from pktable.merge.segments import Segments, at_or_null, flags_of, stored, valid, with_nulls
 from pktable.merge.sketches import union_theta
 from pktable.merge.user_order import ranks_of
 
@@ -145,11 +145,10 @@ def _best_string(segments: Segments, known: Flags, column: Column, better: Any) 
     Arrow compares, by bytes. All neighbours are compared at once, which decides between two records; more are rare.
     """
     wins = pc.greater if better is np.maximum else pc.less
-    values = segments.values(column.name)
-    found: Indices = segments.starts.copy()
-    newer: Flags = np.asarray(wins(values[1:], values[:-1]).fill_null(False)) | (known[1:] & ~known[:-1])
-    pairs = np.flatnonzero(segments.lengths == 2)
-    found[pairs] += newer[found[pairs]]
+    values, starts = segments.values(column.name), segments.starts
+    newer = np.zeros(len(values), dtype=bool)  # than the record before
+    newer[:-1] = flags_of(wins(values[1:], values[:-1]).fill_null(False)) | (known[1:] & ~known[:-1])
+    found: Indices = starts + (newer[starts] & (segments.lengths == 2))
     more = np.flatnonzero(segments.lengths > 2)
     if len(more):
         _best_of_more(values, known, segments, more, wins, found)
@@ -177,7 +176,7 @@ def _best_of_more(
         odd = place % 2 == 1
         second = np.flatnonzero(odd)
         newer, older = (values.take(pa.array(left[at])) for at in (second, second - 1))
-        better_ones = second[np.asarray(wins(newer, older))]
+        better_ones = second[flags_of(wins(newer, older))]
         left[better_ones - 1] = left[better_ones]
         left, counts = left[~odd], (counts + 1) // 2
 
@@ -201,10 +200,9 @@ def _filled(values: pa.Array, instead: float) -> npt.NDArray[Any]:
     if not values.null_count:
         found: npt.NDArray[Any] = values.to_numpy()
         return found
-    without_nulls = pa.Array.from_buffers(
-        values.type, len(values), [None, values.buffers()[1]], offset=values.offset
-    )
-    return np.where(valid(values), without_nulls.to_numpy(), np.array(instead, values.type.to_pandas_dtype()))
+    filled: npt.NDArray[Any] = stored(values, values.type.to_pandas_dtype()).copy()
+    filled[np.flatnonzero(~valid(values))] = instead  # takes half of the time of `where`
+    return filled
 
 
 def _signed(numbers: npt.NDArray[Any], segments: Segments) -> npt.NDArray[Any]:
@@ -260,8 +258,9 @@ def product(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
 
 def _numbers(found: npt.NDArray[Any], values: pa.Array, segments: Segments) -> pa.Array:
     """Return the numbers found in the type of ``values``, null for a segment that has none."""
-    none = ~segments.any(valid(values)) if values.null_count else None
-    return pa.array(found, mask=none).cast(values.type)
+    if not values.null_count:
+        return pa.array(found).cast(values.type)
+    return with_nulls(found, segments.any(valid(values)), pa.from_numpy_dtype(found.dtype)).cast(values.type)
 
 
 def _expect_held(what: str, column: Column, held: Flags) -> None:

@@ -212,19 +212,28 @@ class Aggregation:
         ]
 
     def fold(self, window: Window) -> Computed:
-        kinds = kinds_of(window.records)
-        if self._ordering and (kinds & 1 != 0)[window.order].any():
+        removals = None if window.adds().all() else self._removals(window)
+        segments, alive = segments_of(window, removals)
+        return Computed(window, segments, alive, self._column, self._copied.union(self.settled(window)))
+
+    def _removals(self, window: Window) -> Flags | None:
+        """Return per record of ``window.order`` whether it removes the row, None if none does.
+
+        Raises InvalidRequestError if another retraction cannot be taken back.
+        """
+        kinds = kinds_of(window.records)[window.order]
+        retractions = kinds & 1 != 0
+        if self._ordering and retractions.any():
             raise InvalidRequestError(
                 f"option {SEQUENCE_FIELD}: {ENGINE}={NAME} cannot take back values (-U, -D) that may come later; "
                 f"set {IGNORE_DELETE}=true to ignore it"
             )
-        removals = kinds == RowKind.DELETE if self._removes else np.zeros(len(kinds), dtype=bool)
-        if ((kinds & 1 != 0) & ~removals)[window.order].any():
+        removals = kinds == RowKind.DELETE if self._removes else None
+        if (retractions if removals is None else retractions & ~removals).any():
             for name, column in self._columns.items():
                 if name in window.records.column_names:
                     column.expect_no_retraction()
-        segments, alive = segments_of(window, removals[window.order])
-        return Computed(window, segments, alive, self._column, self._copied)
+        return removals
 
     def _column(self, name: str, segments: Segments) -> pa.Array:
         return self._columns[name].of(segments)

@@ -105,7 +105,7 @@ class MergeEngine(Protocol):
         ...
 
     def settled(self, window: Window) -> Sequence[str]:
-        """Return columns in which adds older than the records of ``window`` make no difference to any key of it.
+        """Return columns that are those of the newest record of each key of ``window``, whatever older adds there are.
 
         An engine that asks for values of older rows is given others of these columns.
         """

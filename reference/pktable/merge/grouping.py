@@ -94,7 +94,7 @@ class Window:
         others = np.ones(len(order), dtype=bool)
         others[places] = False
         order[places] = np.arange(len(keys)) + self.records.num_rows
-        order[others] = self.order
+        order[np.flatnonzero(others)] = self.order
         shift = np.zeros(len(self.starts), dtype=np.int64)
         shift[keys] = 1
         return Window(

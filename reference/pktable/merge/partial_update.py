@@ -147,7 +147,7 @@ class PartialUpdate:
             removals = self._removed_by_group(window)
         segments, alive = segments_of(window, removals)
         folded = _Fold(self._group_of, self._aggregated)
-        return Computed(window, segments, alive, folded.column, self._copied)
+        return Computed(window, segments, alive, folded.column, self._copied.union(self.settled(window)))
 
     def _removed_by_group(self, window: Window) -> Flags:
         """Return per record of ``window.order`` whether it is a -D that removes the row by its group.
