@@ -101,7 +101,7 @@ def one_round(peer: Start, folder: Path, sizes: Sizes, memory: str, number: int)
                 for _ in range(WARM_UP + READ_TURNS):
                     turns.append(stage(what, dict.fromkeys(order, task)))
                     if scans(query):
-                        turns[-1][FLOOR] = _ask(workers["spark"], {**task, "do": "sparks_own"})
+                        turns[-1][FLOOR] = _ask(workers["spark"], {**task, "do": "least_of_read"})
                 found[what] = _medians(turns[WARM_UP:])
         write(last)
     return found

@@ -49,9 +49,10 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
         "Ratios above 1: pktable takes less. Reads come after the DELETE, with vectors, from the tables that "
         "pktable wrote (our) and that the connector wrote (its). At least: what pktable on Spark cannot leave "
         "out, done after the stage, when Spark is warmer. For reads it is Spark's own scan of the same files, "
-        "with positions and all rows; for loads, Spark's scan with all rows handed to Python, which writes "
-        "nothing; for small commits, their rows computed and brought to the driver; for the full compaction, "
-        "Arrow reading the same files and writing as many rows, without Spark. Memory, of writes: the most that "
+        "with positions and all rows, and for many files Arrow opening each and reading the column, with a job over "
+        "as many rows; for loads, Spark's scan with all rows handed to Python, which writes nothing; for small "
+        "commits, their rows computed and brought to the driver; for the full compaction, Arrow reading the same "
+        "files and writing as many rows in a new process, without Spark. Memory, of writes: the most that "
         "all processes had resident, pages that they share once; in brackets that of the least work. "
         f"{hardware(about)}, {about['java']}; load before: {about['load_before'][0]}. `make bench-paimon`."
     )

@@ -79,10 +79,10 @@ class Worker:
         cost = _cost(lambda: found.append(self._contender.answer(home, query, loaded)))
         return {**cost, "found": found[0]}
 
-    def sparks_own(self, name: str, owner: str, loaded: int) -> dict[str, Any]:
-        """Say what Spark's own scan of the files of a query takes, which no contender can read in less."""
+    def least_of_read(self, name: str, owner: str, loaded: int) -> dict[str, Any]:
+        """Say what a part of a query takes that no read on Spark can leave out."""
         contender: Any = self._contender  # that with the Spark of pktable
-        return _cost(contender.sparks_own(self._homes[owner], self._queries[name], loaded))
+        return _cost(contender.least_of_read(self._homes[owner], self._queries[name], loaded))
 
     def least(self, stage: str) -> dict[str, Any]:
         """Say what a part of a stage takes that no contender can leave out; nothing if no such part is known."""

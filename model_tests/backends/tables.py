@@ -354,20 +354,23 @@ def model_backend() -> Iterator[OpenTable]:
     yield ModelTable
 
 
-ALL_ON_SPARK = 3
-"""Of so many tables of a session, Spark does all work of one, also what is so small that this process would do it."""
+RUNNERS = ("spark", None, None)
+"""The runners of the tables of a session, in turn: Spark does all work of a third, also what this process would do."""
 
 
 @contextlib.contextmanager
-def local_backend(spark: Any = None) -> Iterator[OpenTable]:
-    """Tables of this process in a temporary directory, which is removed afterwards."""
+def local_backend(spark: Any = None, runners: Sequence[str | None] = (None,)) -> Iterator[OpenTable]:
+    """Tables of this process in a temporary directory, which is removed afterwards.
+
+    ``runners``: of the tables, in turn, as in `Table.open`.
+    """
+    turns = itertools.cycle(runners)
     numbers = itertools.count()
     with tempfile.TemporaryDirectory(prefix="pktable-") as folder:
 
         def open_table(shape: Shape, options: Mapping[str, str]) -> PaimonTable:
-            number = next(numbers)
-            runner = "spark" if spark is not None and number % ALL_ON_SPARK == 0 else None
-            return PaimonTable(shape, options, Path(folder) / f"table-{number}", spark, runner=runner)
+            path = Path(folder) / f"table-{next(numbers)}"
+            return PaimonTable(shape, options, path, spark, runner=next(turns))
 
         yield open_table
 
@@ -381,14 +384,14 @@ FOR_SMALL_QUERIES = {
 
 
 @contextlib.contextmanager
-def spark_backend() -> Iterator[OpenTable]:
-    """Tables of the test process's Spark session in a temporary directory."""
+def spark_backend(runners: Sequence[str | None] = RUNNERS) -> Iterator[OpenTable]:
+    """Tables of the test process's Spark session in a temporary directory. ``runners``: as in `local_backend`."""
     session = spark_session()
     before = {name: session.conf.get(name, None) for name in FOR_SMALL_QUERIES}
     try:
         for name, value in FOR_SMALL_QUERIES.items():
             session.conf.set(name, value)
-        with local_backend(session) as open_table:
+        with local_backend(session, runners) as open_table:
             yield open_table
     finally:
         for name, value in before.items():

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pktable.merge.user_order import UserOrder
 
 CACHED_INDEX_FILES = 64
+CACHED_COLUMNS = 64
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -57,6 +58,8 @@ class TableContext:
         self.schemas = schemas
         self.paths = TablePaths(root)
         self._vectors = Cache(CACHED_INDEX_FILES)
+        self.stored_columns = Cache(CACHED_COLUMNS)
+        """What a `DataReader` has found out about columns of the files of a schema."""
         self._same_keys = {schema.id}
         self._merging: dict[int, bool] = {}
 

@@ -10,6 +10,7 @@ Clauses: RD-7, RD-11, META-7, META-10, META-15, META-17.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,18 @@ SYSTEM_TYPES = {
 BATCH_ROWS = 1 << 17
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column that is asked for, of type ``kind`` today.
+
+    ``source``: its name and type in the file, None if the file was written before there was such a column.
+    """
+
+    name: str
+    kind: DataType
+    source: tuple[str, DataType] | None
 
 
 class DataReader:
@@ -76,8 +89,7 @@ class DataReader:
 
     def expect_columns(self, columns: Sequence[str]) -> None:
         """Raise as `read` of ``columns`` does if the file does not give one of them."""
-        for column in columns:
-            self._source(column)
+        self._columns(columns)
 
     def keep_encoded(self, columns: Iterable[str]) -> None:
         """Yield those of ``columns`` encoded by a dictionary whose values repeat, for work that only moves them."""
@@ -110,7 +122,7 @@ class DataReader:
         """
         found = []
         parquet = self.stored if isinstance(self.stored, ParquetRows) else None
-        how = {} if parquet is None else {"narrow": False}
+        how: dict[str, Any] = {} if parquet is None else {"narrow": False}
         for start, table in self._decoded(columns, around(positions), batch_rows, **how):
             first, end = np.searchsorted(positions, [start, start + table.num_rows])
             if first < end:
@@ -122,24 +134,24 @@ class DataReader:
         self, columns: Sequence[str], ranges: RowRanges | None, batch_rows: int, **how: Any
     ) -> Iterator[tuple[int, pa.Table]]:
         """Yield (position of the first row, rows) with what the file has of ``columns``, as it is stored."""
-        sources = [self._source(column) for column in columns]
+        found = self._columns(columns)
         if self._encoded and isinstance(self.stored, ParquetRows):
             how["encoded"] = [
-                source[0]
-                for column, source in zip(columns, sources, strict=True)
-                if source and column in self._encoded and same_values(source[1], self._type(column))
+                one.source[0]
+                for one in found
+                if one.source and one.name in self._encoded and same_values(one.source[1], one.kind)
             ]
         # Some column there must be, for its number of rows.
-        wanted = dict(source for source in sources if source is not None) or dict([self._some_column()])
+        wanted = dict(one.source for one in found if one.source) or dict([self._some_column()])
         tables = self.stored.tables(
             {name: wanted[name] for name in sorted(wanted)}, ranges=ranges, batch_rows=batch_rows, **how
         )
-        while (found := self.guarded(lambda: next(tables, None))) is not None:
-            yield found
+        while (rows := self.guarded(lambda: next(tables, None))) is not None:
+            yield rows
 
     def _converted(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Return exactly ``columns`` of rows that are as they are stored."""
-        found = [self._column(table, self._source(column), column) for column in columns]
+        found = [self._column(table, column) for column in self._columns(columns)]
         return pa.table(found, names=list(columns))
 
     def live(
@@ -163,11 +175,17 @@ class DataReader:
         if found != self.meta.row_count:
             raise CorruptFileError("row count", at=self.path, expected=self.meta.row_count, found=found)
 
-    def _source(self, column: str) -> tuple[str, DataType] | None:
-        """Return what ``column`` is called in this file and the type it has there.
+    def _columns(self, columns: Sequence[str]) -> list[StoredColumn]:
+        """Return what the file has of ``columns``. It is the same for all files of a schema with the same columns.
 
-        None if the file was written before there was such a column. Clauses: META-7, META-15.
+        Clauses: META-7, META-15.
         """
+        files = (self.meta.schema_id, self.stored.names, tuple(columns))
+        return self._context.stored_columns.get(
+            files, lambda: [StoredColumn(name, self._type(name), self._source(name)) for name in columns]
+        )
+
+    def _source(self, column: str) -> tuple[str, DataType] | None:
         name, kind = column, SYSTEM_TYPES.get(column)
         if kind is None:
             field, is_key = self._field(column)
@@ -202,15 +220,16 @@ class DataReader:
         """Return the type that ``column`` has today."""
         return SYSTEM_TYPES.get(column) or self._field(column)[0].type
 
-    def _column(self, table: pa.Table, source: tuple[str, DataType] | None, column: str) -> pa.ChunkedArray:
-        after = self._type(column)
-        if source is None:
-            return pa.chunked_array([pa.nulls(table.num_rows, to_arrow(after))])
-        name, before = source
+    def _column(self, table: pa.Table, column: StoredColumn) -> pa.ChunkedArray:
+        if column.source is None:
+            return pa.chunked_array([pa.nulls(table.num_rows, to_arrow(column.kind))])
+        name, before = column.source
         stored = table.column(name)
         if pa.types.is_dictionary(stored.type):  # which was asked for only if it has the type of today
             return stored
-        return self.guarded(lambda: conformed(stored, before, after, f"{self.path}: column {column}"))
+        return self.guarded(
+            lambda: conformed(stored, before, column.kind, f"{self.path}: column {column.name}")
+        )
 
     def guarded(self, work: Callable[[], Result]) -> Result:
         """Return what ``work`` on the stored file returns. Raises CorruptFileError for errors of its library."""

@@ -10,7 +10,7 @@ Clauses: META-17, META-29, META-33, META-44, RD-7.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -81,14 +81,11 @@ class Footer:
 _FOOTERS: Final = Cache(128)  # by their bytes
 
 
-def _parsed(footer: bytes, parsed_by: Callable[[bytes], Any] = metadata_of) -> Footer:
-    """Return the end of a file, from its footer on, parsed. A small one is remembered. Clauses: RD-24.
-
-    ``parsed_by``: returns the `pyarrow.parquet.FileMetaData` of that end.
-    """
+def _parsed(footer: bytes) -> Footer:
+    """Return the end of a file, from its footer on, parsed. A small one is remembered. Clauses: RD-24."""
 
     def parse() -> Footer:
-        metadata = parsed_by(footer)
+        metadata = metadata_of(footer)
         return Footer(metadata, metadata.schema.to_arrow_schema(), PageLayout(footer, metadata))
 
     return _FOOTERS.get(footer, parse) if len(footer) <= REMEMBERED_BYTES else parse()
@@ -111,22 +108,20 @@ class ParquetRows:
 
     def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
         """``metadata``: the footer of the file if it has been read."""
-        read_ahead = READ_AHEAD_BYTES
-        small = source.size() <= LIKELY_BYTES
-        if small:  # a single read fetches all of the file
-            source.seek(0)
-            source, read_ahead, metadata = pa.BufferReader(source.read()), 0, None
-        self._source, self._at, self._read_ahead = source, at, read_ahead
+        self._source, self._at, self._read_ahead = source, at, READ_AHEAD_BYTES
         self.metadata, self._footer, self.large = metadata, None, False
-        if metadata is None:
+        if source.size() <= LIKELY_BYTES:
+            source.seek(0)
+            self._source, self._read_ahead = pa.BufferReader(source.read()), 0
+            checked_footer(self._source, at=at)
             # To parse the footer takes longer than all else of a small file. It is opened at once, which parses it.
-            parsed_by = (lambda _: self._file.metadata) if small else metadata_of
-            self._footer = _parsed(checked_footer(source, at=at), parsed_by)
+            self.metadata = None
+            self.metadata = self._file.metadata
+        elif metadata is None:
+            self._footer = _parsed(checked_footer(source, at=at))
             self.metadata = self._footer.metadata
-        self.schema: pa.Schema = self._footer.schema if self._footer else metadata.schema.to_arrow_schema()
-        self.names = tuple(self.schema.names)
         self.row_count: int | None = self.metadata.num_rows
-        self.large = not small and self.metadata.num_rows > PAGE_ROWS
+        self.large = self._read_ahead > 0 and self.metadata.num_rows > PAGE_ROWS
         chunks = self.metadata.num_columns * self.metadata.num_row_groups
         self.by_pages = self.large and chunks <= MOST_CHUNKS
 
@@ -163,6 +158,16 @@ class ParquetRows:
     def expect_page_index(self) -> None:
         """Raise CorruptFileError if the page index is damaged. Clauses: META-38."""
         self._pages.expect_index()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The types that Arrow reads its columns as."""
+        found: pa.Schema = self._footer.schema if self._footer else self.metadata.schema.to_arrow_schema()
+        return found
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
 
     @cached_property
     def _file(self) -> Any:

@@ -146,7 +146,7 @@ class LocalRunner:
             tables = [table for found in _in_parts(context, query, list) for table in found]
         else:
             tables = list(_first(_tables(context, query), query.limit))
-        return pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)])
+        return pa.concat_tables(tables).cast(empty.schema) if tables else empty
 
     def rows_to_write(self, context: TableContext, query: Query) -> pa.Table:
         return self.read(context, query)
