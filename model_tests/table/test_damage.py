@@ -150,3 +150,4 @@ def test_a_merge_refuses_a_run_whose_keys_do_not_ascend(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="key order: expected strictly ascending keys") as found:
         Table.open(tmp_path / "t").to_arrow()
     assert file in str(found.value)
+    assert "found (3,) before (2,)" in str(found.value)

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError
 
 from pktable.bucket.reader import BATCH_ROWS, DataReader
 from pktable.bucket.wanted_rows import greatest_of_row_groups
+from pktable.bucket.windows import expect_ascending
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, values_of
@@ -28,7 +28,7 @@ from pktable.format.vectors.deletion_vector import Positions
 from pktable.lsm.bucket import BucketPath
 from pktable.lsm.runs import Key, total_order
 from pktable.merge.grouping import Flags, Indices, taken
-from pktable.merge.key_encoding import Encoded, encode_keys
+from pktable.merge.key_encoding import encode_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +146,10 @@ class _Cursor:
         stored, wanted = encode_keys(
             [[t.column(name) for name in self._names] for t in (batch, keys.slice(0, passed))], self._types
         )
-        self._expect_ascending(stored)
+        expect_ascending(stored, batch.select(self._names), at=self._reader.path)
         at = np.searchsorted(stored, wanted)
         equal = stored[at] == wanted  # none of them is above the last
         return at[equal].astype(np.int64) + start, np.flatnonzero(equal), passed
 
     def _key(self, table: pa.Table, row: int) -> Key:
         return key_at(table, self._names, self._types, row)
-
-    def _expect_ascending(self, stored: Encoded) -> None:
-        if not bool(np.all(stored[1:] > stored[:-1])):
-            raise CorruptFileError(
-                "key order",
-                at=self._reader.path,
-                expected="strictly ascending keys",
-                found="a key not above the one before",
-            )

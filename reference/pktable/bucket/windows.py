@@ -112,7 +112,7 @@ def aligned(
             [[b.table.column(name) for name in context.key_columns] for b in live], context.key_types
         )
         for buffer, encoded in zip(live, keys, strict=True):
-            buffer.expect_ascending(encoded)
+            buffer.expect_ascending(encoded, context.key_columns)
         bounds = [encoded[-1] for buffer, encoded in zip(live, keys, strict=True) if buffer.more]
         bound = min(bounds) if bounds else None
         yield [
@@ -158,13 +158,19 @@ class RunBuffer:
         self.rows -= count
         return table.slice(0, count)
 
-    def expect_ascending(self, keys: Encoded) -> None:
-        """Raise CorruptFileError unless the buffer's keys ascend strictly. Clauses: LSM-1."""
-        wrong = np.flatnonzero(~(keys[1:] > keys[:-1]))
-        if len(wrong):
-            raise CorruptFileError(
-                "key order",
-                at=self._path,
-                expected="strictly ascending keys",
-                found=f"{keys[wrong[0]]!r} before {keys[wrong[0] + 1]!r}",
-            )
+    def expect_ascending(self, keys: Encoded, names: Sequence[str]) -> None:
+        """Raise CorruptFileError unless the buffer's keys, in the columns ``names``, ascend strictly."""
+        expect_ascending(keys, self.table.select(list(names)), at=self._path)
+
+
+def expect_ascending(encoded: Encoded, keys: pa.Table, *, at: str) -> None:
+    """Raise CorruptFileError unless the keys of a file ascend strictly. Clauses: LSM-1.
+
+    ``keys``: the columns of the key of rows that follow each other; ``encoded``: the same.
+    """
+    wrong = np.flatnonzero(~(encoded[1:] > encoded[:-1]))
+    if len(wrong):
+        before, after = (tuple(row.values()) for row in keys.slice(int(wrong[0]), 2).to_pylist())
+        raise CorruptFileError(
+            "key order", at=at, expected="strictly ascending keys", found=f"{before} before {after}"
+        )
