@@ -8,7 +8,7 @@ STAMP := .venv/.pktable-stamp
 OLDEST := .venv-oldest
 OLDEST_PYSPARK := 4.0.0
 
-.PHONY: help verify test test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
+.PHONY: help verify test test-slow test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ verify: java $(STAMP)  ## check every promise: histories, the corpus and real in
 test: java $(STAMP)  ## run the tests (those marked slow excepted)
 	$(BIN)/python -m pytest -q -n auto -m "not spark and not slow"
 	$(BIN)/python -m pytest -q -m "spark and not slow"
+
+test-slow: java $(STAMP)  ## run the tests marked slow
+	$(BIN)/python -m pytest -q -m slow
 
 # Histories ask Spark for nothing that other tests do not.
 test-oldest: java $(STAMP)  ## run the Spark tests with the oldest pyspark that is supported, in .venv-oldest
