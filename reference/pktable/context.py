@@ -59,7 +59,7 @@ class TableContext:
         self.paths = TablePaths(root)
         self._vectors = Cache(CACHED_INDEX_FILES)
         self.stored_columns = Cache(CACHED_COLUMNS)
-        """What a `DataReader` has found out about columns of the files of a schema."""
+        """Columns of the files of a schema, as a `DataReader` found them."""
         self._same_keys = {schema.id}
         self._merging: dict[int, bool] = {}
 
