@@ -109,19 +109,20 @@ class ParquetRows:
     def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
         """``metadata``: the footer of the file if it has been read."""
         self._source, self._at, self._read_ahead = source, at, READ_AHEAD_BYTES
-        self.metadata, self._footer, self.large = metadata, None, False
-        if source.size() <= LIKELY_BYTES:
+        small = source.size() <= LIKELY_BYTES
+        self.metadata: Any = None if small else metadata
+        self._footer, self.large = None, False
+        if small:
             source.seek(0)
             self._source, self._read_ahead = pa.BufferReader(source.read()), 0
             checked_footer(self._source, at=at)
             # To parse the footer takes longer than all else of a small file. It is opened at once, which parses it.
-            self.metadata = None
             self.metadata = self._file.metadata
         elif metadata is None:
             self._footer = _parsed(checked_footer(source, at=at))
             self.metadata = self._footer.metadata
         self.row_count: int | None = self.metadata.num_rows
-        self.large = self._read_ahead > 0 and self.metadata.num_rows > PAGE_ROWS
+        self.large = not small and self.metadata.num_rows > PAGE_ROWS
         chunks = self.metadata.num_columns * self.metadata.num_row_groups
         self.by_pages = self.large and chunks <= MOST_CHUNKS
 

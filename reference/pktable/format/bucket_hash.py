@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pktable.format import binary_row
+from pktable.format.arrow_buffers import stored_values
 from pktable.format.binary_row import DECIMAL_BYTES, INLINE_BYTES, INLINE_MARK, NANOS_PER_MILLI
 from pktable.format.types import NANOS_PER, DataType, one_array
 
@@ -212,27 +213,21 @@ def _nulls(column: Any) -> npt.NDArray[np.bool_] | None:
 def _fixed(column: Any, t: DataType, form: int) -> Longs:
     """Return the slots of a column of numbers of fixed width; those of nulls are undefined."""
     if form == binary_row.SMALL_DECIMAL:
-        compact: Longs = _buffer(column, np.int64, per_row=2)[::2]
+        compact: Longs = stored_values(column, np.int64, per_row=2)[::2]
         return compact
     if form == binary_row.MILLIS:
         return _millis_nanos(column)[0]
     if t.root == "BOOLEAN":
         column = column.cast(pa.uint8())
     # Unsigned, so that the rest of the slot of a narrow number is zero.
-    slots: Longs = _buffer(column, f"u{column.type.bit_width // 8}").astype(np.int64)
+    slots: Longs = stored_values(column, f"u{column.type.bit_width // 8}").astype(np.int64)
     return slots
 
 
 def _millis_nanos(column: Any) -> tuple[Longs, Longs]:
-    counts = _buffer(column, np.int64)
+    counts = stored_values(column, np.int64)
     factor = NANOS_PER[column.type.unit]
     if factor >= NANOS_PER_MILLI:
         return counts * (factor // NANOS_PER_MILLI), np.zeros_like(counts)
     millis, rest = np.divmod(counts, NANOS_PER_MILLI // factor)
     return millis, rest * factor
-
-
-def _buffer(column: Any, kind: Any, per_row: int = 1) -> Any:
-    """Return the values of a fixed-width column as they lie in memory, without copying."""
-    size = np.dtype(kind).itemsize * per_row
-    return np.frombuffer(column.buffers()[1], kind, len(column) * per_row, column.offset * size)

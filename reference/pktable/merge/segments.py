@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import VALUE_KIND, RowKind
 
+from pktable.format.arrow_buffers import stored_values
 from pktable.format.types import one_array
 from pktable.merge.grouping import Flags, Indices, Window, is_add, parts_of, taken
 
@@ -133,14 +134,8 @@ def valid(values: pa.Array) -> Flags:
     return flags_of(values.is_valid()) if values.null_count else np.ones(len(values), dtype=bool)
 
 
-def stored(values: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return what is stored of values of a fixed size: whatever it is where they are null."""
-    end = values.offset + len(values)  # the buffer can be longer: Arrow shares buffers of nulls among types
-    return np.frombuffer(values.buffers()[1], dtype, end)[values.offset :]
-
-
 def with_nulls(found: npt.NDArray[Any], known: Flags, kind: pa.DataType) -> pa.Array:
-    """Return an array of what is ``stored`` of it, null where not ``known``."""
+    """Return an array of what is stored of it (`stored_values`), null where not ``known``."""
     bits = np.packbits(known, bitorder="little")
     return pa.Array.from_buffers(kind, len(found), [pa.py_buffer(bits), pa.py_buffer(found)])
 
@@ -150,7 +145,7 @@ def at(values: pa.Array, rows: Indices) -> pa.Array:
     if not values.null_count or not pa.types.is_primitive(values.type) or values.type.bit_width < 8:
         return values.take(pa.array(rows))
     size = values.type.bit_width // 8
-    return with_nulls(stored(values, f"u{size}")[rows], valid(values)[rows], values.type)
+    return with_nulls(stored_values(values, f"u{size}")[rows], valid(values)[rows], values.type)
 
 
 def at_or_null(values: pa.Array, chosen: Indices) -> pa.Array:
@@ -169,15 +164,15 @@ def segments_of(window: Window, removals: Flags | None = None) -> tuple[Segments
     adds = np.ones(count, dtype=bool) if adds.all() else adds[order]
     if adds.all():
         return Segments(window.records, order, starts, adds), np.ones(len(starts), dtype=bool)
-    at = np.arange(count)
+    numbers = np.arange(count)
     lengths = np.diff(np.append(starts, count))
     begins = adds
     if removals is not None:
-        removed = np.maximum.reduceat(np.where(removals, at, -1), starts)
-        begins = adds & (at > np.repeat(removed, lengths))
-    first = np.minimum.reduceat(np.where(begins, at, count), starts)
+        removed = np.maximum.reduceat(np.where(removals, numbers, -1), starts)
+        begins = adds & (numbers > np.repeat(removed, lengths))
+    first = np.minimum.reduceat(np.where(begins, numbers, count), starts)
     alive = first < count
-    counts = at >= np.repeat(first, lengths)
+    counts = numbers >= np.repeat(first, lengths)
     kept = (np.append(starts[1:], count) - first)[alive]
     found = Segments(window.records, order[counts], np.cumsum(kept) - kept, adds[counts])
     return found, alive
