@@ -91,9 +91,12 @@ def greatest_memory() -> Iterator[list[float]]:
     """
     greatest, done = [0.0], threading.Event()
 
+    def look() -> None:
+        greatest[0] = max(greatest[0], sum(map(_resident, processor_seconds())))
+
     def watch() -> None:
         while not done.wait(0.2):
-            greatest[0] = max(greatest[0], sum(map(_resident, processor_seconds())))
+            look()
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -102,6 +105,7 @@ def greatest_memory() -> Iterator[list[float]]:
     finally:
         done.set()
         thread.join()
+        look()  # the block may have been shorter
 
 
 def _resident(process: int) -> float:

@@ -21,14 +21,15 @@ from typing import Any
 
 from benchmarks.machine import describe
 from benchmarks.paimon_spark.inputs import inputs
-from benchmarks.paimon_spark.report import FLOOR, draw, report
-from benchmarks.paimon_spark.workload import Sizes, queries, scans, writes
+from benchmarks.paimon_spark.report import draw, report
+from benchmarks.paimon_spark.workload import LEAST, Sizes, queries, writes
 from model_tests.interop.environments import SPARK_JARS, SetupError, Start, paimon_spark
 
 RESULTS = Path(__file__).parents[1] / "results"
 TREE = Path(__file__).parents[2]
 CONTENDERS = ("paimon", "spark", "local")
-WARM_UP, READ_TURNS = 1, 5  # of each query; at first caches and compilers are cold
+TURNS, TURNS_OF_POINTS = (8, 7), (2, 5)
+"""How often a query is asked to warm up caches and compilers, and then to measure it."""
 ROWS_OF_AN_ORDER = 4
 ORDERS_OF_SCALE_1 = 1_500_000
 
@@ -83,26 +84,28 @@ def one_round(peer: Start, folder: Path, sizes: Sizes, memory: str, number: int)
             return costs
 
         def write(what: str) -> None:
-            found[what] = stage(what, {name: {"do": "write", "stage": what} for name in order})
-            least = _ask(workers["spark"], {"do": "least", "stage": what})
-            if least["cpu"] is not None:
-                found[what][FLOOR] = least
+            costs = stage(what, {name: {"do": "write", "stage": what} for name in order})
+            for least in [cost.pop(LEAST) for cost in costs.values()]:
+                if least is not None:
+                    costs[LEAST] = least
+            found[what] = costs
 
         stage("warm up", {name: {"do": "warm_up"} for name in order})
         *before, last = writes(sizes)
         for what in before:
             write(what)
-        for query in queries(sizes):
+        for name, query in queries(sizes).items():
+            warm_up, turns = TURNS_OF_POINTS if query.finds_few else TURNS
             for owner in ("spark", "paimon"):
                 loaded = found["load"][owner]["snapshot"]
-                what = f"{query}, {'our' if owner == 'spark' else 'its'} table"
-                task = {"do": "read", "name": query, "owner": owner, "loaded": loaded}
-                turns = []
-                for _ in range(WARM_UP + READ_TURNS):
-                    turns.append(stage(what, dict.fromkeys(order, task)))
-                    if scans(query):
-                        turns[-1][FLOOR] = _ask(workers["spark"], {**task, "do": "least_of_read"})
-                found[what] = _medians(turns[WARM_UP:])
+                what = f"{name}, {'our' if owner == 'spark' else 'its'} table"
+                task = {"do": "read", "name": name, "owner": owner, "loaded": loaded}
+                costs = []
+                for _ in range(warm_up + turns):
+                    costs.append(stage(what, dict.fromkeys(order, task)))
+                    if not query.counts:
+                        costs[-1][LEAST] = _ask(workers["spark"], {**task, "do": "least_of_read"})
+                found[what] = _medians(costs[warm_up:])
         write(last)
     return found
 

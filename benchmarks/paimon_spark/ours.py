@@ -17,14 +17,14 @@ from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
 from pktable.datafile.encoded import worth_encoded
 from pktable.run.spark.session import local_session
 
-from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Sizes, source, writes
+from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Step, source
 
 
 class Ours:
     """The contender. ``folder``: of the inputs. ``home``: the folder of its tables, laid out as Paimon's warehouse."""
 
-    def __init__(self, folder: Path, home: Path, sizes: Sizes, memory: str, *, spark: bool) -> None:
-        self._folder, self._home, self._sizes = folder, home, sizes
+    def __init__(self, folder: Path, home: Path, memory: str, *, spark: bool) -> None:
+        self._folder, self._home = folder, home
         self.spark = local_session(cores="2", memory=memory) if spark else None
 
     def create(self, table: str) -> None:
@@ -70,54 +70,60 @@ class Ours:
     def least_of_read(self, home: Path, query: Query, at: int) -> Callable[[], object]:
         """Return the work that no read of the same files can leave out: no row is filtered out by a vector.
 
-        It is Spark's own scan, with positions, as every read that filters by them needs them. Spark's scan of many
-        small files takes longer than Arrow opening each, which is then the least, with a job over as many rows.
+        It is Spark's own scan, with what tells a row from all others: the size of its file, which differs, and its
+        position. Spark's scan of many small files takes longer than Arrow opening each, which is then the least, with
+        Spark's work on their rows. For points it is Spark's work on the rows that were found.
         """
         assert self.spark is not None, "only the contender with Spark is asked"
         table = self._table(home, query.table)
         options: dict[str, Any] = {"snapshot": at} if query.at_load else {}
+        frame = table.read(columns=list(query.columns), **options)
+        if query.finds_few:
+            some = [table.read(columns=list(query.columns), where=where).toArrow() for where in query.where]
+            return lambda: [_collected(self._frame(rows, frame.schema), None) for rows in some]
         files = [path for split in table.scan(**options).splits() for path in split.paths]
         if query.table == "many":
-            return partial(self._each_opened, files, query)
-        frame = table.read(columns=list(query.columns), **options)
+            return partial(self._each_opened, files, query, frame.schema)
         named = self.spark.read.schema(frame.schema).parquet(*files)
-        rows = named.where("_metadata.row_index >= 0")
+        rows = named.where("_metadata.file_size > 0 AND _metadata.row_index >= 0")
 
         def work() -> None:
             for where in query.where:
                 found = rows.where(where) if where else rows
-                if query.aggregates is None and where is None:
+                if query.aggregates is None:
                     _throw_away(found.select(*query.columns))
                 else:
                     _collected(found, query.aggregates)
 
         return work
 
-    def _each_opened(self, files: Sequence[str], query: Query) -> None:
-        rows = 0
+    def _each_opened(self, files: Sequence[str], query: Query, schema: Any) -> None:
+        tables = []
         for path in files:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                rows += file.read(columns=query.columns, use_threads=False).num_rows
-        assert self.spark is not None
-        (column,) = query.columns
-        _collected(self.spark.range(rows).selectExpr(f"id AS {column}").coalesce(1), query.aggregates)
+                tables.append(file.read(columns=query.columns, use_threads=False))
+        _collected(self._frame(pa.concat_tables(tables), schema).coalesce(1), query.aggregates)
 
-    def least(self, stage: str) -> Callable[[], object] | None:
-        """Return a part of a stage that was done which pktable on Spark cannot leave out, if one is known."""
-        steps = writes(self._sizes)[stage]
-        if stage == "full compaction":
-            ((_, table),) = steps
+    def _frame(self, rows: pa.Table, schema: Any) -> Any:
+        assert self.spark is not None
+        return self.spark.createDataFrame(rows.combine_chunks(), schema)
+
+    def least(self, step: Step) -> Callable[[], object] | None:
+        """Return the part of a step that was done which pktable on Spark cannot leave out, if one is known."""
+        if self.spark is None:
+            return None
+        method, table, *given = step
+        if method == "compact":
             return self._copied(self._table(self._home, table))
-        names = [step[-1] for step in steps if step[0] == "upsert"]
-        if stage.startswith("load"):
-            return partial(self._hand_over, names)
-        if "small commits" in stage:
-            return lambda: [self._rows(name).toArrow() for name in names]
+        if step == ("upsert", table, table):  # a load
+            return partial(self._hand_over, table)
+        if method == "upsert" and table == "small":
+            (name,) = given
+            return lambda: self._rows(name).toArrow()
         return None
 
-    def _hand_over(self, names: Sequence[str]) -> None:
-        for name in names:
-            _throw_away(self._rows(name).mapInArrow(_counted, "n INT"))
+    def _hand_over(self, name: str) -> None:
+        _throw_away(self._rows(name).mapInArrow(_counted, "n INT"))
 
     def _copied(self, table: Table) -> Callable[[], object]:
         """Return Arrow's work in the full compaction that was the last commit: read all files, write what remains.

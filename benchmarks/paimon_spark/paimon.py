@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Sizes, source
+from benchmarks.paimon_spark.workload import COLUMNS, KEYS, OPTIONS, VECTORS, Query, Step, source
 
 JARS = "PKTABLE_PAIMON_SPARK_JARS"
 
@@ -16,8 +16,8 @@ JARS = "PKTABLE_PAIMON_SPARK_JARS"
 class Paimon:
     """The contender. ``folder``: of the inputs. ``home``: of the warehouse with its tables."""
 
-    def __init__(self, folder: Path, home: Path, sizes: Sizes, memory: str) -> None:
-        self._folder, self._home, self._sizes = folder, home, sizes
+    def __init__(self, folder: Path, home: Path, memory: str) -> None:
+        self._folder, self._home = folder, home
         builder = SparkSession.builder.master("local[2]").config("spark.jars", os.environ[JARS])
         for name, value in {
             "spark.driver.memory": memory,
@@ -84,6 +84,9 @@ class Paimon:
 
     def contents(self, table: str, aggregates: str) -> list[str]:
         return [str(tuple(row)) for row in self.spark.sql(f"SELECT {aggregates} FROM {table}").collect()]
+
+    def least(self, step: Step) -> None:
+        """Of its steps, no part is known that cannot be left out."""
 
     def close(self) -> None:
         self.spark.stop()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import hardware
+from benchmarks.paimon_spark.workload import LEAST
 
 GOALS = {
     "load": 1.5,
@@ -25,8 +26,6 @@ GOALS = {
     "50 small commits": 8,
 }
 """How many times the processor time of pktable on Spark the connector is to take."""
-FLOOR = "least"
-"""What a part of a stage takes that pktable on Spark cannot leave out."""
 
 
 def report(result: Mapping[str, Any]) -> str:
@@ -45,14 +44,15 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
         f"Processor seconds of the process tree, {count}; "
         "in each round the three take turns stage by stage, and what they find is compared after every stage. "
         "Before the first stage each does a little of everything, pktable with Spark's workers. "
-        "A read is the median of five, after one to warm up. "
+        "A read is the median of seven, after eight to warm up; of reads of points five, after two. "
         "Ratios above 1: pktable takes less. Reads come after the DELETE, with vectors, from the tables that "
         "pktable wrote (our) and that the connector wrote (its). At least: what pktable on Spark cannot leave "
-        "out, done after the stage, when Spark is warmer. For reads it is Spark's own scan of the same files, "
-        "with positions and all rows, and for many files Arrow opening each and reading the column, with a job over "
-        "as many rows; for loads, Spark's scan with all rows handed to Python, which writes nothing; for small "
-        "commits, their rows computed and brought to the driver; for the full compaction, Arrow reading the same "
-        "files and writing as many rows in a new process, without Spark. Memory, of writes: the most that "
+        "out, done after each step by the same process. For loads it is Spark's scan with all rows handed to Python, "
+        "which writes nothing; for small commits, Spark's part: their rows computed and brought to the driver; for the "
+        "full compaction, Arrow reading the same files and writing as many rows in a new process, without Spark. For "
+        "reads it is Spark's own scan of the same files, all rows, with what a vector needs to find them: the file and "
+        "the position; for many files, Arrow opening each and reading the column, and Spark's work on these rows; for "
+        "points, Spark's work on the rows that were found. Memory, of writes: the most that "
         "all processes had resident, pages that they share once; in brackets that of the least work. "
         f"{hardware(about)}, {about['java']}; load before: {about['load_before'][0]}. `make bench-paimon`."
     )
@@ -72,18 +72,18 @@ def _row(stage: str, rounds: list[Mapping[str, Any]]) -> str:
     found = ratio(cpu["paimon"], cpu["spark"])
     goal = GOALS.get(stage)
     verdict = "" if goal is None else f"{goal:g}, {'met' if found >= goal else 'missed'}"
-    most = ratio(cpu["paimon"], cpu[FLOOR]) if FLOOR in cpu else None
+    most = ratio(cpu["paimon"], cpu[LEAST]) if LEAST in cpu else None
     # Spark's own scan is no limit of reads that it does not do.
     if goal is not None and most is not None and found <= most < goal:
         verdict += f", at most {most:,.2f}"
-    least = f"{cpu[FLOOR]:,.2f}" if FLOOR in cpu else ""
+    least = f"{cpu[LEAST]:,.2f}" if LEAST in cpu else ""
     memory = ""
     if "memory" in rounds[0][stage]["paimon"]:
         memory = " / ".join(
             f"{_median(rounds, stage, name, 'memory') / 1e6:,.0f}" for name in ("paimon", "spark", "local")
         )
-        if FLOOR in cpu:
-            memory += f" ({_median(rounds, stage, FLOOR, 'memory') / 1e6:,.0f})"
+        if LEAST in cpu:
+            memory += f" ({_median(rounds, stage, LEAST, 'memory') / 1e6:,.0f})"
     return (
         f"| {stage} | {cpu['paimon']:,.2f} | {cpu['spark']:,.2f} | {least} | {cpu['local']:,.2f} | "
         f"{found:,.2f} ({time:,.2f}) | {verdict} | {ratio(cpu['paimon'], cpu['local']):,.1f} | {memory} |"

@@ -9,12 +9,13 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.machine import cpu, greatest_memory
-from benchmarks.paimon_spark.workload import Query, Sizes, queries, writes
+from benchmarks.paimon_spark.workload import LEAST, Query, Sizes, Step, queries, writes
 
 CONTENTS = {
     "lineitem": "count(*), sum(l_orderkey), sum(l_extendedprice), sum(l_linenumber), max(l_comment), max(l_shipdate)",
@@ -43,6 +44,8 @@ class Contender(Protocol):
 
     def contents(self, table: str, aggregates: str) -> list[str]: ...
 
+    def least(self, step: Step) -> Callable[[], object] | None: ...
+
     def close(self) -> None: ...
 
 
@@ -64,13 +67,23 @@ class Worker:
         return {"found": one.contents("small_warm", CONTENTS["small"])}
 
     def write(self, stage: str) -> dict[str, Any]:
-        steps = self._writes[stage]
-        with greatest_memory() as memory:
-            cost = _cost(lambda: [getattr(self._contender, method)(*given) for method, *given in steps])
-        changed = sorted({table for _, table, *_ in steps})
+        """Do the steps of a stage, and after each its least work if that is known, whose cost is kept apart."""
+        costs: list[dict[str, float]] = []
+        least: list[dict[str, float]] = []
+        for step in self._writes[stage]:
+            method, *given = step
+            costs.append(_cost_and_memory(partial(getattr(self._contender, method), *given)))
+            if (work := self._contender.least(step)) is not None:
+                least.append(_cost_and_memory(work))
+        changed = sorted({table for _, table, *_ in self._writes[stage]})
         contents = {name: self._contender.contents(name, CONTENTS[name]) for name in changed}
         snapshot = self._contender.latest(self._home, changed[0])
-        return {**cost, "memory": memory[0], "found": contents, "snapshot": snapshot}
+        return {
+            **_total(costs),
+            LEAST: _total(least) if least else None,
+            "found": contents,
+            "snapshot": snapshot,
+        }
 
     def read(self, name: str, owner: str, loaded: int) -> dict[str, Any]:
         """Answer a query, on the tables of ``owner``. ``loaded``: the snapshot that loaded its lineitem."""
@@ -80,25 +93,29 @@ class Worker:
         return {**cost, "found": found[0]}
 
     def least_of_read(self, name: str, owner: str, loaded: int) -> dict[str, Any]:
-        """Say what a part of a query takes that no read on Spark can leave out."""
+        """Say what the part of a query takes that no read on Spark can leave out."""
         contender: Any = self._contender  # that with the Spark of pktable
         return _cost(contender.least_of_read(self._homes[owner], self._queries[name], loaded))
-
-    def least(self, stage: str) -> dict[str, Any]:
-        """Say what a part of a stage takes that no contender can leave out; nothing if no such part is known."""
-        contender: Any = self._contender
-        work = contender.least(stage)
-        if work is None:
-            return {"cpu": None}
-        with greatest_memory() as memory:
-            cost = _cost(work)
-        return {**cost, "memory": memory[0]}
 
 
 def _cost(work: Callable[[], object]) -> dict[str, float]:
     began = time.perf_counter()
     used = cpu(work)
     return {"cpu": used, "wall": time.perf_counter() - began}
+
+
+def _cost_and_memory(work: Callable[[], object]) -> dict[str, float]:
+    with greatest_memory() as memory:
+        cost = _cost(work)
+    return {**cost, "memory": memory[0]}
+
+
+def _total(costs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the cost of several pieces of work together."""
+    return {
+        **{name: sum(cost[name] for cost in costs) for name in ("cpu", "wall")},
+        "memory": max(cost["memory"] for cost in costs),
+    }
 
 
 def main() -> None:
@@ -112,7 +129,7 @@ def main() -> None:
     given = parser.parse_args()
     out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     sizes = Sizes(**given.sizes)
-    contender = _contender(given.contender, given.folder, given.home, sizes, given.memory)
+    contender = _contender(given.contender, given.folder, given.home, given.memory)
     worker = Worker(contender, given.home, {name: Path(home) for name, home in given.homes.items()}, sizes)
     for line in sys.stdin:
         task = json.loads(line)
@@ -121,14 +138,14 @@ def main() -> None:
     contender.close()
 
 
-def _contender(name: str, folder: Path, home: Path, sizes: Sizes, memory: str) -> Contender:
+def _contender(name: str, folder: Path, home: Path, memory: str) -> Contender:
     if name == "paimon":
         from benchmarks.paimon_spark.paimon import Paimon
 
-        return Paimon(folder, home, sizes, memory)
+        return Paimon(folder, home, memory)
     from benchmarks.paimon_spark.ours import Ours
 
-    return Ours(folder, home, sizes, memory, spark=name == "spark")
+    return Ours(folder, home, memory, spark=name == "spark")
 
 
 if __name__ == "__main__":

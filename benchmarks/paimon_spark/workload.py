@@ -40,6 +40,8 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 VECTORS: Final = {"deletion-vectors.enabled": "true"}
 POINTS: Final = 20
+LEAST: Final = "least"
+"""The cost of that part of a stage that pktable on Spark cannot leave out."""
 NEW_KEY: Final = 8
 
 
@@ -83,6 +85,16 @@ class Query:
     where: tuple[str | None, ...] = (None,)
     at_load: bool = False
 
+    @property
+    def finds_few(self) -> bool:
+        """Whether rows are collected."""
+        return self.aggregates is None and None not in self.where
+
+    @property
+    def counts(self) -> bool:
+        """Whether metadata have the answer."""
+        return not self.columns
+
 
 def queries(sizes: Sizes) -> dict[str, Query]:
     """Return the queries by name. One with several conditions is asked once for each."""
@@ -124,11 +136,6 @@ def queries(sizes: Sizes) -> dict[str, Query]:
             tuple(f"k = {rows_of_many * i // 5 + 3}" for i in range(5)),
         ),
     }
-
-
-def scans(query: str) -> bool:
-    """Return whether Spark must scan files for a query: not for a count, nor for points."""
-    return "point" not in query and query != "count"
 
 
 Step = tuple[str, ...]
