@@ -17,7 +17,7 @@ verify: java $(STAMP)  ## check every promise: histories, the corpus and real in
 	@$(BIN)/python -m model_tests.verify $(PROFILE)
 
 test: java $(STAMP)  ## run the tests (those marked slow excepted)
-	$(BIN)/python -m pytest -q -n auto -m "not spark and not slow"
+	$(BIN)/python -m pytest -q -n logical -m "not spark and not slow"
 	$(BIN)/python -m pytest -q -m "spark and not slow"
 
 test-slow: java $(STAMP)  ## run the tests marked slow

@@ -77,7 +77,7 @@ def test_a_table_is_clean_after_every_step_of_drawn_histories() -> None:
 
         class Machine(TableMachine):
             def __init__(self) -> None:
-                super().__init__(open_table, Profile("check", histories=25, steps=8), Stats())
+                super().__init__(open_table, Profile("check", histories=10, steps=8), Stats())
 
             @invariant()
             def is_clean(self) -> None:
@@ -88,7 +88,7 @@ def test_a_table_is_clean_after_every_step_of_drawn_histories() -> None:
         run_state_machine_as_test(
             Machine,
             settings=settings(
-                max_examples=25, stateful_step_count=8, suppress_health_check=list(HealthCheck)
+                max_examples=10, stateful_step_count=8, suppress_health_check=list(HealthCheck)
             ),
         )
 

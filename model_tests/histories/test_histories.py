@@ -48,7 +48,7 @@ def test_the_mechanism_means_what_the_fold_says() -> None:
 
 def test_the_local_runner_agrees_with_the_oracle() -> None:
     """On a part of the histories that `make verify` draws."""
-    report = run_histories("local", replace(PROFILES["local", "quick"], histories=25))
+    report = run_histories("local", replace(PROFILES["local", "quick"], histories=10))
     print(f"seed {report.profile.seed}: {report.stats}")
     assert report.message is None, f"{report.message}\n{report.falsifying_history}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -64,8 +65,9 @@ BANNED: Mapping[str, tuple[str, ...]] = {
 """Folder: what it may not import, by prefix."""
 
 
-def imports(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and dotted name of every import, at any depth but under ``if TYPE_CHECKING``."""
+@cache  # every gate asks of the same modules
+def imports(source: str) -> list[tuple[int, str]]:
+    """Return the line and dotted name of every import, at any depth but under ``if TYPE_CHECKING``."""
     tree = ast.parse(source)
     skipped = {
         id(inner)
@@ -73,15 +75,16 @@ def imports(source: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
+    found = []
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield from (
-                (node.lineno, "." * node.level + f"{node.module}.{alias.name}") for alias in node.names
-            )
+            before = "." * node.level
+            found += [(node.lineno, f"{before}{node.module}.{alias.name}") for alias in node.names]
+    return found
 
 
 def within(name: str, prefixes: tuple[str, ...]) -> bool:

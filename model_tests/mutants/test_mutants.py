@@ -109,10 +109,9 @@ def test_every_stored_history_is_that_of_a_mutant() -> None:
     assert stored == {stored_path(mutant).name for mutant in MUTANTS.values()}
 
 
-@every_mutant
-def test_a_mutant_breaks_clauses_that_there_are(mutant: Mutant) -> None:
-    assert mutant.clauses
-    assert set(mutant.clauses) <= set(trace(Path(__file__).parents[2]).force)
+def test_a_mutant_breaks_clauses_that_there_are() -> None:
+    known = set(trace(Path(__file__).parents[2]).force)
+    assert not [one.id for one in MUTANTS.values() if not one.clauses or not set(one.clauses) <= known]
 
 
 def test_a_shrunk_history_has_no_part_that_is_not_needed() -> None:

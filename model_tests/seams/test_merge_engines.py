@@ -135,7 +135,7 @@ def machine_run(engine: MergeEngine, monkeypatch: pytest.MonkeyPatch, vectors: s
     """Run drawn histories on tables of ``engine``, checked by the oracle's own telling of the maximum of ``v``."""
     monkeypatch.setitem(ENGINES, NAME, lambda options: engine)
     options = {"merge-engine": NAME, "deletion-vectors.enabled": vectors}
-    profile = Profile("max", histories=15, steps=15, twin=False, seed=7, shrinks=False)
+    profile = Profile("max", histories=15, steps=15, reread_limit=2, twin=False, seed=7, shrinks=False)
     with registered(OraclesMaxOfColumn(-2)):
         return run_histories("local", profile, options=options)
 
