@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -147,8 +147,15 @@ def numbers() -> Texts:
         unary("-", operator.neg, st.sampled_from([column("k"), column("m")])),
         unary("abs", abs, exact),
         unary("length", len, strings()),
+        st.integers(0, 2).map(rounded),
         st.builds(coalesced, exact, exact),
     )
+
+
+def rounded(scale: int) -> Text:
+    places = Decimal(1).scaleb(-scale)
+    of = lifted(lambda value: value.quantize(places, ROUND_HALF_UP), column("m"))
+    return Text(f"CAST(m AS DECIMAL({4 + scale}, {scale}))", of)
 
 
 def coalesced(a: Text, b: Text) -> Text:
@@ -249,7 +256,7 @@ ROWS = st.lists(
             "t": or_null(st.integers(-2, 3)),
             "s": or_null(st.text("aBé", max_size=3)),
             "d": or_null(st.sampled_from([date(1969, 12, 31), date(2024, 2, 29), date(2024, 3, 1)])),
-            "m": or_null(st.sampled_from(["-1.00", "0.00", "1.50", "2.00", "-0.25"]).map(Decimal)),
+            "m": or_null(st.sampled_from(["-1.00", "0.00", "1.50", "2.00", "-0.25", "999.99"]).map(Decimal)),
             "f": or_null(FLOATS),
             "e": or_null(FLOATS),
             "b": or_null(st.booleans()),

@@ -76,6 +76,8 @@ n % 3 = -2
 abs(k) = 2
 m = 1.5
 m > 1.499
+CAST(m AS DECIMAL(4, 0)) = 1000
+CAST(m AS DECIMAL(5, 1)) < 0
 m * 2 = 3
 m + k > 2
 m - 0.005 < 1.5

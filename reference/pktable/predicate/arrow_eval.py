@@ -53,6 +53,8 @@ COMPARISONS: Final[dict[Ordering, Callable[..., Any]]] = {
     ">=": pc.greater_equal,
 }
 LIVE: Final = "__pktable_live"
+WIDEST: Final = 76
+"""Digits that a decimal of Arrow has at most."""
 
 
 def filtered(
@@ -313,7 +315,9 @@ def _cast(operand: Any, found: DataType, t: DataType) -> Any:
     if found.root == "DECIMAL" and t.root == "DOUBLE":
         return operand.cast(pa.string()).cast(wanted)  # a direct cast need not give the nearest double
     if found.root == "DECIMAL" and t.root == "DECIMAL":
-        return pc.round(operand, t.scale, "half_towards_infinity").cast(wanted)
+        # Rounding can add a digit, for which the operand's own type may have no room: Arrow then gives 0.
+        wide = operand.cast(pa.decimal256(WIDEST, found.scale))
+        return pc.round(wide, t.scale, "half_towards_infinity").cast(wanted)
     if t.root == "DECIMAL":
         return operand.cast(pa.decimal128(38, t.scale)).cast(wanted)
     if found.root in (*FLOATS, "DECIMAL") and pa.types.is_integer(wanted):
