@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -50,6 +52,9 @@ DECODED_BYTES: Final = 2 << 20  # those of some 80,000 entries
 FOLDED_ENTRIES: Final = 50_000
 FOLD_ENTRIES: Final = 100
 """As many as what is remembered of a fold besides its entries."""
+MOST_GONE: Final = 10_000
+LATER_MANIFESTS: Final = 32
+"""A known fold is looked for that lacks so many manifests at most."""
 _DECODED: Final = Cache(DECODED_BYTES)  # by function, bytes and expected size
 _FOLDED: Final = Cache(FOLDED_ENTRIES)  # by what was decoded
 
@@ -134,23 +139,30 @@ class Manifests:
     def fold(self, metas: Sequence[ManifestFileMeta]) -> Mapping[Identity, ManifestEntry]:
         """Return the entries that remain of ``metas`` by identity: live files, and DELETEs without their ADD.
 
-        Only these are made of large manifests. Clauses: CMT-4, RD-24.
+        Only these are made of large manifests. What remains of the first of them is not found out again if that is
+        known, as after commits of others. Clauses: CMT-4, RD-24.
         """
+        manifests = tuple(map(self.read, metas))
 
-        def load() -> Mapping[Identity, ManifestEntry]:
-            with uncollected():
-                return MappingProxyType(made(self._remaining(metas)))
+        def load() -> Fold:
+            for count in range(len(metas) - 1, max(0, len(metas) - 1 - LATER_MANIFESTS), -1):
+                before = _FOLDED.find(manifests[:count])
+                if before is not None and before.gone is not None:
+                    return self._folded(before, metas[count:])
+            return self._folded(Fold(), metas)
 
-        return _FOLDED.get(tuple(map(self.read, metas)), load, lambda entries: FOLD_ENTRIES + len(entries))
+        found: Fold = _FOLDED.get(manifests, load, lambda fold: fold.weight)
+        return found.entries
 
-    def _remaining(self, metas: Iterable[ManifestFileMeta]) -> dict[Identity, Place]:
-        """Return where the entries that remain are."""
+    def _folded(self, before: Fold, metas: Iterable[ManifestFileMeta]) -> Fold:
+        """Return the fold of the manifests of ``before``, and of ``metas`` after them."""
+        assert before.gone is not None
         adds: dict[Identity, Place] = {}
         deletes: dict[Identity, Place] = {}
         for meta in metas:
             for kind, identity, place in self.read(meta).places():
-                known = adds if kind == ADD else deletes
-                if identity in known:
+                known, known_before = (adds, before.adds) if kind == ADD else (deletes, before.deletes)
+                if identity in known or identity in known_before or identity in before.gone:
                     raise CorruptFileError(
                         "manifest entry",
                         at=self._paths.manifest(meta.file_name),
@@ -158,9 +170,48 @@ class Manifests:
                         found=f"{made({identity: place})[identity].file.file_name} twice",
                     )
                 known[identity] = place
-        for identity in [identity for identity in deletes if identity in adds]:
-            del adds[identity], deletes[identity]
-        return adds | deletes
+        gone = [one for one in deletes if one in adds or one in before.adds]
+        gone += [one for one in adds if one in before.deletes]
+        for identity in gone:
+            adds.pop(identity, None)
+            deletes.pop(identity, None)
+        with uncollected():
+            return before.with_more(made(adds), made(deletes), gone)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What remains of manifests: ADDs and DELETEs by identity, and the files that have ``gone``, with one of each.
+
+    ``gone``: None if they are too many to be kept.
+    """
+
+    adds: Mapping[Identity, ManifestEntry] = field(default_factory=dict)
+    deletes: Mapping[Identity, ManifestEntry] = field(default_factory=dict)
+    gone: frozenset[Identity] | None = frozenset()
+
+    @cached_property
+    def entries(self) -> Mapping[Identity, ManifestEntry]:
+        return MappingProxyType({**self.adds, **self.deletes})
+
+    @property
+    def weight(self) -> int:
+        return FOLD_ENTRIES + len(self.adds) + len(self.deletes) + len(self.gone or ())
+
+    def with_more(
+        self,
+        adds: Mapping[Identity, ManifestEntry],
+        deletes: Mapping[Identity, ManifestEntry],
+        gone: Iterable[Identity],
+    ) -> Fold:
+        """Return the fold after further manifests. ``adds``, ``deletes``: that remain of these; ``gone``: files."""
+        assert self.gone is not None
+        all_gone = self.gone.union(gone)
+        return Fold(
+            {**{one: entry for one, entry in self.adds.items() if one not in all_gone}, **adds},
+            {**{one: entry for one, entry in self.deletes.items() if one not in all_gone}, **deletes},
+            all_gone if len(all_gone) <= MOST_GONE else None,
+        )
 
 
 class ManifestWriter:

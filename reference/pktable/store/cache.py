@@ -38,6 +38,11 @@ class Cache:
         self.put(name, value, weigh(value))
         return value
 
+    def find(self, name: Hashable) -> Any:
+        """Return the value under ``name``, None if it is not there."""
+        with self._lock:
+            return self._values.get(name, (None, 0))[0]
+
     def put(self, name: Hashable, value: object, weight: int = 1) -> None:
         """Remember ``value``, and forget those that were used longest ago if all weigh too much together."""
         with self._lock:
