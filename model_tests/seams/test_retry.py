@@ -35,6 +35,25 @@ def test_waits_double_up_to_the_longest_and_are_drawn() -> None:
         assert waits == [draw * wait for wait in (1.0, 2.0, 4.0, 4.0, 4.0, 4.0)]
 
 
+def test_waits_after_a_lost_race_are_in_times_of_what_an_attempt_takes() -> None:
+    one = RetryPolicy(first_wait=0.5, longest_wait=4.0, draw=lambda: 0.5, races=True)
+    assert [one.wait(failures, 1.0) for failures in (1, 2, 3, 9)] == [0.5, 1.0, 1.5, 2.0]
+    assert [one.wait(failures, 0.0) for failures in (1, 2, 3, 99)] == [0.25, 0.5, 0.75, 2.0]
+
+
+def test_what_comes_before_a_further_attempt_is_done_after_the_wait() -> None:
+    done: list[str] = []
+
+    def attempt() -> None:
+        done.append("attempt")
+        raise LostError
+
+    waits = RetryPolicy(3, sleep=lambda _: done.append("wait"))
+    with pytest.raises(LostError):
+        retry(attempt, on=LostError, policy=waits, again=lambda: done.append("again"))
+    assert done == ["attempt", "wait", "again", "attempt", "wait", "again", "attempt"]
+
+
 def test_the_last_failure_is_raised_and_others_at_once() -> None:
     waits: list[float] = []
 

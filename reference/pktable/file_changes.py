@@ -40,7 +40,7 @@ from pktable.retry import RetryPolicy, retry
 from pktable.run.runner import FoundRows, RewriteTask, RowChange, Runner
 from pktable.store.new_files import NewFiles, remove_quietly
 
-REPLANS: Final = RetryPolicy()
+REPLANS: Final = RetryPolicy(races=True)
 """How often a compaction, here or of a table with a key, is planned again because others have changed its files."""
 INSERTED, UPDATED = ChangeKind(RowKind.INSERT), ChangeKind(RowKind.INSERT, row_ids=True)
 

@@ -1,7 +1,10 @@
-"""Try again after a lost race: one loop, with exponential backoff and jitter.
+"""Try again what can fail for a while: one loop, with jitter and waits that grow.
 
-The wait before attempt n is drawn between 0 and ``first_wait * 2**n`` seconds, at most ``longest_wait``. Drawing it
-(full jitter) keeps writers that collided once from colliding again.
+* A store that is busy needs time: the wait before attempt n + 1 is drawn between 0 and ``first_wait * 2**n`` seconds.
+* A race that was lost can be won at once: the wait is drawn between 0 and n times what the attempt took. Exponential
+  waits would starve a writer beside one that does not wait, since no attempt is likely to meet a pause of the other.
+
+Both are at most ``longest_wait``. Drawing them (full jitter) keeps those that collided once from colliding again.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ Result = TypeVar("Result")
 class RetryPolicy:
     """How often and how patiently to try. Waits in seconds.
 
-    ``sleep`` and ``draw`` (a number from 0 to 1) are replaced by tests.
+    ``races``: whether an attempt fails because another was faster. ``sleep`` and ``draw`` (a number from 0 to 1) are
+    replaced by tests.
     """
 
     attempts: int = 100
@@ -27,21 +31,36 @@ class RetryPolicy:
     longest_wait: float = 1.0
     sleep: Callable[[float], None] = time.sleep
     draw: Callable[[], float] = random.random
+    races: bool = False
 
-    def wait(self, failures: int) -> float:
-        """Return how long to wait after so many failures, in seconds."""
-        longest = min(self.longest_wait, self.first_wait * 2.0 ** min(failures, 60))
-        return self.draw() * longest
+    def wait(self, failures: int, took: float) -> float:
+        """Return how long to wait after so many failures, the last of which took so long, in seconds."""
+        longest = (
+            max(self.first_wait, took) * failures
+            if self.races
+            else self.first_wait * 2.0 ** min(failures, 60)
+        )
+        return self.draw() * min(self.longest_wait, longest)
 
 
-def retry(attempt: Callable[[], Result], *, on: type[Exception], policy: RetryPolicy) -> Result:
+def retry(
+    attempt: Callable[[], Result],
+    *,
+    on: type[Exception],
+    policy: RetryPolicy,
+    again: Callable[[], object] = lambda: None,
+) -> Result:
     """Return the result of ``attempt``, called again as long as it raises ``on``.
 
+    ``again``: called before each further attempt, after the wait, so that what it looks at is not old.
     Raises what the last attempt raised, and at once whatever else an attempt raises.
     """
+    began = time.monotonic()
     for failures in range(1, policy.attempts):
         try:
             return attempt()
         except on:
-            policy.sleep(policy.wait(failures))
+            policy.sleep(policy.wait(failures, time.monotonic() - began))
+        began = time.monotonic()
+        again()
     return attempt()

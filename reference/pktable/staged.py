@@ -1,9 +1,9 @@
 """A write and a compaction whose files exist and are not visible yet, and how they are committed.
 
 A write is committed as an APPEND snapshot, then its compaction as a COMPACT snapshot. Two races are possible. If
-another write took our sequence numbers, our rows are renumbered, and the compaction is planned and carried out again
-(CMT-24, CMT-33). If another commit changed what a compaction was planned on, that compaction is discarded and planned
-again on the latest snapshot (CMT-14).
+another write took our sequence numbers, our rows are renumbered, and the compaction is planned and carried out again,
+after they are committed (CMT-24, CMT-33). If another commit changed what a compaction was planned on, that compaction
+is discarded and planned again on the latest snapshot (CMT-14).
 
 Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMP-17, CMP-30.
 """
@@ -53,7 +53,8 @@ class StagedWrite:
     """A write whose files exist and are not visible. Commit it or discard it, once.
 
     ``appends``: its new level-0 files. ``changes``: its compaction, planned on ``base`` with these files. ``full``:
-    whether the whole table is compacted instead, after the commit.
+    whether the whole table is compacted instead, after the commit. ``renumbered``: whether the compaction is planned
+    after the commit.
     ``rules``: what its commit checks; other implementations check less. ``read``, ``replaces``: as in `Stager.write`.
     """
 
@@ -67,6 +68,7 @@ class StagedWrite:
     read: TableState | None = None
     replaces: Replaces | None = None
     full: bool = False
+    renumbered: bool = False
 
     def plan(self, state: TableState) -> None:
         """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17, CMP-30."""
@@ -112,10 +114,10 @@ class StagedWrite:
 
         Clauses: CMP-30, CMT-54.
         """
-        again = list(state.files) if self.full else self.drop_stale(state)
+        unplanned = self._unplanned(state)
         try:
-            if again:
-                self.changes += self.stager.changes(state, again, full=self.full)
+            if unplanned:
+                self.changes += self.stager.changes(state, unplanned, full=self.full)
         except BaseException:
             self._discard_changes()
             raise
@@ -123,6 +125,14 @@ class StagedWrite:
             return state
         compaction = StagedCompaction(self.stager, self.changes, full=self.full, base=state)
         return compaction.commit(commit_id) or state
+
+    def _unplanned(self, state: TableState) -> list[BucketId]:
+        """Return the buckets whose compaction is to be planned on ``state``, the one after the write."""
+        if self.full:
+            return list(state.files)
+        if self.renumbered and not self.write_only:
+            return [append.place.id for append in self.appends]
+        return self.drop_stale(state)
 
     def discard(self) -> None:
         """Remove the files; nothing of the write is left. Clauses: CMT-12."""
@@ -146,12 +156,14 @@ class StagedWrite:
             if outcome.state is None and not outcome.refused:  # an overwrite of nothing by nothing
                 return self.base
             if outcome.state is None:
-                committer.retry_on_latest_state(self._renumber)
                 raise _ConflictError
             return outcome.state
 
+        def renumber() -> None:
+            committer.retry_on_latest_state(self._renumber)
+
         try:
-            return retry(attempt, on=_ConflictError, policy=self.stager.policy)
+            return retry(attempt, on=_ConflictError, policy=self.stager.policy, again=renumber)
         except _ConflictError:
             attempts = self.stager.policy.attempts
             raise CommitConflictError(
@@ -161,9 +173,9 @@ class StagedWrite:
             ) from None
 
     def _renumber(self, state: TableState) -> None:
-        """Give the rows sequence numbers above those of ``state``, and plan the compaction on it.
+        """Give the rows sequence numbers above those of ``state``; the compaction is planned after the commit.
 
-        Clauses: CMT-24, CMT-33.
+        To plan and do it first would take so long that other writers are faster again. Clauses: CMT-24, CMT-33.
         """
         context, again = self.stager.context, next_sequences(state)
         self._discard_changes()
@@ -180,7 +192,8 @@ class StagedWrite:
         old = [path for path in self.new.paths if path not in used]
         remove_quietly(context.store, old)
         self.new.paths = [path for path in self.new.paths if path not in old]
-        self.plan(state)
+        self.base, self.renumbered = state, True
+        self.full = not self.write_only and self.stager.is_full_compaction_due(state)
 
     def drop_stale(self, state: TableState) -> list[BucketId]:
         """Discard the compactions whose buckets had other live files, when the write committed, than planned on.
@@ -239,11 +252,13 @@ class StagedCompaction:
                 return committed
             self.changes = [change for change in self.changes if change.place.id in refused]
             self.discard()
-            committer.retry_on_latest_state(partial(self._plan, list(refused)))
             raise _ConflictError
 
+        def plan() -> None:
+            committer.retry_on_latest_state(partial(self._plan, list(refused)))
+
         try:
-            return retry(attempt, on=_ConflictError, policy=self.stager.policy)
+            return retry(attempt, on=_ConflictError, policy=self.stager.policy, again=plan)
         except _ConflictError:
             self.discard()
             what = "; ".join(map(str, refused.values()))

@@ -41,7 +41,7 @@ from pktable.store.new_files import remove_quietly
 
 Result = TypeVar("Result")
 
-COMMITS: Final = RetryPolicy()
+COMMITS: Final = RetryPolicy(races=True)
 INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
 
 

@@ -59,7 +59,7 @@ from pktable.store.new_files import remove_quietly
 
 Entry = TypeVar("Entry")
 
-FENCES: Final = RetryPolicy()
+FENCES: Final = RetryPolicy(races=True)
 """Against other expiries and rollbacks."""
 
 
