@@ -30,6 +30,7 @@ from pktable.ingest.sources import accept_rows
 from pktable.predicate import Predicate, parse
 from pktable.predicate.literals import general
 from pktable.predicate.tree import Column, Expression
+from pktable.run.of_frames import raised_for
 from pktable.run.runner import Query, RowChange, Runner
 from pktable.staging import Stager, Work
 from pktable.statements.names import Names, join_of
@@ -154,7 +155,8 @@ class Statements:
         """Delete the rows that ``predicate`` holds for and add ``rows``, in one write. Clauses: STM-10."""
         context = self.catalog.context
         rows = accept_rows(rows, context.schema, ChangeKind(RowKind.INSERT))
-        expect_all(rows, where, predicate, context.schema)
+        with raised_for(rows):
+            expect_all(rows, where, predicate, context.schema)
         if context.schema.primary_keys:
             merge = MergeBuilder.of(self, rows, context.schema.primary_keys, (TARGET, SOURCE))
             if set(context.schema.value_names) > set(context.schema.primary_keys):
@@ -223,7 +225,9 @@ class MergeBuilder:
         """Return a builder without clauses. Raises InvalidRequestError."""
         schema = statements.catalog.context.schema
         source = accept_source(source, schema)
-        names = Names(schema.fields, source_fields(source_types(source)), aliases)
+        with raised_for(source):
+            types = source_types(source)
+        names = Names(schema.fields, source_fields(types), aliases)
         return cls(statements, names, source, _on(on, names))
 
     def __repr__(self) -> str:

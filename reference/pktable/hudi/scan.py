@@ -194,7 +194,7 @@ class HudiScan(ArrowRows):
             from pktable.run.spark.errors import raised_here
 
             schema, splits, fields = self._plan()
-            with _naming_cleans_of(splits), raised_here():
+            with _naming_cleans_of(splits), raised_here(self.where):
                 return self._frame(splits, fields).toArrow().cast(schema)
         return self.to_batches().read_all()
 
@@ -228,7 +228,7 @@ class HudiScan(ArrowRows):
             from pktable.run.spark.errors import raised_here
 
             _, splits, fields = self._plan()
-            with _naming_cleans_of(splits), raised_here():
+            with _naming_cleans_of(splits), raised_here(self.where):
                 return int(self._frame(splits, fields).count())
         narrow = self if self.columns is not None else replace(self, columns=OWN_COLUMNS[2:3])
         return sum(batch.num_rows for batch in narrow.to_batches())
