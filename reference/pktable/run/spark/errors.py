@@ -29,16 +29,16 @@ MARKED = re.compile(r"== SQL[^\n]*==\n([^\n]*)\n( *)(\^+)")
 
 
 @contextmanager
-def raised_here(where: str | None = None) -> Iterator[None]:
+def raised_here(what: str | None = None) -> Iterator[None]:
     """Turn a Spark failure that carries one of our errors, or that we have words for, into our error.
 
-    ``where``: the condition, if Spark computes nothing else here.
+    ``what``: what messages call the condition, if Spark computes nothing else here.
     """
     try:
         yield
     except Exception as failure:  # PySparkException, or what py4j wraps a failed job in
         message = str(failure)
-        ours = translated(message, where)
+        ours = translated(message, what)
         if ours is None:
             unusable = unusable_interpreter(message) or too_little_memory(message)
             if unusable is not None:
@@ -47,8 +47,8 @@ def raised_here(where: str | None = None) -> Iterator[None]:
         raise ours from failure
 
 
-def translated(message: str, where: str | None = None) -> PkTableError | None:
-    """Return the error of ours that a Spark ``message`` tells of, or None. ``where``: as in `raised_here`."""
+def translated(message: str, what: str | None = None) -> PkTableError | None:
+    """Return the error of ours that a Spark ``message`` tells of, or None. ``what``: as in `raised_here`."""
     found = OURS.search(message)
     if found:
         kind = getattr(errors, found[1], PkTableError)
@@ -68,20 +68,20 @@ def translated(message: str, where: str | None = None) -> PkTableError | None:
         return CorruptFileError(
             "Parquet data", at=unreadable[1].rstrip("."), expected="a readable file", found=found_text
         )
-    return _uncomputed(message, where)
+    return _uncomputed(message, what)
 
 
-def _uncomputed(message: str, where: str | None) -> InvalidRequestError | None:
+def _uncomputed(message: str, what: str | None) -> InvalidRequestError | None:
     """Return the error to raise for a value that Spark could not compute, None for another failure.
 
-    It names the condition ``where``, without one the part that failed, where Spark tells it. Clauses: RD-26.
+    It names the condition ``what``, without one the part that failed, where Spark tells it. Clauses: RD-26.
     """
     found = UNCOMPUTED.search(message)
     if found is None:
         return None
     problem = " ".join(ADVICE.sub("", found[1]).split()).rstrip(".")
-    if where is not None:
-        return InvalidRequestError(f"where {where!r}: {problem}")
+    if what is not None:
+        return InvalidRequestError(f"{what}: {problem}")
     marked = MARKED.search(message, found.end())
     if marked is None:
         return InvalidRequestError(f"Spark: {problem}")
