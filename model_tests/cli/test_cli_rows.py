@@ -121,6 +121,46 @@ def test_a_number_is_no_text_and_no_bytes_and_no_time(tmp_path: Path, line: str)
         rows_of(tmp_path / "r.jsonl", line)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("b", text) for text in ("yes", "y", "t", "1", "no", "n", "f", "0", " true")),
+        *(("n", text) for text in ("8.0", "8.", "8e0", "1e1", " 8", "8 ", "0x8")),
+        *(("d", text) for text in ("2024", "2024-02", "2024-02-29 ")),
+        *(("f", text) for text in (" 1.5", "1.5 ")),
+        ("w", "2024-02-29 12:00 "),
+    ],
+)
+def test_only_the_text_of_a_value_is_that_value(tmp_path: Path, name: str, text: str) -> None:
+    for file, body, line in (
+        ("r.csv", f"id,{name}\n1,{text}\n", 2),
+        ("r.jsonl", f'{{"id": 1, "{name}": "{text}"}}\n', 1),
+    ):
+        with pytest.raises(
+            InvalidRequestError, match=f"line {line}, column {name}: expected [A-Z()9]+, found '{text}'"
+        ):
+            rows_of(tmp_path / file, body)
+
+
+@pytest.mark.parametrize("line", ['{"n": 8.0}', '{"n": 1e1}', '{"l": [8.0]}', '{"b": "true"}'])
+def test_a_number_with_a_fraction_is_no_integer(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InvalidRequestError, match=r"line 1, column .: expected"):
+        rows_of(tmp_path / "r.jsonl", line)
+
+
+def test_text_may_be_spelled_in_few_other_ways(tmp_path: Path) -> None:
+    rows = rows_of(
+        tmp_path / "r.csv", "b,n,d,w\nTrue,+7,2024-2-9,2024-02-09\nFALSE,007,2024-02-09,2024-02-09 00:00\n"
+    )
+    assert [row["b"] for row in rows] == [True, False]
+    assert [row["n"] for row in rows] == [7, 7]
+    assert rows[0]["d"] == rows[1]["d"]
+    assert rows[0]["w"] == rows[1]["w"]
+    assert [row["id"] for row in rows_of(tmp_path / "r.jsonl", '{"id": "9007199254740993"}\n')] == [
+        9007199254740993
+    ]
+
+
 # Ranges
 
 

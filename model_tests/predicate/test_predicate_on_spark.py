@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pktable import InvalidRequestError, Table
 from pktable.predicate import parse
 from pktable_spec.covers import covers
 
@@ -175,3 +178,61 @@ def test_spark_filters_the_same_rows() -> None:
         if answers != [ours, ours]:
             wrong[predicate.source] = (ours, *answers, predicate.text)
     assert wrong == {}
+
+
+def merged(table: Table) -> object:
+    source = spark_session().createDataFrame([(1, 0)], "id INT, n INT")
+    return table.merge(source, on="id").when_matched_update({"n": "target.n % source.n"}).execute()
+
+
+# Spark before 4.1 words some of them otherwise.
+BY_ZERO = "(Division|Remainder) by zero"
+UNCOMPUTED: dict[str, tuple[Callable[[Table], object], str]] = {
+    "division": (lambda table: table.to_arrow(where="n / 0 = 1"), f"where 'n / 0 = 1': {BY_ZERO}"),
+    "negation": (lambda table: table.count(where="-(n - 2147483647 - 6) < 0"), "where '.*': .*overflow"),
+    "cast": (
+        lambda table: table.count(where="CAST(n + 1000 AS TINYINT) = 1"),
+        'where \'.*\': The value 1005 of the type "INT" cannot be cast to "TINYINT" due to an overflow',
+    ),
+    # Of an append table pktable looks for these rows on the executors.
+    "delete": (
+        lambda table: table.delete(where="n % 0 = 1"),
+        f"Spark: {BY_ZERO} in `n` % 0|where 'n % 0 = 1': divide by zero",
+    ),
+    "update": (
+        lambda table: table.update({"n": "n + 2147483647"}),
+        r"Spark: .*overflow in `target.n` \+ 2147483647",
+    ),
+    "merge": (merged, f"Spark: {BY_ZERO} in `target.n` % `source.n`"),
+    "rows": (
+        lambda table: table.overwrite(spark_session().sql("SELECT 2 AS id, id % 0 AS n FROM range(1)")),
+        f"Spark: {BY_ZERO} in id % 0",
+    ),
+    "checked rows": (
+        lambda table: table.overwrite(spark_session().sql("SELECT 2 AS id, 1 AS n"), where="n % 0 = 1"),
+        f"Spark: {BY_ZERO} in `n` % 0",
+    ),
+}
+
+
+@covers("RD-26")
+@pytest.mark.spark
+@pytest.mark.parametrize("what", UNCOMPUTED)
+@pytest.mark.parametrize("key", ["id", None])
+def test_what_spark_cannot_compute_is_refused_in_one_line(tmp_path: Path, key: str | None, what: str) -> None:
+    ask, expected = UNCOMPUTED[what]
+    options = None if key else {"deletion-vectors.enabled": "true"}
+    table = Table.create(
+        tmp_path / "t",
+        "id INT, n INT",
+        primary_key=key,
+        options=options,
+        spark=spark_session(),
+        runner="spark",
+    )
+    rows = [{"id": 1, "n": 5}]
+    (table.upsert if key else table.append)(rows)
+    with pytest.raises(InvalidRequestError, match=f"^({expected})$") as refused:
+        ask(table)
+    assert "\n" not in str(refused.value)
+    assert table.to_arrow().to_pylist() == rows

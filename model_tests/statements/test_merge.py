@@ -312,10 +312,36 @@ def test_what_is_wrong_is_said_in_one_line(local_table: Table, build: Any, probl
 def test_a_value_that_fails_for_a_row_is_named(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", COLUMNS, primary_key="id", options=DV)
     table.upsert([{"id": 1, "g": 1, "n": 0, "s": "a"}])
-    with pytest.raises(InvalidRequestError, match=r"^set: n =: divide by zero$"):
+    with pytest.raises(InvalidRequestError, match=r"^set: n = 'CAST\(1 / n AS INT\)': divide by zero$"):
         table.update({"g": "g + 1", "n": "CAST(1 / n AS INT)"})
-    with pytest.raises(InvalidRequestError, match=r"^on: divide by zero$"):
-        table.merge([{"id": 1}], on="1 / target.n = source.id").when_matched_delete().execute()
+    source = [{"id": 1}]
+    for build, problem in (
+        (
+            table.merge(source, on="1 / target.n = source.id").when_matched_delete(),
+            "on '1 / target.n = source.id'",
+        ),
+        (
+            table.merge(source, on="target.id = source.id AND 1 % n = 1").when_matched_delete(),
+            "on 'target.id = source.id AND 1 % n = 1'",
+        ),
+        (table.merge(source, on="id").when_matched_delete("1 % n = 1"), "when_matched_delete '1 % n = 1'"),
+        (
+            table.merge(source, on="id").when_matched_update({"g": 1, "n": "1 % n"}),
+            "when_matched_update: n = '1 % n'",
+        ),
+        (
+            table.merge([{"id": 2}], on="id").when_not_matched_insert(
+                {"id": "source.id", "n": "1 % (source.id - 2)"}
+            ),
+            r"when_not_matched_insert: n = '1 % \(source.id - 2\)'",
+        ),
+        (
+            table.merge([{"id": 2}], on="id").when_not_matched_by_source_update({"n": "1 % n"}),
+            "when_not_matched_by_source_update: n = '1 % n'",
+        ),
+    ):
+        with pytest.raises(InvalidRequestError, match=f"^{problem}: "):
+            build.execute()
     assert table.catalog.state().id == 2
 
 

@@ -23,6 +23,10 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "commit_id as text": (lambda t: t.upsert([ROW], commit_id="nightly"), A_COMMIT),
     "a number as text": (lambda t: t.upsert([ROW], commit_id=CommitId("nightly", "7")), A_COMMIT),  # type: ignore[arg-type]
     "a number too great": (lambda t: t.upsert([ROW], commit_id=CommitId("nightly", 1 << 63)), A_COMMIT),
+    "a user without a name": (
+        lambda t: t.upsert([ROW], commit_id=CommitId("", 1)),
+        f"{A_COMMIT}a text that is not empty",
+    ),
     "a user that is a number": (lambda t: t.delete(where="true", commit_id=CommitId(5, 5)), A_COMMIT),  # type: ignore[arg-type]
     "update": (lambda t: t.update({"v": "'b'"}, commit_id=("nightly", 7)), A_COMMIT),
     "merge": (lambda t: t.merge([ROW], "id").when_matched_delete().execute(commit_id=7), A_COMMIT),

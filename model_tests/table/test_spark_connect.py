@@ -37,6 +37,7 @@ TESTS = (
     "model_tests/table/test_spark_workers.py::test_an_unfit_interpreter_of_workers_is_named_in_one_line",
     "model_tests/table/test_spark_workers.py::test_an_interpreter_that_does_not_start_is_named_in_one_line",
     "model_tests/table/test_times.py::test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none",
+    "model_tests/predicate/test_predicate_on_spark.py::test_what_spark_cannot_compute_is_refused_in_one_line",
     "model_tests/check/test_check.py::test_spark_finds_the_same",
     "model_tests/cli/test_cli.py::test_spark_reads_what_this_process_reads",
     *(

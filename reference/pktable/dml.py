@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from pktable.ingest.sources import accept_rows
 from pktable.predicate import Predicate, parse
 from pktable.predicate.literals import general
 from pktable.predicate.tree import Column, Expression
+from pktable.run.of_frames import raised_for
 from pktable.run.runner import Query, RowChange, Runner
 from pktable.staging import Stager, Work
 from pktable.statements.names import Names, join_of
@@ -53,7 +55,9 @@ class Statements:
         schema = self.catalog.context.schema
         names = Names(schema.fields)
         values = updated(assignments, schema, names, "set", (TARGET,))
-        clause = Clause(When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, None, values)
+        clause = Clause(
+            When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, None, values, "set", texts=_texts(assignments)
+        )
         tracked = self.catalog.context.options.row_tracking
         statement = Statement((clause,), schema.value_names, schema.primary_keys, tracked=tracked)
         return self.execute(statement, None, self.condition(where), commit_id)
@@ -154,7 +158,8 @@ class Statements:
         """Delete the rows that ``predicate`` holds for and add ``rows``, in one write. Clauses: STM-10."""
         context = self.catalog.context
         rows = accept_rows(rows, context.schema, ChangeKind(RowKind.INSERT))
-        expect_all(rows, where, predicate, context.schema)
+        with raised_for(rows):
+            expect_all(rows, where, predicate, context.schema)
         if context.schema.primary_keys:
             merge = MergeBuilder.of(self, rows, context.schema.primary_keys, (TARGET, SOURCE))
             if set(context.schema.value_names) > set(context.schema.primary_keys):
@@ -214,6 +219,7 @@ class MergeBuilder:
     names: Names
     source: Any
     on: Expression
+    on_text: str
     clauses: tuple[Clause, ...] = field(default=())
 
     @classmethod
@@ -223,8 +229,11 @@ class MergeBuilder:
         """Return a builder without clauses. Raises InvalidRequestError."""
         schema = statements.catalog.context.schema
         source = accept_source(source, schema)
-        names = Names(schema.fields, source_fields(source_types(source)), aliases)
-        return cls(statements, names, source, _on(on, names))
+        with raised_for(source):
+            types = source_types(source)
+        names = Names(schema.fields, source_fields(types), aliases)
+        text = on if isinstance(on, str) else ", ".join(map(str, on))
+        return cls(statements, names, source, _on(on, names), text)
 
     def __repr__(self) -> str:
         return f"<MergeBuilder of {self.statements.catalog.context.root}: {len(self.clauses)} clauses, not executed>"
@@ -233,7 +242,7 @@ class MergeBuilder:
         """Update the columns ``set`` of a target row that a source row matches; the others keep their values."""
         what = "when_matched_update"
         values = updated(set, self._schema, self.names, what, (TARGET, SOURCE))
-        return self._with(When.MATCHED, RowKind.UPDATE_AFTER, condition, values, what)
+        return self._with(When.MATCHED, RowKind.UPDATE_AFTER, condition, values, what, set)
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeBuilder:
         """Update all columns but those of the key from the source's columns of the same names."""
@@ -250,7 +259,7 @@ class MergeBuilder:
         """Insert a row for a source row that matches none; a column that is not in ``values`` is null."""
         what = "when_not_matched_insert"
         inserted = self._inserted(values, what)
-        return self._with(When.NOT_MATCHED, RowKind.INSERT, condition, inserted, what)
+        return self._with(When.NOT_MATCHED, RowKind.INSERT, condition, inserted, what, values)
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> MergeBuilder:
         """Insert a source row that matches none, all columns by name."""
@@ -264,7 +273,7 @@ class MergeBuilder:
         """Update the columns ``set`` of a target row that no source row matches."""
         what = "when_not_matched_by_source_update"
         values = updated(set, self._schema, self.names, what, (TARGET,))
-        return self._with(When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, condition, values, what)
+        return self._with(When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, condition, values, what, set)
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
         """Delete a target row that no source row matches."""
@@ -279,7 +288,7 @@ class MergeBuilder:
         """
         statement = self.statement()
         condition = target_condition(statement, self.source if isinstance(self.source, pa.Table) else None)
-        predicate = Predicate("merge", condition) if condition else None
+        predicate = Predicate(statement.on, condition, "on") if condition else None
         return self.statements.execute(statement, self.source, predicate, CommitId.given(commit_id))
 
     def statement(self) -> Statement:
@@ -292,7 +301,9 @@ class MergeBuilder:
         if not keys:
             raise InvalidRequestError("merge: on needs an equality of a target column and a source column")
         schema, tracked = self._schema, self.statements.catalog.context.options.row_tracking
-        return Statement(self.clauses, schema.value_names, schema.primary_keys, keys, residual, tracked)
+        return Statement(
+            self.clauses, schema.value_names, schema.primary_keys, keys, residual, tracked, self.on_text
+        )
 
     @property
     def _schema(self) -> TableSchema:
@@ -326,6 +337,7 @@ class MergeBuilder:
         condition: str | None,
         values: tuple[Expression, ...] | None,
         what: str,
+        given: Assignments = MappingProxyType({}),
     ) -> MergeBuilder:
         if any(clause.when is when and clause.condition is None for clause in self.clauses):
             raise InvalidRequestError(
@@ -335,7 +347,8 @@ class MergeBuilder:
             when, (TARGET, SOURCE)
         )
         holds = None if condition is None else self.names.condition(condition, what=what, sides=sides)
-        return replace(self, clauses=(*self.clauses, Clause(when, kind, holds, values)))
+        clause = Clause(when, kind, holds, values, what, condition, _texts(given))
+        return replace(self, clauses=(*self.clauses, clause))
 
 
 def updated(
@@ -385,6 +398,11 @@ def _assigned(
         else names.value(given, schema.field(name), what=f"{what}: {name} =", sides=sides)
         for name, given in assignments.items()
     }
+
+
+def _texts(assignments: Assignments) -> dict[str, str]:
+    """Return the new values that were given as SQL, by column."""
+    return {name: given for name, given in assignments.items() if isinstance(given, str)}
 
 
 def _on(on: str | Sequence[str], names: Names) -> Expression:

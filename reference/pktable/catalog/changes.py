@@ -66,9 +66,10 @@ class CommitId:
         if not isinstance(commit_id, CommitId):
             raise InvalidRequestError(f"commit_id: expected CommitId(user, number), found {commit_id!r}")
         user, number = commit_id.user, commit_id.identifier
-        if not isinstance(user, str) or type(number) is not int or not -BATCH <= number <= BATCH:
+        names_one = isinstance(user, str) and user != ""
+        if not names_one or type(number) is not int or not -BATCH <= number <= BATCH:
             raise InvalidRequestError(
-                f"commit_id: expected a text and an integer of 64 bits, found {user!r} and {number!r}"
+                f"commit_id: expected a text that is not empty and an integer of 64 bits, found {user!r} and {number!r}"
             )
         return commit_id
 

@@ -4,8 +4,9 @@ FLOAT and DOUBLE are JSON numbers, but NaN and the infinities are strings; DECIM
 digits; DATE and the timestamps are ISO strings, instants with a Z; bytes are base64; a MAP is a list of
 pairs. As text a nested value is its JSON. Every value that is written this way is read back as the same value.
 
-Two more forms are read: a MAP as an object, whose names are the keys as text, and a ROW without the fields that
-are null. Any other shape is refused.
+These forms are read, too: a MAP as an object, whose names are the keys as text, a ROW without the fields that are null,
+a number as text, TRUE and False, and any time whose date is whole. Any other shape is refused. Text in SQL may mean
+more: there `yes` is true, `8.0` an integer and `2024` the first of January.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
@@ -21,6 +23,7 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import (
+    INTEGER_BITS,
     NANOS_PER,
     NESTED,
     NUMBERS,
@@ -32,6 +35,12 @@ from pktable.format.types import (
 )
 from pktable.predicate.literals import date_text, general, parsed, time_text
 
+SPELLINGS: Final = {
+    "BOOLEAN": re.compile("true|false", re.I),
+    "DATE": re.compile(r"\d+-\d+-\d+", re.ASCII),
+    **dict.fromkeys(INTEGER_BITS, re.compile(r"[+-]?\d+", re.ASCII)),
+}
+"""The texts of a type, where SQL takes others as well."""
 INFINITIES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 LONGEST_SHOWN: Final = 200  # characters of a value in an error
 MOST_TIME: Final = 1 << 63  # since the epoch, in the unit of the type: with nanoseconds, the year 2262
@@ -133,6 +142,9 @@ def from_text(text: str, t: DataType) -> Any:
         return text
     if kind.root == "BYTES":
         return base64.b64decode(text, validate=True)
+    spelling = SPELLINGS.get(kind.root)
+    if text != text.strip() or (spelling and not spelling.fullmatch(text)):
+        return _refuse()
     found = parsed(text, kind)
     if found is None:
         return _refuse()

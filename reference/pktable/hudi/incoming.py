@@ -25,6 +25,7 @@ from pktable.hudi.settings import HudiSettings
 from pktable.hudi.writable import partition_paths, record_keys
 from pktable.ingest.changes import ChangeKind, conform, conform_keys
 from pktable.ingest.sources import accept_rows, is_spark_frame
+from pktable.run.of_frames import raised_for
 
 UPSERT, DELETE = ChangeKind(), ChangeKind(RowKind.DELETE, keys_only=True)
 
@@ -66,7 +67,9 @@ class RowForm:
 
         Raises InvalidRequestError. Clauses: LOG-58, LOG-59.
         """
-        return self.winners(self.conformed(rows.toArrow() if is_spark_frame(rows) else rows))
+        with raised_for(rows):
+            held = rows.toArrow() if is_spark_frame(rows) else rows
+        return self.winners(self.conformed(held))
 
     def conformed(self, rows: pa.Table) -> Incoming:
         """Return rows with the table's columns, and the key and the partition of each. Raises InvalidRequestError."""

@@ -182,6 +182,11 @@ class HudiScan(ArrowRows):
             frame = frame.unionAll(own) if pieces else own
         return frame if self.limit is None else frame.limit(min(self.limit, MOST_ROWS))
 
+    @property
+    def _shown(self) -> str | None:
+        """The name of the condition in messages."""
+        return None if self.where is None else f"where {self.where!r}"
+
     def to_arrow(self) -> pa.Table:
         """Return the rows as a pyarrow.Table, all in memory, read by Spark if the table was opened with it.
 
@@ -194,7 +199,7 @@ class HudiScan(ArrowRows):
             from pktable.run.spark.errors import raised_here
 
             schema, splits, fields = self._plan()
-            with _naming_cleans_of(splits), raised_here():
+            with _naming_cleans_of(splits), raised_here(self._shown):
                 return self._frame(splits, fields).toArrow().cast(schema)
         return self.to_batches().read_all()
 
@@ -228,7 +233,7 @@ class HudiScan(ArrowRows):
             from pktable.run.spark.errors import raised_here
 
             _, splits, fields = self._plan()
-            with _naming_cleans_of(splits), raised_here():
+            with _naming_cleans_of(splits), raised_here(self._shown):
                 return int(self._frame(splits, fields).count())
         narrow = self if self.columns is not None else replace(self, columns=OWN_COLUMNS[2:3])
         return sum(batch.num_rows for batch in narrow.to_batches())

@@ -48,10 +48,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on rows. ``source``: the text that it was parsed from."""
+    """A condition on rows. ``source``: the text that it was parsed from. ``keyword``: what it was given as."""
 
     source: str
     root: Expression
+    keyword: str = "where"
+
+    @property
+    def shown(self) -> str:
+        """The name of the condition in messages."""
+        return f"{self.keyword} {self.source!r}"
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns that the condition reads, each once."""
@@ -84,7 +90,7 @@ class Predicate:
         """
         from pktable.predicate.arrow_eval import filtered
 
-        return filtered(self.root, table, self.source, live, columns)
+        return filtered(self.root, table, self.shown, live, columns)
 
 
 def parse(where: str, fields: Sequence[Field]) -> Predicate:

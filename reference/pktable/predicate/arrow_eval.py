@@ -60,15 +60,15 @@ WIDEST: Final = 76
 def filtered(
     root: Expression,
     table: pa.Table,
-    where: str,
+    what: str,
     live: npt.NDArray[np.bool_] | None = None,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Return the rows of ``table``, in order, that are ``live`` and for which ``root`` is true.
 
     ``columns``: those to return, all if None; at least one. A condition that may fail is evaluated only for the live
-    rows that the conditions before it keep. Raises InvalidRequestError, with ``where`` as the text of the condition,
-    if it fails for one of them.
+    rows that the conditions before it keep. Raises InvalidRequestError, which calls the condition ``what``, if it fails
+    for one of them.
     """
     from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
 
@@ -90,15 +90,14 @@ def filtered(
             # Taking rows by number is faster than any filter, and the condition need not read the taken columns.
             table = table.take(pc.indices_nonzero(holds))
     except pa.ArrowInvalid as error:
-        raise InvalidRequestError(f"where {where!r}: {str(error).partition(chr(10))[0]}") from None
+        raise InvalidRequestError(f"{what}: {str(error).partition(chr(10))[0]}") from None
     return table
 
 
-def evaluated(values: Mapping[str, Expression], rows: pa.Table, what: str | None = None) -> pa.Table:
+def evaluated(values: Mapping[str, Expression], rows: pa.Table, what: Callable[[str], str]) -> pa.Table:
     """Return a table of ``values``, name by name, row for row. A bare column is returned as it is, in its own type.
 
-    Raises InvalidRequestError if an expression fails for a row. ``what``: how messages call the values, None for the
-    new value of the column of that name.
+    Raises InvalidRequestError if an expression fails for a row. ``what`` says how messages call the value of a name.
     """
     from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
 
@@ -120,7 +119,7 @@ def evaluated(values: Mapping[str, Expression], rows: pa.Table, what: str | None
             for name, value in computed.items() if len(computed) > 1 else ():
                 evaluated({name: value}, rows, what)  # only by itself it tells which one fails
             problem = str(error).partition(chr(10))[0]
-            raise InvalidRequestError(f"{what or f'set: {next(iter(computed))} ='}: {problem}") from None
+            raise InvalidRequestError(f"{what(next(iter(computed)))}: {problem}") from None
         found |= dict(zip(made.column_names, made.columns, strict=True))
     return pa.table({name: found[name] for name in values})
 

@@ -27,7 +27,6 @@ from pktable.ingest.changes import conform
 from pktable.ingest.columns import empty_column
 from pktable.merge.key_encoding import encode_keys
 from pktable.predicate.arrow_eval import evaluated, filtered
-from pktable.predicate.tree import Expression
 from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
 
 Rows = npt.NDArray[np.int64]
@@ -50,9 +49,7 @@ class ArrowStatement:
             else source.rename_columns([qualified(SOURCE, n) for n in source.column_names])
         )
         self._source_keys = (
-            None
-            if self._source is None
-            else _keys([right for _, right in statement.keys], self._source, "source_row")
+            None if self._source is None else _keys(statement, SOURCE, self._source, "source_row")
         )
 
     def of(self, target: pa.Table) -> tuple[pa.Table, Rows]:
@@ -93,13 +90,15 @@ class ArrowStatement:
         """Return the rows of target and source that the join pairs, ordered by target row."""
         if self._source is None or self._source_keys is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        keys = _keys([left for left, _ in self._statement.keys], target, "target_row")
+        keys = _keys(self._statement, TARGET, target, "target_row")
         names = [name for name in keys.column_names if name != "target_row"]
         joined = keys.join(self._source_keys, names, join_type="inner").select(["target_row", "source_row"])
         joined = joined.sort_by([("target_row", "ascending"), ("source_row", "ascending")])
         left, right = (joined.column(i).to_numpy() for i in (0, 1))
         if self._statement.residual is not None:
-            rows = filtered(self._statement.residual, self._paired(target, left, right), "on")
+            rows = filtered(
+                self._statement.residual, self._paired(target, left, right), self._statement.shown_on
+            )
             kept = rows.column(ROW).to_numpy()
             left, right = left[kept], right[kept]
         return left, right
@@ -153,7 +152,11 @@ class ArrowStatement:
         )
         found = []
         for _, clause in self._statement.of(when):
-            chosen = rows if clause.condition is None else filtered(clause.condition, rows, "condition")
+            chosen = (
+                rows
+                if clause.condition is None
+                else filtered(clause.condition, rows, clause.shown_condition())
+            )
             if chosen.num_rows:
                 found.append((clause, chosen))
                 taken = pc.is_in(rows.column(ROW), value_set=chosen.column(ROW).combine_chunks())
@@ -165,7 +168,8 @@ class ArrowStatement:
         if clause.values is None:
             found = self._deleted(rows)
         else:
-            found = conform(evaluated(dict(zip(names, clause.values, strict=True)), rows), self._schema)
+            values = dict(zip(names, clause.values, strict=True))
+            found = conform(evaluated(values, rows, clause.shown_value), self._schema)
         found = found.append_column(KIND, pa.array(np.full(rows.num_rows, int(clause.kind), dtype=np.int8)))
         for field in self._place:
             name = qualified(TARGET, field.name)
@@ -189,9 +193,10 @@ class ArrowStatement:
         return pa.concat_tables([empty, *(table.cast(empty.schema) for table in changes)])
 
 
-def _keys(values: Sequence[Expression], rows: pa.Table, number: str) -> pa.Table:
-    """Return the join values of ``rows`` and their row numbers, without the rows in which one is null."""
-    keys = evaluated({f"key{i}": value for i, value in enumerate(values)}, rows, "on")
+def _keys(statement: Statement, side: str, rows: pa.Table, number: str) -> pa.Table:
+    """Return the join values of ``rows`` of ``side`` and their numbers, without the rows in which one is null."""
+    values = {f"key{i}": pair[side == SOURCE] for i, pair in enumerate(statement.keys)}
+    keys = evaluated(values, rows, lambda _: statement.shown_on)
     columns = [_comparable(column) for column in keys.columns]
     table = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*keys.column_names, number])
     for name in keys.column_names:

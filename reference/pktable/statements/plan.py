@@ -5,8 +5,8 @@ Clauses: STM-1, STM-2, STM-3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -34,19 +34,32 @@ class When(Enum):
 class Clause:
     """What is done to the rows of ``when`` for which ``condition`` holds (None: to all).
 
-    ``values``: the new value of each column of the table, in its order; None for a delete.
+    ``values``: the new value of each column of the table, in its order; None for a delete. ``name``: what messages call
+    the clause. ``text``: of the condition. ``texts``: of the new values by column, where they were given as SQL.
     """
 
     when: When
     kind: RowKind
     condition: Expression | None
     values: tuple[Expression, ...] | None = None
+    name: str = "clause"
+    text: str | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def expressions(self) -> Iterator[Expression]:
         """Yield the condition and the new values."""
         if self.condition is not None:
             yield self.condition
         yield from self.values or ()
+
+    def shown_condition(self) -> str:
+        """Return what messages call the condition."""
+        return f"{self.name} {self.text!r}"
+
+    def shown_value(self, column: str) -> str:
+        """Return what messages call the new value of ``column``."""
+        text = self.texts.get(column)
+        return f"{self.name}: {column} =" + ("" if text is None else f" {text!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +68,7 @@ class Statement:
 
     ``columns``: the table's. ``key``: its primary key. ``keys``: pairs of equal values that join a target row with a
     source row, the target's first; empty without a source. ``residual``: what else must hold for a pair.
-    ``tracked``: whether rows of the target have ids.
+    ``tracked``: whether rows of the target have ids. ``on``: the text of the condition of the join.
     """
 
     clauses: tuple[Clause, ...]
@@ -64,6 +77,7 @@ class Statement:
     keys: tuple[tuple[Expression, Expression], ...] = ()
     residual: Expression | None = None
     tracked: bool = False
+    on: str = ""
 
     @property
     def by_key(self) -> bool:
@@ -78,6 +92,11 @@ class Statement:
     def has(self, kind: RowKind) -> bool:
         """Return whether a clause makes rows of ``kind``."""
         return any(clause.kind is kind for clause in self.clauses)
+
+    @property
+    def shown_on(self) -> str:
+        """The name of the condition of the join in messages."""
+        return f"on {self.on!r}"
 
     @property
     def shown_key(self) -> tuple[str, ...]:

@@ -52,7 +52,9 @@ def _of_values(statement: Statement, source: pa.Table) -> Iterator[Expression]:
         t = left.type
         if not isinstance(left, Column) or t.root in (*FLOATS, *NESTED, "BOOLEAN"):
             continue
-        values = pc.unique(evaluated({"value": right}, renamed, "on").column("value").drop_null())
+        values = pc.unique(
+            evaluated({"value": right}, renamed, lambda _: statement.shown_on).column("value").drop_null()
+        )
         if len(values) <= MOST_VALUES:
             yield In(left, tuple(values_of(values, t)), has_null=False)
         else:

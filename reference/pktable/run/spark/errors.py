@@ -1,6 +1,6 @@
-"""Errors of executors, raised in the driver as what they were.
+"""Errors of executors, raised in the driver as what they were, and errors of SQL as the local runner raises them.
 
-Clauses: RD-11.
+Clauses: RD-11, RD-26.
 """
 
 from __future__ import annotations
@@ -21,16 +21,24 @@ TWICE = re.compile(r"pktable: (several source rows change the row with [^\n]*?)(
 NO_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]*)|(Not enough memory to build and broadcast)")
 TOO_MANY_RESULTS = re.compile(r"is bigger than spark\.driver\.maxResultSize \(?([\d.]+ \w+)")
 CAUSE = re.compile(r"Caused by: [\w.$]+: (.*)")
+UNCOMPUTED = re.compile(r"\[[A-Z][A-Z_.]+\] ((?:(?!SQLSTATE|\[[A-Z][A-Z_.]+\] ).)*) SQLSTATE: 22", re.S)
+"""A value that cannot be computed. SQL's standard gives such errors states that begin with 22."""
+ADVICE = re.compile(r" (?:Use [`']try_|If necessary set \"?spark\.|Correct the value as per).*", re.S)
+"""Advice of Spark's about its own functions and settings, which do not help with a condition of ours."""
+MARKED = re.compile(r"== SQL[^\n]*==\n([^\n]*)\n( *)(\^+)")
 
 
 @contextmanager
-def raised_here() -> Iterator[None]:
-    """Turn a Spark failure that carries one of our errors, or that we have words for, into our error."""
+def raised_here(what: str | None = None) -> Iterator[None]:
+    """Turn a Spark failure that carries one of our errors, or that we have words for, into our error.
+
+    ``what``: what messages call the condition, if Spark computes nothing else here.
+    """
     try:
         yield
     except Exception as failure:  # PySparkException, or what py4j wraps a failed job in
         message = str(failure)
-        ours = translated(message)
+        ours = translated(message, what)
         if ours is None:
             unusable = unusable_interpreter(message) or too_little_memory(message)
             if unusable is not None:
@@ -39,8 +47,8 @@ def raised_here() -> Iterator[None]:
         raise ours from failure
 
 
-def translated(message: str) -> PkTableError | None:
-    """Return the error of ours that a Spark ``message`` tells of, or None."""
+def translated(message: str, what: str | None = None) -> PkTableError | None:
+    """Return the error of ours that a Spark ``message`` tells of, or None. ``what``: as in `raised_here`."""
     found = OURS.search(message)
     if found:
         kind = getattr(errors, found[1], PkTableError)
@@ -60,7 +68,25 @@ def translated(message: str) -> PkTableError | None:
         return CorruptFileError(
             "Parquet data", at=unreadable[1].rstrip("."), expected="a readable file", found=found_text
         )
-    return None
+    return _uncomputed(message, what)
+
+
+def _uncomputed(message: str, what: str | None) -> InvalidRequestError | None:
+    """Return the error to raise for a value that Spark could not compute, None for another failure.
+
+    It names the condition ``what``, without one the part that failed, where Spark tells it. Clauses: RD-26.
+    """
+    found = UNCOMPUTED.search(message)
+    if found is None:
+        return None
+    problem = " ".join(ADVICE.sub("", found[1]).split()).rstrip(".")
+    if what is not None:
+        return InvalidRequestError(f"{what}: {problem}")
+    marked = MARKED.search(message, found.end())
+    if marked is None:
+        return InvalidRequestError(f"Spark: {problem}")
+    line, before, marks = marked.groups()
+    return InvalidRequestError(f"Spark: {problem} in {line[len(before) : len(before) + len(marks)]}")
 
 
 def too_little_memory(message: str) -> InvalidRequestError | None:

@@ -216,12 +216,12 @@ class SparkRunner:
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query`` as a pyarrow.Table."""
         frame = self.read(context, query)
-        with raised_here():
+        with raised_here(query.predicate.shown if query.predicate else None):
             return frame.toArrow()
 
     def count(self, context: TableContext, query: Query) -> int:
         frame = self.read(context, query)
-        with raised_here():
+        with raised_here(query.predicate.shown if query.predicate else None):
             return int(frame.count())
 
     def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> DataFrame:
