@@ -35,6 +35,7 @@ from pktable.run.runner import Runner, expect_runner
 from pktable.staged import StagedCompaction, StagedWrite
 from pktable.staging import PlannedCompaction, Stager
 from pktable.store.file_io import FileIO
+from pktable.store.guard import ExternalRoots
 from pktable.table_reads import TableReads
 from pktable.table_upkeep import TableUpkeep, now_millis
 
@@ -111,7 +112,7 @@ class Table(TableReads, TableUpkeep):
         storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | str | None = None,
-        external_roots: Sequence[str | os.PathLike[str]] = (),
+        external_roots: ExternalRoots = (),
     ) -> Table:
         """Open an existing table, ours or Paimon's.
 
@@ -124,8 +125,8 @@ class Table(TableReads, TableUpkeep):
         * ``runner``: with a session, ``"local"`` or ``"spark"`` lets this process or Spark do all work. By default this
           process does what is small, as the sizes of files and of DataFrames show before it is done. Or any other
           `Runner` that does the work.
-        * ``external_roots``: directories and URIs outside of the table that it may use, by external paths of its files
-          or by symbolic links. By default a table that leads out of its directory is refused.
+        * ``external_roots``: directories and URIs outside of the table, or one, that it may use, by external paths of
+          its files or by symbolic links. By default a table that leads out of its directory is refused.
 
         Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
         an option that the store does not have.
@@ -384,7 +385,7 @@ def check(
     spark: SparkSession | None = None,
     snapshot: int | None = None,
     reads_rows: bool = True,
-    external_roots: Sequence[str | os.PathLike[str]] = (),
+    external_roots: ExternalRoots = (),
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.
