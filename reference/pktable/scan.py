@@ -27,6 +27,7 @@ from pktable.catalog.read_plan import plan_read
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import TableState
 from pktable.context import TableContext
+from pktable.format.arrow_nulls import declared
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import Predicate, parse
@@ -105,7 +106,7 @@ class Split:
         wanted = pa.schema([schema.field(name) for name in self.columns])
         try:
             for table in read_bucket(self.context, self.part, self.columns, self.predicate):
-                yield table.cast(wanted)
+                yield declared(table, wanted)
         except CorruptFileError:
             snapshots = SnapshotLog(self.context.store, self.context.paths)
             expired = snapshots.expired_error(self.snapshot, self.tag)
@@ -216,7 +217,7 @@ class Scan(ArrowRows):
         """Return the rows as a pyarrow.Table, all in memory."""
 
         def work(context: TableContext, query: Query) -> pa.Table:
-            return self.runner.to_arrow(context, query).cast(_arrow_schema(context, query))
+            return declared(self.runner.to_arrow(context, query), _arrow_schema(context, query))
 
         return self._planned(work)
 
