@@ -2,11 +2,12 @@
 
 1. Split off the column of row kinds, if there is one (`split_kinds`).
 2. Bring each column to the type of the table's (`pktable.ingest.columns`). Deletes give the key columns only.
-3. Refuse a partition whose directory would have a name longer than file systems allow.
+3. Refuse a MAP that has a key twice (`pktable.ingest.maps`), and a partition whose directory would have a name longer
+   than file systems allow.
 
 The local runner does this to all rows at once, Spark to each batch on its executor.
 
-Clauses: TBL-4, TBL-8, TBL-13.
+Clauses: TBL-4, TBL-8, TBL-13, TBL-23.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.partition_path import escaped, partition_path
 from pktable.format.types import STRINGS, Field, values_of
 from pktable.ingest.columns import conform_column, conform_key_column, empty_column, not_utf8
+from pktable.ingest.maps import expect_distinct_keys
 from pktable.ingest.names import expect_columns
 
 DIRECTORY_BYTES = 255  # the longest name, encoded, that file systems allow
@@ -53,7 +55,7 @@ def as_changes(
     """Return ``rows`` in the table's columns and types, their ids last, and their row kinds (0..3), row for row.
 
     Raises InvalidRequestError, also for a Spark DataFrame, which only the Spark runner can read.
-    Clauses: TBL-4, TBL-8, TBL-13, APP-32.
+    Clauses: TBL-4, TBL-8, TBL-13, TBL-23, APP-32.
     """
     expect_arrow(rows)
     if change.row_ids:
@@ -63,7 +65,12 @@ def as_changes(
         rows, kinds = split_kinds(rows, change.column)
     else:
         kinds = np.full(rows.num_rows, int(change.kind), dtype=np.int8)
-    return (conform_keys if change.keys_only else conform)(rows, schema), kinds
+    if change.keys_only:
+        return conform_keys(rows, schema), kinds
+    conformed = conform(rows, schema)
+    adds = None if not kinds.any() else kinds & 1 == 0  # what is taken back may be what others have written
+    expect_distinct_keys(conformed, schema.fields, adds)
+    return conformed, kinds
 
 
 def expect_arrow(rows: Any) -> None:
