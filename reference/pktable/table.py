@@ -166,14 +166,15 @@ class Table(TableReads, TableUpkeep):
         ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list or an iterator of dicts or
         of record batches, a dict of lists, one row as a dict, or any other object with ``__arrow_c_stream__``; if the
         table has a session also a Spark DataFrame. Nothing is rounded or parsed: a value that its column cannot hold is
-        refused. The index of pandas is ignored, and what pandas calls missing (``isna``) is null.
+        refused. The index of pandas is ignored, and what pandas calls missing (``isna``) is null. With
+        ``merge-engine=partial-update`` a column that may be null can be left out, which leaves its values as they are.
 
         Of rows with equal keys the last one decides. Returns the id of the snapshot after the write, None if there
         were no rows.
         ``commit_id``: who writes, and which of its writes this is. To write again under the same ``commit_id``, after a
         crash or a CommitUnknownError, does nothing while a snapshot of the first write is retained.
         Raises InvalidRequestError before anything is written, CommitConflictError.
-        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2, APP-8.
+        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, TBL-24, CMT-2, APP-8.
         """
         self._expect_key("upsert", "append")
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
