@@ -20,6 +20,7 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 from pktable.bucket.read import BucketRead, live_record_count, read_bucket
+from pktable.catalog.arguments import expect_flag
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.estimate import rows_to_decode
@@ -163,6 +164,7 @@ class Scan(ArrowRows):
 
     def __post_init__(self) -> None:
         expect_runner(self.forced, has_spark=not isinstance(self.runner, LocalRunner))
+        expect_flag("fresh", self.fresh)
         limit = self.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise InvalidRequestError(f"limit: expected an integer, 0 or more, found {limit!r}")

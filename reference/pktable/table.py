@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 
+from pktable.catalog.arguments import expect_flag
 from pktable.catalog.as_of import LATEST
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
@@ -300,6 +301,7 @@ class Table(TableReads, TableUpkeep):
 
         Reads metadata only. Raises InvalidRequestError as `compact` does. Clauses: CMP-1 to CMP-8.
         """
+        expect_flag("full", full)
         self._require_writable()
         return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.planned(state, full=full))
 
@@ -310,6 +312,8 @@ class Table(TableReads, TableUpkeep):
 
         Clauses: CMT-12, CMT-20.
         """
+        if write_only is not None:
+            expect_flag("write_only", write_only)
         self._require_writable()
         context = self.catalog.context
         only = context.options.leaves_compaction if write_only is None else write_only
@@ -321,6 +325,7 @@ class Table(TableReads, TableUpkeep):
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
         """Do the data work of a compaction of a table with keys, and do not commit it. Clauses: CMT-12, CMT-20."""
+        expect_flag("full", full)
         self._expect_key("stage_compaction", "stage_rewrite")
         self._require_writable()
         return self.catalog.read_as_of(
@@ -329,6 +334,7 @@ class Table(TableReads, TableUpkeep):
 
     def stage_rewrite(self, *, full: bool = False) -> StagedRewrite:
         """Do the data work of a compaction of an append table; commit nothing. Clauses: APP-19, APP-20, CMT-12."""
+        expect_flag("full", full)
         if self.schema.primary_keys:
             raise InvalidRequestError("stage_rewrite: the table has a primary key; use stage_compaction")
         self._require_writable()
