@@ -6,11 +6,12 @@ import contextlib
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pktable import OutsideTableError, Table
+from pktable import HudiTable, InvalidRequestError, OutsideTableError, Table
 from pktable.cli.process import run
 from pktable.table import check
 from pktable_spec.covers import covers
@@ -119,6 +120,46 @@ def test_an_external_path_is_used_only_below_an_external_root(path: Path) -> Non
     surgeon.edit_file(file.name, external_path=f"file:{away}/../away/{file.name}")
     with pytest.raises(OutsideTableError):
         Table.open(path, external_roots=[away]).to_arrow()
+
+
+@covers("SAFE-2")
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_external_root_needs_no_list_and_allows_nothing_above_it(
+    path: Path, kind: Callable[[Path], Any]
+) -> None:
+    away = path.parent / "away"
+    linked(path, "p=a", away / "p=a")
+    assert Table.open(path, external_roots=kind(away)).to_arrow().num_rows
+    assert not check(path, external_roots=kind(away)).errors
+    (path.parent / "other").mkdir()
+    with pytest.raises(OutsideTableError):
+        Table.open(path, external_roots=kind(path.parent / "other")).to_arrow()
+
+
+NO_ROOTS: list[Any] = ["", " ", [""], 5, [5], [None], b"/", [b"/"], {"/": "/"}]
+
+
+@covers("SAFE-2")
+@pytest.mark.parametrize("found", NO_ROOTS, ids=repr)
+def test_what_names_no_external_root_is_refused(path: Path, found: Any) -> None:
+    HudiTable.create(path.parent / "hudi", "id STRING", key="id")
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: Table.open(path, external_roots=found),
+        lambda: check(path, external_roots=found),
+        lambda: HudiTable.open(path.parent / "hudi", external_roots=found),
+    )
+    for call in calls:
+        with pytest.raises(InvalidRequestError, match=r"^external_roots: expected directories and URIs"):
+            call()
+
+
+@covers("SAFE-2")
+def test_no_external_roots_are_none(path: Path) -> None:
+    linked(path, "p=a", path.parent / "away/p=a")
+    nothing: list[Any] = [None, (), [], iter(())]
+    for none in nothing:
+        with pytest.raises(OutsideTableError):
+            Table.open(path, external_roots=none).to_arrow()
 
 
 @covers("SAFE-2")

@@ -125,8 +125,30 @@ def test_a_number_that_its_column_cannot_hold_is_refused(tmp_path: Path, functio
     table = create(tmp_path, {**AGGREGATION, "fields.a.aggregate-function": function, "write-only": "true"})
     change(table, "+I", (1 << 31) - 1)
     change(table, "+I", 2)
-    with pytest.raises(InvalidRequestError, match=f"column a: expected a {function} that INT can hold"):
+    back = "write a retraction or a value that brings the sum back, or " if function == "sum" else ""
+    with pytest.raises(InvalidRequestError) as refused:
         table.to_arrow()
+    assert str(refused.value) == (
+        f"column a: expected a {function} that INT can hold, found one that is too great for the key k = 1; "
+        f"{back}read other columns"
+    )
+
+
+@covers("MRG-9")
+@pytest.mark.parametrize(("kind", "value"), [("+I", -5), ("-U", 2)])
+def test_a_sum_that_is_too_great_names_its_key_and_can_be_brought_back(
+    tmp_path: Path, kind: str, value: int
+) -> None:
+    options = {**AGGREGATION, "fields.a.aggregate-function": "sum"}
+    table = Table.create(tmp_path / "t", "p STRING, k INT, a INT", primary_key=["p", "k"], options=options)
+    table.upsert([{"p": "x", "k": 1, "a": 7}, {"p": "x'y", "k": 2, "a": (1 << 31) - 1}])
+    table.upsert([{"p": "x'y", "k": 2, "a": 2}])
+    with pytest.raises(InvalidRequestError, match=r"for the key p = x'y, k = 2; "):
+        table.compact(full=True)
+    assert table.to_arrow(columns=["p", "k"]).num_rows == 2
+    table.write_changes([{"p": "x'y", "k": 2, "a": value, "kind": kind}], row_kind="kind")
+    assert table.to_arrow(where="k = 2").column("a").to_pylist() in ([(1 << 31) - 4], [(1 << 31) - 1])
+    table.compact(full=True)
 
 
 @covers("MRG-9")

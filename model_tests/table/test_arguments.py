@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pktable import CommitId, InvalidRequestError, Table
+from pktable import CommitId, HudiTable, InvalidRequestError, Table
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
 
 ROW = {"id": 1, "v": "a"}
@@ -18,6 +21,36 @@ A_PATH = "path: expected the directory or URI of a table, found "
 A_COMMIT = "commit_id: expected "
 A_TIME = "older_than: expected a datetime, ISO text or milliseconds since 1970, found "
 A_SNAPSHOT = "snapshot: expected an integer, found "
+
+FLAGS: tuple[tuple[Callable[..., object], str], ...] = (
+    (Table.scan, "fresh"),
+    (Table.count, "fresh"),
+    (Table.compact, "full"),
+    (Table.plan_compaction, "full"),
+    (Table.stage_compaction, "full"),
+    (Table.stage_rewrite, "full"),
+    (Table.stage_write, "write_only"),
+    (Table.expire_snapshots, "dry_run"),
+    (Table.remove_orphans, "dry_run"),
+    (Table.check, "reads_rows"),
+)
+
+
+def called(call: Callable[..., object], name: str, table: Table) -> None:
+    """Call a method of a table with each of several values that are no boolean; raise if one is taken."""
+    needed: dict[str, Any] = {}
+    if call is Table.expire_snapshots:
+        needed = {"retain_last": 1}
+    elif call is Table.stage_write:
+        needed = {"rows": [ROW], "change": ChangeKind()}
+    wrong: list[Any] = ["false", "", 0, 1, []]
+    for value in wrong:
+        with pytest.raises(
+            InvalidRequestError, match=re.escape(f"{name}: expected True or False, found {value!r}")
+        ):
+            call(table, **needed, **{name: value})
+    call(table, **needed, **{name: "no"})
+
 
 CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "commit_id as text": (lambda t: t.upsert([ROW], commit_id="nightly"), A_COMMIT),
@@ -39,6 +72,10 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "an age": (lambda t: t.remove_orphans(older_than=1.5), A_TIME),
     "a timestamp": (lambda t: t.count(timestamp=DAY), "timestamp: expected a datetime, "),
     "a limit": (lambda t: t.count(limit="3"), "limit: expected an integer, 0 or more, found '3'"),
+    **{
+        f"{name} of {call.__name__}": (partial(called, call, name), f"{name}: expected True or False, found ")
+        for call, name in FLAGS
+    },
     "no path": (lambda t: Table.open(None), A_PATH),  # type: ignore[arg-type]
     "an empty path": (lambda t: Table.create("", "id INT", primary_key="id"), A_PATH),
     "options": (
@@ -78,6 +115,24 @@ def test_an_argument_of_a_wrong_kind_is_refused_and_nothing_is_written(
     assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
     assert files_of(table) == before
+
+
+def test_flags_of_a_hudi_table_are_booleans(tmp_path: Path) -> None:
+    table = HudiTable.create(tmp_path / "t", "id STRING", key="id")
+    table.upsert([{"id": "a"}])
+    not_a_flag: Any = "no"
+    with pytest.raises(InvalidRequestError, match="^read_optimized: expected True or False"):
+        table.count(read_optimized=not_a_flag)
+    with pytest.raises(InvalidRequestError, match="^reads_rows: expected True or False"):
+        table.check(reads_rows=not_a_flag)
+
+
+@covers("RD-10")
+def test_a_flag_may_be_a_boolean_of_numpy(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key="id")
+    table.upsert([ROW])
+    flag: Any = np.bool_(True)
+    assert table.count(fresh=flag) == 1
 
 
 @covers("RD-10")

@@ -128,7 +128,7 @@ class Statements:
         if predicate is not None and not self.is_about_partitions(where):
             return self._overwrite_rows(rows, str(where), predicate, commit_id)
         holds = self._partitions(predicate)
-        change = ChangeKind(RowKind.INSERT)
+        change = ChangeKind(RowKind.INSERT, whole=True)  # a column that is left out would lose values
         rows = accept_rows(rows, context.schema, change)
         staged = self.catalog.snapshots.retry_on_latest(
             lambda _: self.stager.write(
@@ -157,7 +157,7 @@ class Statements:
     def _overwrite_rows(self, rows: Any, where: str, predicate: Predicate, commit_id: CommitId) -> int | None:
         """Delete the rows that ``predicate`` holds for and add ``rows``, in one write. Clauses: STM-10."""
         context = self.catalog.context
-        rows = accept_rows(rows, context.schema, ChangeKind(RowKind.INSERT))
+        rows = accept_rows(rows, context.schema, ChangeKind(RowKind.INSERT, whole=True))
         with raised_for(rows):
             expect_all(rows, where, predicate, context.schema)
         if context.schema.primary_keys:

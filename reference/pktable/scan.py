@@ -20,6 +20,7 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 from pktable.bucket.read import BucketRead, live_record_count, read_bucket
+from pktable.catalog.arguments import expect_flag
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.estimate import rows_to_decode
@@ -27,6 +28,7 @@ from pktable.catalog.read_plan import plan_read
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import TableState
 from pktable.context import TableContext
+from pktable.format.arrow_nulls import declared
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import Predicate, parse
@@ -105,7 +107,7 @@ class Split:
         wanted = pa.schema([schema.field(name) for name in self.columns])
         try:
             for table in read_bucket(self.context, self.part, self.columns, self.predicate):
-                yield table.cast(wanted)
+                yield declared(table, wanted)
         except CorruptFileError:
             snapshots = SnapshotLog(self.context.store, self.context.paths)
             expired = snapshots.expired_error(self.snapshot, self.tag)
@@ -162,6 +164,7 @@ class Scan(ArrowRows):
 
     def __post_init__(self) -> None:
         expect_runner(self.forced, has_spark=not isinstance(self.runner, LocalRunner))
+        expect_flag("fresh", self.fresh)
         limit = self.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise InvalidRequestError(f"limit: expected an integer, 0 or more, found {limit!r}")
@@ -216,7 +219,7 @@ class Scan(ArrowRows):
         """Return the rows as a pyarrow.Table, all in memory."""
 
         def work(context: TableContext, query: Query) -> pa.Table:
-            return self.runner.to_arrow(context, query).cast(_arrow_schema(context, query))
+            return declared(self.runner.to_arrow(context, query), _arrow_schema(context, query))
 
         return self._planned(work)
 

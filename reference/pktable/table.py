@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 
+from pktable.catalog.arguments import expect_flag
 from pktable.catalog.as_of import LATEST
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
@@ -35,6 +36,7 @@ from pktable.run.runner import Runner, expect_runner
 from pktable.staged import StagedCompaction, StagedWrite
 from pktable.staging import PlannedCompaction, Stager
 from pktable.store.file_io import FileIO
+from pktable.store.guard import ExternalRoots
 from pktable.table_reads import TableReads
 from pktable.table_upkeep import TableUpkeep, now_millis
 
@@ -111,7 +113,7 @@ class Table(TableReads, TableUpkeep):
         storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         runner: Runner | str | None = None,
-        external_roots: Sequence[str | os.PathLike[str]] = (),
+        external_roots: ExternalRoots = (),
     ) -> Table:
         """Open an existing table, ours or Paimon's.
 
@@ -124,8 +126,8 @@ class Table(TableReads, TableUpkeep):
         * ``runner``: with a session, ``"local"`` or ``"spark"`` lets this process or Spark do all work. By default this
           process does what is small, as the sizes of files and of DataFrames show before it is done. Or any other
           `Runner` that does the work.
-        * ``external_roots``: directories and URIs outside of the table that it may use, by external paths of its files
-          or by symbolic links. By default a table that leads out of its directory is refused.
+        * ``external_roots``: directories and URIs outside of the table, or one, that it may use, by external paths of
+          its files or by symbolic links. By default a table that leads out of its directory is refused.
 
         Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
         an option that the store does not have.
@@ -165,14 +167,15 @@ class Table(TableReads, TableUpkeep):
         ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list or an iterator of dicts or
         of record batches, a dict of lists, one row as a dict, or any other object with ``__arrow_c_stream__``; if the
         table has a session also a Spark DataFrame. Nothing is rounded or parsed: a value that its column cannot hold is
-        refused. The index of pandas is ignored, and what pandas calls missing (``isna``) is null.
+        refused. The index of pandas is ignored, and what pandas calls missing (``isna``) is null. With
+        ``merge-engine=partial-update`` a column that may be null can be left out, which leaves its values as they are.
 
         Of rows with equal keys the last one decides. Returns the id of the snapshot after the write, None if there
         were no rows.
         ``commit_id``: who writes, and which of its writes this is. To write again under the same ``commit_id``, after a
         crash or a CommitUnknownError, does nothing while a snapshot of the first write is retained.
         Raises InvalidRequestError before anything is written, CommitConflictError.
-        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, CMT-2, APP-8.
+        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, TBL-24, CMT-2, APP-8.
         """
         self._expect_key("upsert", "append")
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
@@ -298,6 +301,7 @@ class Table(TableReads, TableUpkeep):
 
         Reads metadata only. Raises InvalidRequestError as `compact` does. Clauses: CMP-1 to CMP-8.
         """
+        expect_flag("full", full)
         self._require_writable()
         return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.planned(state, full=full))
 
@@ -308,6 +312,8 @@ class Table(TableReads, TableUpkeep):
 
         Clauses: CMT-12, CMT-20.
         """
+        if write_only is not None:
+            expect_flag("write_only", write_only)
         self._require_writable()
         context = self.catalog.context
         only = context.options.leaves_compaction if write_only is None else write_only
@@ -319,6 +325,7 @@ class Table(TableReads, TableUpkeep):
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
         """Do the data work of a compaction of a table with keys, and do not commit it. Clauses: CMT-12, CMT-20."""
+        expect_flag("full", full)
         self._expect_key("stage_compaction", "stage_rewrite")
         self._require_writable()
         return self.catalog.read_as_of(
@@ -327,6 +334,7 @@ class Table(TableReads, TableUpkeep):
 
     def stage_rewrite(self, *, full: bool = False) -> StagedRewrite:
         """Do the data work of a compaction of an append table; commit nothing. Clauses: APP-19, APP-20, CMT-12."""
+        expect_flag("full", full)
         if self.schema.primary_keys:
             raise InvalidRequestError("stage_rewrite: the table has a primary key; use stage_compaction")
         self._require_writable()
@@ -384,7 +392,7 @@ def check(
     spark: SparkSession | None = None,
     snapshot: int | None = None,
     reads_rows: bool = True,
-    external_roots: Sequence[str | os.PathLike[str]] = (),
+    external_roots: ExternalRoots = (),
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
+from pktable.catalog.arguments import expect_flag
 from pktable.catalog.as_of import AsOf, millis_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
@@ -78,6 +79,7 @@ class TableUpkeep(ABC):
         ``dry_run``: return the ids that would expire, and change nothing.
         Raises InvalidRequestError. Clauses: CHG-17, CHG-22, CMT-16, CMT-26 to CMT-31.
         """
+        expect_flag("dry_run", dry_run)
         limit = None if older_than is None else millis_of(older_than, "older_than")
         return self.catalog.expiry.expire(
             retain_last=retain_last, older_than=limit, now_millis=now_millis(), dry_run=dry_run
@@ -93,6 +95,7 @@ class TableUpkeep(ABC):
         ``dry_run``: return them, and delete nothing. Raises CorruptFileError if some metadata cannot be read, because
         then it is not known what that metadata needs. Clauses: CMT-48, CMT-49.
         """
+        expect_flag("dry_run", dry_run)
         limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than, "older_than")
         context = self.catalog.context
         found = find_orphans(context, limit)

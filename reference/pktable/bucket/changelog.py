@@ -28,6 +28,7 @@ from pktable_spec.vocabulary import VALUE_KIND, RowKind
 
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
 from pktable.context import TableContext
+from pktable.format.arrow_nulls import declared
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.bucket import BucketPath
 from pktable.merge.deduplicate import Selected
@@ -184,7 +185,7 @@ def taken_of_both(
         return one.take(pa.array(np.concatenate([rows, others])[order]))
     # Few rows of two large tables are found faster in each alone.
     few, more = one.take(pa.array(rows)), other.take(pa.array(others))
-    return pa.concat_tables([few, more.cast(few.schema)]).take(pa.array(order))
+    return pa.concat_tables([few, declared(more, few.schema)]).take(pa.array(order))
 
 
 def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:

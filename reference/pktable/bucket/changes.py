@@ -18,6 +18,7 @@ from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, VALUE_KIND, RowKind
 
 from pktable.bucket.reader import DataReader
 from pktable.context import TableContext
+from pktable.format.arrow_nulls import declared
 from pktable.lsm.bucket import ChangeRead
 from pktable.predicate import Predicate
 
@@ -51,7 +52,7 @@ def read_changes(
             rows = predicate.filter(table) if predicate else table
             if rows.num_rows:
                 kinds = _symbols(rows, reader.path)
-                yield pa.table([kinds, *map(rows.column, columns)], names=schema.names).cast(schema)
+                yield declared(pa.table([kinds, *map(rows.column, columns)], names=schema.names), schema)
 
 
 def _symbols(rows: pa.Table, path: str) -> pa.Array:

@@ -23,6 +23,7 @@ from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, tracked_file_schema
 from pktable.datafile.encoded import concatenated, encoded_as, without_unused
 from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
 from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
+from pktable.format.arrow_nulls import with_masked
 from pktable.format.binary_row import encode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
@@ -276,6 +277,7 @@ def _repeats(column: pa.ChunkedArray) -> bool:
 
 def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return ``table``, whose columns are those of ``schema``, as one of that schema."""
+    table = with_masked(table)
     if table.schema.types == schema.types:  # they differ in what may be null, and in metadata
         return pa.Table.from_arrays(table.columns, schema=schema)
     return table.cast(schema)

@@ -20,7 +20,7 @@ from pktable.format.paths import SCHEMA, TablePaths, numbered
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
-from pktable.store.guard import guarded
+from pktable.store.guard import ExternalRoots, guarded
 
 WORKING_PREFIX = "__pktable_"
 """The prefix of columns that rows have only while a job works on them."""
@@ -30,7 +30,7 @@ def find_table(
     path: str | os.PathLike[str],
     store: FileIO | None = None,
     storage_options: Mapping[str, str] | None = None,
-    external_roots: Sequence[str | os.PathLike[str]] = (),
+    external_roots: ExternalRoots = (),
 ) -> tuple[FileIO, str, dict[int, TableSchema]]:
     """Return the store of the table at ``path``, its path there, and its schemas by id. Arguments: as `find_store`.
 
@@ -48,12 +48,12 @@ def find_store(
     path: str | os.PathLike[str],
     store: FileIO | None = None,
     storage_options: Mapping[str, str] | None = None,
-    external_roots: Sequence[str | os.PathLike[str]] = (),
+    external_roots: ExternalRoots = (),
 ) -> tuple[FileIO, str]:
     """Return the store of the table at ``path``, guarded, and its path there.
 
     ``store``: where the table is, instead of the store that ``path`` names. ``storage_options``: of the store that
-    ``path`` names. ``external_roots``: directories and URIs outside of the table that it may use.
+    ``path`` names. ``external_roots``: directories and URIs outside of the table that it may use, or one.
     Raises InvalidRequestError. Clauses: SAFE-1, SAFE-2.
     """
     if (

@@ -19,6 +19,7 @@ from typing import Protocol
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import TableOptions, parse_options
 
+from pktable.catalog.arguments import expect_flag
 from pktable.catalog.kept_changelogs import keeps_changelogs
 from pktable.catalog.manifests import Manifests
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
@@ -98,8 +99,9 @@ def check_table(
     Raises:
         NotATableError: there is no schema file; the error names the tables in ``root``, if it has any.
         SnapshotNotFoundError: ``snapshot`` does not exist.
-        InvalidRequestError: the value of a table option is malformed.
+        InvalidRequestError: the value of a table option is malformed, or ``reads_rows`` is no boolean.
     """
+    expect_flag("reads_rows", reads_rows)
     store = guarded(store, root)
     findings = Findings(root)
     found = read_metadata(store, root, findings, snapshot=snapshot, progress=progress)

@@ -50,8 +50,8 @@ def _pairs(times: Any, stored: Any) -> Iterator[tuple[Any, Any]]:
         if len(times) and pa.types.is_fixed_size_binary(stored.type):
             yield times, stored
     elif pa.types.is_struct(kind):
-        for i in range(kind.num_fields):
-            yield from _pairs(times.field(i), stored.field(i))
+        for pair in zip(times.flatten(), stored.flatten(), strict=True):  # null under a null
+            yield from _pairs(*pair)
     elif pa.types.is_map(kind):
         yield from _pairs(times.keys, stored.keys)
         yield from _pairs(times.items, stored.items)

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.types import is_dictionary
 
+from pktable.format.arrow_nulls import declared
+
 BYTES_A_VALUE: Final = 4
 """The most that a chunk of a Parquet file has for each value if an encoded column is to be small in memory as well."""
 
@@ -56,7 +58,7 @@ def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
         kind = next((kinds[i] for kinds in types if is_dictionary(kinds[i]) == mostly), types[0][i])
         fields.append(pa.field(name, kind))
     schema = pa.schema(fields)
-    return pa.concat_tables(table.cast(schema) for table in tables)
+    return pa.concat_tables(declared(table, schema) for table in tables)
 
 
 def decoded(table: pa.Table) -> pa.Table:
@@ -77,7 +79,7 @@ def narrowed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     Raises pyarrow.ArrowInvalid for a string of 2 GiB.
     """
     try:
-        return table.cast(schema)
+        return declared(table, schema)
     except pa.ArrowInvalid:
         if table.num_rows < 2:
             raise

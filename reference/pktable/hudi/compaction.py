@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pktable_spec.errors import CommitConflictError, CorruptFileError
 
+from pktable.format.arrow_nulls import declared
 from pktable.format.hudi.avro_schema import fields_of
 from pktable.format.hudi.names import BaseFileName, LogFileName, base_file, log_file
 from pktable.format.hudi.timeline_files import CompactedGroup, decode_compaction_plan
@@ -174,7 +175,9 @@ class GroupCompaction:
         reader, slice_ = self.reader, self.slice
         path = below(slice_.partition, self.name)
         schema = pa.schema([(field.name, to_arrow(field.type)) for field in reader.fields])
-        rows = pa.concat_tables([schema.empty_table(), *(one.cast(schema) for one in reader.read(slice_))])
+        rows = pa.concat_tables(
+            [schema.empty_table(), *(declared(one, schema) for one in reader.read(slice_))]
+        )
         at = rows.schema.get_field_index(OWN_COLUMNS[4])
         rows = rows.set_column(at, OWN_COLUMNS[4], pa.repeat(pa.scalar(self.name), rows.num_rows))
         content = base_content(rows, self.schema)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pktable.format.arrow_nulls import with_masked
 from pktable.format.hudi.avro_content import encode_rows
 from pktable.format.hudi.avro_schema import written_out
 from pktable.format.hudi.bloom import SIMPLE, SimpleFilter, filter_of
@@ -183,7 +184,7 @@ def base_content(rows: pa.Table, schema: str) -> bytes:
     sink = io.BytesIO()
     # Without Arrow's schema, which Hudi does not know, the writer drops the metadata that a table has.
     with pq.ParquetWriter(sink, rows.schema, compression=COMPRESSION, store_schema=False) as writer:
-        writer.write_table(rows)
+        writer.write_table(with_masked(rows))
         writer.add_key_value_metadata(entries)
     return sink.getvalue()
 

@@ -3,7 +3,7 @@
 Of several rows of a key the one is kept that would win if all were written: the greatest ordering value, of equal ones
 the last one.
 
-Clauses: LOG-58, LOG-59, TBL-8, TBL-13.
+Clauses: LOG-58, LOG-59, TBL-8, TBL-13, TBL-23.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pktable.hudi.merge import ranks_of
 from pktable.hudi.settings import HudiSettings
 from pktable.hudi.writable import partition_paths, record_keys
 from pktable.ingest.changes import ChangeKind, conform, conform_keys
+from pktable.ingest.maps import expect_distinct_keys
 from pktable.ingest.sources import accept_rows, is_spark_frame
 from pktable.run.of_frames import raised_for
 
@@ -74,6 +75,8 @@ class RowForm:
     def conformed(self, rows: pa.Table) -> Incoming:
         """Return rows with the table's columns, and the key and the partition of each. Raises InvalidRequestError."""
         table = (conform_keys if self.deletes else conform)(rows, self.schema)
+        if not self.deletes:
+            expect_distinct_keys(table, self.fields)
         keys = record_keys(table, self.settings.key_fields)
         partitions = partition_paths(table, self.settings.partition_fields, hive_style=self.hive_style)
         return Incoming(table, keys, partitions)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pktable.format.arrow_nulls import declared
 from pktable.format.types import Field, to_arrow
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ class Pieces:
         """Return the rows that all pieces yield, which have the columns ``fields``. Raises what they raise."""
         schema = pa.schema([(field.name, to_arrow(field.type)) for field in fields])
         if self.session is None or len(pieces) < 2:
-            tables = [table.cast(schema) for piece in pieces for table in piece()]
+            tables = [declared(table, schema) for piece in pieces for table in piece()]
             return pa.concat_tables([schema.empty_table(), *tables])
         from pktable.run.spark.errors import raised_here
         from pktable.run.spark.pieces import frame_of_pieces
 
         with raised_here():
-            return frame_of_pieces(self.session, pieces, fields).toArrow().cast(schema)
+            return declared(frame_of_pieces(self.session, pieces, fields).toArrow(), schema)

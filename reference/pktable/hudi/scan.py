@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
+from pktable.catalog.arguments import expect_flag
+from pktable.format.arrow_nulls import declared
 from pktable.format.hudi.avro_schema import fields_of
 from pktable.format.hudi.key_summary import KeyBatch
 from pktable.format.types import DataType, Field, to_arrow
@@ -126,6 +128,7 @@ class HudiScan(ArrowRows):
     limit: int | None = None
 
     def __post_init__(self) -> None:
+        expect_flag("read_optimized", self.read_optimized)
         limit = self.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
@@ -200,7 +203,7 @@ class HudiScan(ArrowRows):
 
             schema, splits, fields = self._plan()
             with _naming_cleans_of(splits), raised_here(self._shown):
-                return self._frame(splits, fields).toArrow().cast(schema)
+                return declared(self._frame(splits, fields).toArrow(), schema)
         return self.to_batches().read_all()
 
     def to_batches(self) -> pa.RecordBatchReader:
@@ -216,7 +219,7 @@ class HudiScan(ArrowRows):
             for split in splits:
                 for table in split.read():
                     rows = table if missing is None else table.slice(0, missing)
-                    yield from rows.cast(schema).to_batches()
+                    yield from declared(rows, schema).to_batches()
                     if missing is not None:
                         missing -= rows.num_rows
                         if not missing:

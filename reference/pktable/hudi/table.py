@@ -33,6 +33,7 @@ from pktable.hudi.timeline import Timeline, load_timeline
 from pktable.hudi.writable import default_name, new_properties
 from pktable.hudi.writer import Writer
 from pktable.store.file_io import FileIO
+from pktable.store.guard import ExternalRoots
 from pktable.table_upkeep import now_millis
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class HudiTable:
         spark: SparkSession | None = None,
         store: FileIO | None = None,
         storage_options: Mapping[str, str] | None = None,
-        external_roots: Sequence[str | os.PathLike[str]] = (),
+        external_roots: ExternalRoots = (),
     ) -> HudiTable:
         """Open the table at ``path``; with ``spark`` executors read the file groups and reads are DataFrames.
 

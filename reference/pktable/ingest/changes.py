@@ -2,15 +2,17 @@
 
 1. Split off the column of row kinds, if there is one (`split_kinds`).
 2. Bring each column to the type of the table's (`pktable.ingest.columns`). Deletes give the key columns only.
-3. Refuse a partition whose directory would have a name longer than file systems allow.
+3. Refuse a MAP that has a key twice (`pktable.ingest.maps`), and a partition whose directory would have a name longer
+   than file systems allow.
 
 The local runner does this to all rows at once, Spark to each batch on its executor.
 
-Clauses: TBL-4, TBL-8, TBL-13.
+Clauses: TBL-4, TBL-8, TBL-13, TBL-23.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +29,8 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.partition_path import escaped, partition_path
 from pktable.format.types import STRINGS, Field, values_of
 from pktable.ingest.columns import conform_column, conform_key_column, empty_column, not_utf8
-from pktable.ingest.names import expect_columns
+from pktable.ingest.maps import expect_distinct_keys
+from pktable.ingest.names import expect_columns, optional_columns
 
 DIRECTORY_BYTES = 255  # the longest name, encoded, that file systems allow
 SPELLED_BYTES = 64  # more than any value but a string takes in a name
@@ -38,12 +41,14 @@ SHOWN = 64  # characters shown of a name that is too long
 class ChangeKind:
     """The row kind of all rows, or the ``column`` that holds it. ``keys_only``: rows have the key columns only.
 
+    ``whole``: rows have all columns, also those that are optional otherwise.
     ``row_ids``: rows of an append table come with their ids, in the column `ROW_ID`.
     """
 
     kind: RowKind = RowKind.INSERT
     column: str | None = None
     keys_only: bool = False
+    whole: bool = False
     row_ids: bool = False
 
 
@@ -53,7 +58,7 @@ def as_changes(
     """Return ``rows`` in the table's columns and types, their ids last, and their row kinds (0..3), row for row.
 
     Raises InvalidRequestError, also for a Spark DataFrame, which only the Spark runner can read.
-    Clauses: TBL-4, TBL-8, TBL-13, APP-32.
+    Clauses: TBL-4, TBL-8, TBL-13, TBL-23, APP-32.
     """
     expect_arrow(rows)
     if change.row_ids:
@@ -63,7 +68,12 @@ def as_changes(
         rows, kinds = split_kinds(rows, change.column)
     else:
         kinds = np.full(rows.num_rows, int(change.kind), dtype=np.int8)
-    return (conform_keys if change.keys_only else conform)(rows, schema), kinds
+    if change.keys_only:
+        return conform_keys(rows, schema), kinds
+    conformed = conform(rows, schema, frozenset() if change.whole else optional_columns(schema))
+    adds = None if not kinds.any() else kinds & 1 == 0  # what is taken back may be what others have written
+    expect_distinct_keys(conformed, schema.fields, adds)
+    return conformed, kinds
 
 
 def expect_arrow(rows: Any) -> None:
@@ -74,13 +84,16 @@ def expect_arrow(rows: Any) -> None:
         )
 
 
-def conform(rows: pa.Table, schema: TableSchema) -> pa.Table:
+def conform(rows: pa.Table, schema: TableSchema, optional: Collection[str] = ()) -> pa.Table:
     """Return ``rows`` with exactly the table's columns and types, in the table's order.
 
-    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-8, TBL-13.
+    ``optional``: columns that are null where ``rows`` do not have them.
+    Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-8, TBL-13, TBL-24.
     """
     names = list(schema.value_names)
-    expect_columns(rows.column_names, names, schema)
+    expect_columns(rows.column_names, names, schema, optional=optional)
+    for name in (name for name in optional if name not in rows.column_names):
+        rows = rows.append_column(name, pa.nulls(rows.num_rows))
     columns = [_conformed(rows.column(field.name), field, schema) for field in schema.fields]
     return _with_directories(pa.table(columns, names=names), schema)
 

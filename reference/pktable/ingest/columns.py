@@ -11,7 +11,6 @@ Clauses: TBL-8, TBL-13, MRG-7.
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.arrow_nulls import declared_array, empty_values, inside
 from pktable.format.types import FLOATS, STRINGS, DataType, Field, to_arrow
 
 # A type converts to another of its family if every value does without parsing or rounding.
@@ -70,7 +70,10 @@ def _sound(values: pa.Array, field: Field) -> pa.Array:
     found = _defect(values, field, exact=True) if suspect else ""
     if found:
         raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}")
-    return values if not suspect and values.type == to_arrow(field.type) else _declared(values, field.type)
+    wanted = to_arrow(field.type)
+    if not suspect and values.type == wanted:
+        return values
+    return declared_array(values, wanted, nullable=field.type.nullable)
 
 
 def _defect(values: pa.Array, field: Field, *, exact: bool) -> str:
@@ -80,7 +83,7 @@ def _defect(values: pa.Array, field: Field, *, exact: bool) -> str:
     if field.type.root in STRINGS:
         wrong = not_utf8(values)
         return f"{wrong} in {field.name}" if wrong else ""
-    parts = zip(_inside(values, exact=exact), field.type.children, strict=True)
+    parts = zip(inside(values, exact=exact), field.type.children, strict=True)
     found = (_defect(part, child, exact=exact) for part, child in parts)
     return next((f"{defect} of {field.name}" for defect in found if defect), "")
 
@@ -92,32 +95,6 @@ def not_utf8(strings: pa.Array) -> str:
     except pa.ArrowInvalid as error:
         return str(error)
     return ""
-
-
-def _declared(values: pa.Array, t: DataType) -> pa.Array:
-    """Return ``values`` in the Arrow type of ``t``, with empty values for masked nulls where ``t`` has no null.
-
-    Such nulls lie under a null of the whole value and mean nothing, but Arrow's cast and its Parquet writer refuse
-    them.
-    """
-    wanted, types = to_arrow(t), [child.type for child in t.children]
-    if t.root == "ROW":
-        parts = [_declared(values.field(i), kind) for i, kind in enumerate(types)]
-        values = pa.StructArray.from_arrays(parts, fields=list(wanted), mask=values.is_null())
-    elif types:
-        if t.root == "MAP":
-            parts = [
-                _declared(part, kind) for part, kind in zip((values.keys, values.items), types, strict=True)
-            ]
-            inside = pa.StructArray.from_arrays(parts, fields=[wanted.key_field, wanted.item_field])
-        else:
-            inside = _declared(values.values, types[0])
-        head = values.buffers()[:2]  # validity and offsets
-        values = pa.Array.from_buffers(wanted, len(values), head, offset=values.offset, children=[inside])
-    if t.nullable or not values.null_count:
-        return values
-    other = pa.concat_arrays([values, empty_column(Field(0, "", t), 1)])
-    return other.take(pc.if_else(values.is_null(), len(values), np.arange(len(values))))
 
 
 def conform_key_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
@@ -184,8 +161,8 @@ def _between(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     if pt.is_integer(found) and pt.is_decimal(wanted):
         fits = INTEGER_DIGITS + wanted.scale <= 38  # decimals of more digits are several times slower
         return pa.decimal128(38, wanted.scale) if fits else pa.decimal256(76, wanted.scale)
-    inside = zip(_parts(found), _parts(wanted), strict=False)  # null has no parts
-    parts = [_between(*pair) for pair in inside]
+    pairs = zip(_parts(found), _parts(wanted), strict=False)  # null has no parts
+    parts = [_between(*pair) for pair in pairs]
     return _nested(wanted, parts) if parts else wanted
 
 
@@ -223,7 +200,7 @@ def _equal_but_for_nan(left: pa.Array, right: pa.Array) -> bool:
     """Return whether the floats in all parts of two arrays of one type and shape are equal, or both NaN."""
     if pt.is_floating(left.type):
         return bool(np.array_equal(_numpy(left), _numpy(right), equal_nan=True))
-    return all(map(_equal_but_for_nan, _inside(left), _inside(right)))
+    return all(map(_equal_but_for_nan, inside(left), inside(right)))
 
 
 def _numpy(floats: pa.Array) -> npt.NDArray[Any]:
@@ -231,35 +208,7 @@ def _numpy(floats: pa.Array) -> npt.NDArray[Any]:
     return numbers
 
 
-def _inside(values: pa.Array, *, exact: bool = True) -> list[pa.Array]:
-    """Return the elements, keys and values, or fields of ``values``; with ``exact`` without those masked by a null."""
-    kind = values.type
-    if not _parts(kind):
-        return []
-    if exact and values.null_count:
-        values = values.drop_null()
-    if pt.is_struct(kind):
-        return [values.field(i) for i in range(kind.num_fields)]
-    if pt.is_list(kind):
-        return [values.flatten()]
-    # An empty array may have no offsets.
-    start, end = (values.offsets[i].as_py() for i in (0, -1)) if len(values) else (0, 0)
-    return [part.slice(start, end - start) for part in (values.keys, values.items)]
-
-
 def empty_column(field: Field, count: int) -> pa.Array:
     """Return values for a column that a delete does not give; they are never visible."""
     kind = to_arrow(field.type)
-    if field.type.nullable:
-        return pa.nulls(count, kind)
-    if pt.is_list(kind) or pt.is_map(kind):
-        return pa.array([[]] * count, kind)
-    if pt.is_struct(kind):
-        children = [empty_column(child, count) for child in field.type.children]
-        return pa.StructArray.from_arrays(children, fields=list(kind))
-    if pt.is_string(kind) or pt.is_binary(kind):
-        return pa.array([""] * count).cast(kind)
-    if pt.is_decimal(kind):
-        return pa.array([Decimal(0)] * count, kind)
-    whole = pa.array([0] * count, pa.int64() if pt.is_timestamp(kind) else pa.int32())
-    return whole.cast(kind)
+    return pa.nulls(count, kind) if field.type.nullable else empty_values(kind, count)

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.metadata.schema import TableSchema
 
 
+def optional_columns(schema: TableSchema) -> frozenset[str]:
+    """Return the columns that rows of a write can leave out, because a null there changes nothing. Clauses: TBL-24."""
+    if schema.options.get("merge-engine") != "partial-update":
+        return frozenset()
+    return frozenset(
+        field.name for field in schema.fields if field.type.nullable and field.name not in schema.primary_keys
+    )
+
+
 def expect_columns(
-    found: Sequence[object], expected: Sequence[str], schema: TableSchema, *, at: str = "columns"
+    found: Sequence[object],
+    expected: Sequence[str],
+    schema: TableSchema,
+    *,
+    at: str = "columns",
+    optional: Collection[str] = (),
 ) -> None:
     """Raise InvalidRequestError unless ``found`` are the ``expected`` columns, each once, in any order.
 
-    ``at``: where the columns were found; the message begins with it. Clauses: TBL-8, TBL-13.
+    ``at``: where the columns were found; the message begins with it. ``optional``: columns that may be absent.
+    Clauses: TBL-8, TBL-13, TBL-24.
     """
-    if len(found) == len(expected) and set(found) == set(expected):
+    names = set(found)
+    if len(found) == len(names) and set(expected) - set(optional) <= names <= set(expected):
         return
     problems = [f"{name} occurs {count} times" for name, count in Counter(found).items() if count > 1]
     missing = [name for name in expected if name not in found]
@@ -28,6 +44,7 @@ def expect_columns(
             problems.append(f"{name} must be written {same[0]}")
             unknown.remove(name)
             missing.remove(same[0])
+    missing = [name for name in missing if name not in optional]
     keys = [name for name in missing if name in schema.primary_keys]
     others = [name for name in missing if name not in keys]
     problems += [f"primary-key column {name} is missing" for name in keys]

@@ -12,7 +12,7 @@ Types are checked later, by `pktable.ingest.changes`; only Python values are con
 their type. A form that can be read only once is read here, before the first attempt to commit, so that every attempt
 sees all rows.
 
-Clauses: TBL-4, TBL-8, TBL-13.
+Clauses: TBL-4, TBL-8, TBL-13, TBL-24.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import INTEGER_BITS, Field
 from pktable.ingest.changes import ChangeKind
-from pktable.ingest.names import expect_columns
+from pktable.ingest.names import expect_columns, optional_columns
 from pktable.ingest.values import column_of_values, shown
 
 ACCEPTED: Final = (
@@ -115,11 +115,13 @@ class _Columns:
         if change.column is not None:
             self.fields[change.column] = None  # row kinds are checked later
         self.names = list(self.fields)
+        whole = change.keys_only or change.whole
+        self.optional = frozenset() if whole else optional_columns(schema)
 
     @classmethod
     def of_any_rows(cls, names: Iterable[str], schema: TableSchema) -> _Columns:
         """Return columns of these names; those that the table has too are of its types."""
-        found = cls(schema, ChangeKind())
+        found = cls(schema, ChangeKind(whole=True))
         known = found.fields
         found.fields = {str(name): known.get(str(name)) for name in names}
         found.names = list(found.fields)
@@ -127,7 +129,7 @@ class _Columns:
 
     def expect(self, names: Sequence[object], *, at: str = "columns") -> None:
         """Raise InvalidRequestError unless ``names`` are those of these columns."""
-        expect_columns(names, self.names, self.schema, at=at)
+        expect_columns(names, self.names, self.schema, at=at, optional=self.optional)
 
     def of_python(self, name: str, values: list[Any]) -> pa.Array | pa.ChunkedArray:
         """Return Python values as the column ``name``. Raises InvalidRequestError."""
@@ -213,7 +215,7 @@ def _of_pandas(columns: _Columns, name: str, series: Any) -> pa.Array | pa.Chunk
 
 
 def _from_dicts(rows: Sequence[Any], columns: _Columns) -> pa.Table:
-    """Return one row per dict. Each dict has all the columns: a missing one is not taken for null."""
+    """Return one row per dict. A dict has all columns: a missing one is null only if it is optional."""
     names = set(columns.names)
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -222,7 +224,9 @@ def _from_dicts(rows: Sequence[Any], columns: _Columns) -> pa.Table:
             )
         if row.keys() != names:
             columns.expect(list(row), at=f"row {number}")
-    return pa.table({name: columns.of_python(name, [row[name] for row in rows]) for name in columns.names})
+    return pa.table(
+        {name: columns.of_python(name, [row.get(name) for row in rows]) for name in columns.names}
+    )
 
 
 def _from_dict(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:
@@ -238,7 +242,7 @@ def _from_dict(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:
 
 def _from_columns(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:
     """Return the rows of a dict of columns. Raises InvalidRequestError unless all are of one length."""
-    found = {name: columns.of_any(name, rows[name]) for name in columns.names}
+    found = {name: columns.of_any(name, rows[name]) for name in columns.names if name in rows}
     if len({len(column) for column in found.values()}) > 1:
         lengths = ", ".join(f"{name} has {len(column)}" for name, column in found.items())
         raise InvalidRequestError(f"columns: expected as many values in each, but {lengths}")

@@ -192,7 +192,7 @@ def total(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
     else:
         sums = _integer_totals(_filled(values.cast(pa.int64()), 0), segments, column)
         half = 1 << (INTEGER_BITS[column.type.root] - 1)
-        _expect_held("sum", column, (sums >= -half) & (sums < half))
+        _expect_held("sum", column, segments, (sums >= -half) & (sums < half))
     return _numbers(sums, values, segments)
 
 
@@ -224,7 +224,7 @@ def _integer_totals(
     high = segments.sums(_signed(numbers >> 32, segments))
     low = segments.sums(_signed(numbers & 0xFFFFFFFF, segments))
     high += low >> 32
-    _expect_held("sum", column, (high >= -(1 << 31)) & (high < 1 << 31))
+    _expect_held("sum", column, segments, (high >= -(1 << 31)) & (high < 1 << 31))
     return (high << 32) | (low & 0xFFFFFFFF)
 
 
@@ -233,12 +233,12 @@ def _decimal_total(values: pa.Array, segments: Segments, column: Column) -> pa.A
     rough = np.add.reduceat(signed.cast(pa.float64()).fill_null(0).to_numpy(), segments.starts)
     # Beyond 38 digits Arrow's sum wraps around.
     scale = 10.0 ** (38 - (column.type.scale or 0))
-    _expect_held("sum", column, np.abs(rough) < 1.5 * scale)
+    _expect_held("sum", column, segments, np.abs(rough) < 1.5 * scale)
     rows = pa.table({"segment": segments.segment_of, "value": signed})
     sums = rows.group_by("segment", use_threads=False).aggregate([("value", "sum")]).column("value_sum")
     # A cast does not look whether 38 digits are enough.
     greatest = pa.scalar(Decimal((0, (9,) * values.type.precision, -values.type.scale)), sums.type)
-    _expect_held("sum", column, np.asarray(pc.less_equal(pc.abs(sums), greatest).fill_null(True)))
+    _expect_held("sum", column, segments, np.asarray(pc.less_equal(pc.abs(sums), greatest).fill_null(True)))
     return pa.concat_arrays(sums.cast(values.type).chunks) if sums.num_chunks else values[:0]
 
 
@@ -253,7 +253,7 @@ def product(values: pa.Array, segments: Segments, column: Column) -> pa.Array:
         wide = wide.astype(object)  # integers of any size
     products = np.multiply.reduceat(wide, segments.starts)
     half = 1 << (INTEGER_BITS[column.type.root] - 1)
-    _expect_held("product", column, ((products >= -half) & (products < half)).astype(bool))
+    _expect_held("product", column, segments, ((products >= -half) & (products < half)).astype(bool))
     return _numbers(products.astype(np.int64), values, segments)
 
 
@@ -264,10 +264,14 @@ def _numbers(found: npt.NDArray[Any], values: pa.Array, segments: Segments) -> p
     return with_nulls(found, segments.any(valid(values)), pa.from_numpy_dtype(found.dtype)).cast(values.type)
 
 
-def _expect_held(what: str, column: Column, held: Flags) -> None:
+def _expect_held(what: str, column: Column, segments: Segments, held: Flags) -> None:
+    """Raise InvalidRequestError unless ``held``, a flag per segment, holds of all of them. Clauses: MRG-9."""
     if not held.all():
+        key = segments.key_of(int(np.argmin(held)))
+        back = "write a retraction or a value that brings the sum back, or " if what == "sum" else ""
         raise InvalidRequestError(
-            f"column {column.name}: expected a {what} that {column.type} can hold, found a greater one"
+            f"column {column.name}: expected a {what} that {column.type} can hold, "
+            f"found one that is too great for the key {key}; {back}read other columns"
         )
 
 

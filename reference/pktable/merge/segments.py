@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pktable_spec.vocabulary import VALUE_KIND, RowKind
+from pktable_spec.vocabulary import KEY_PREFIX, VALUE_KIND, RowKind
 
 from pktable.format.arrow_buffers import stored_values
 from pktable.format.types import one_array
@@ -72,6 +72,12 @@ class Segments:
     def segment_of(self) -> Indices:
         """The segment of each of the m records."""
         return np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    def key_of(self, segment: int) -> str:
+        """Return the key of a segment as text for a message."""
+        row = self.records.slice(int(self.order[self.starts[segment]]), 1)
+        names = [name for name in row.column_names if name.startswith(KEY_PREFIX)]
+        return ", ".join(f"{name[len(KEY_PREFIX) :]} = {row.column(name)[0].as_py()}" for name in names)
 
     def adds_only(self) -> Segments:
         """Return the segments without their retractions."""

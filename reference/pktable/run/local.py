@@ -37,6 +37,7 @@ from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
 from pktable.context import TableContext
+from pktable.format.arrow_nulls import declared
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.ingest.changes import ChangeKind, as_changes, expect_arrow
 from pktable.kinds import kind_of
@@ -136,7 +137,7 @@ class LocalRunner:
             for table in located_rows(context, part, query.columns, query.predicate, row_ids=row_ids)
         )
         rows = tables if query.limit is None else _first(tables, query.limit)
-        return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in rows)])
+        return pa.concat_tables([schema.empty_table(), *(declared(table, schema) for table in rows)])
 
     def read(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query``. Reading stops when there are as many as its limit. Clauses: RD-9."""
@@ -146,7 +147,7 @@ class LocalRunner:
             tables = [table for found in _in_parts(context, query, list) for table in found]
         else:
             tables = list(_first(_tables(context, query), query.limit))
-        return pa.concat_tables(tables).cast(empty.schema) if tables else empty
+        return declared(pa.concat_tables(tables), empty.schema) if tables else empty
 
     def rows_to_write(self, context: TableContext, query: Query) -> pa.Table:
         return self.read(context, query)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.arrow_nulls import declared
 from pktable.format.metadata.schema import TableSchema
 from pktable.ingest.changes import conform
 from pktable.ingest.columns import empty_column
@@ -190,7 +191,7 @@ class ArrowStatement:
     def _table(self, changes: Sequence[pa.Table]) -> pa.Table:
         fields = [*self._schema.arrow_schema, pa.field(KIND, pa.int8()), *self._place]
         empty = pa.schema(fields).empty_table()
-        return pa.concat_tables([empty, *(table.cast(empty.schema) for table in changes)])
+        return pa.concat_tables([empty, *(declared(table, empty.schema) for table in changes)])
 
 
 def _keys(statement: Statement, side: str, rows: pa.Table, number: str) -> pa.Table:

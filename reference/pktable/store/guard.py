@@ -23,11 +23,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from pktable_spec.errors import CorruptFileError, OutsideTableError, StorageError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTableError, StorageError
 
 from pktable.format.bounds import MOST_JSON_BYTES, MOST_METADATA_BYTES
 from pktable.format.paths import JSON_DIRECTORIES
@@ -35,6 +35,8 @@ from pktable.store.file_info import FileInfo
 from pktable.store.file_io import FileIO, LocalFileIO, abort, locate, puts_may_be_late
 
 MOST_DIRECTORIES: Final = 1 << 16  # that are remembered at once
+ExternalRoots = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
+"""Directories and URIs, or one, that a caller allows a table to use."""
 KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a named pipe"),
@@ -44,11 +46,35 @@ KINDS: Final = (
 )
 
 
-def guarded(store: FileIO, root: str, external_roots: Iterable[str | os.PathLike[str]] = ()) -> GuardedStore:
-    """Return ``store`` guarded for the table at ``root``; a store that is guarded already is returned as it is."""
-    if isinstance(store, GuardedStore):
-        return store
-    return GuardedStore(store, root, tuple(_normal(os.fspath(one)) for one in external_roots))
+def guarded(store: FileIO, root: str, external_roots: ExternalRoots = ()) -> GuardedStore:
+    """Return ``store`` guarded for the table at ``root``; a store that is guarded already is returned as it is.
+
+    Raises InvalidRequestError. Clauses: SAFE-2.
+    """
+    allowed = tuple(map(_allowed, _several(external_roots)))
+    return store if isinstance(store, GuardedStore) else GuardedStore(store, root, allowed)
+
+
+def _several(roots: ExternalRoots) -> Iterable[object]:
+    """Return ``roots`` as several. A plain text is one root: its characters are not, of which one may be a slash."""
+    if roots is None:
+        return ()
+    if isinstance(roots, (str, os.PathLike)):
+        return (roots,)
+    if not isinstance(roots, Iterable) or isinstance(roots, (bytes, Mapping)):
+        raise _no_root(roots)
+    return roots
+
+
+def _allowed(root: object) -> str:
+    path = os.fspath(root) if isinstance(root, (str, os.PathLike)) else None
+    if not isinstance(path, str) or not path.strip():  # "" is not the current directory
+        raise _no_root(root)
+    return _normal(path)
+
+
+def _no_root(found: object) -> InvalidRequestError:
+    return InvalidRequestError(f"external_roots: expected directories and URIs, or one, found {found!r}")
 
 
 class GuardedStore:

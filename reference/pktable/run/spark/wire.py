@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from pktable.format.arrow_nulls import with_masked
 from pktable.run.spark.errors import raised_here
 
 BLOBS = "blob binary"
@@ -28,7 +29,7 @@ def whole_frame(session: SparkSession, table: pa.Table, schema: StructType | Non
     rows of several: those after an empty chunk (without Connect, up to 4.3), those after the first (Connect 4.0.0).
     Clauses: TBL-6.
     """
-    return session.createDataFrame(table.combine_chunks(), schema)
+    return session.createDataFrame(with_masked(table).combine_chunks(), schema)
 
 
 def blob_table(values: list[Any]) -> pa.Table:
