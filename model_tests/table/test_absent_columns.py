@@ -27,9 +27,15 @@ FORMS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-def made(path: Path, engine: str = "partial-update", columns: str = COLUMNS, **options: Any) -> Table:
-    given: dict[str, Any] = {"primary_key": ["p", "id"], "partition_by": "p", **options}
-    return Table.create(path / "t", columns, options={"merge-engine": engine}, **given)
+def made(
+    path: Path,
+    engine: str = "partial-update",
+    columns: str = COLUMNS,
+    options: dict[str, str] | None = None,
+    **others: Any,
+) -> Table:
+    given: dict[str, Any] = {"primary_key": ["p", "id"], "partition_by": "p", **others}
+    return Table.create(path / "t", columns, options={"merge-engine": engine, **(options or {})}, **given)
 
 
 @covers("TBL-24")
@@ -75,6 +81,24 @@ def test_a_dataframe_of_spark_can_leave_out_columns(tmp_path: Path) -> None:
     for columns in ("a INT, id INT", "id INT, p INT, c INT"):
         with pytest.raises(InvalidRequestError, match=r"is missing|column c is not in the table"):
             table.upsert(spark_session().createDataFrame([tuple([1] * columns.count("INT"))], columns))
+
+
+GROUPS: dict[str, Any] = {
+    "columns": "p INT, id INT, g INT, a INT, h INT, b STRING",
+    "options": {"fields.g.sequence-group": "a", "fields.h.sequence-group": "b"},
+}
+
+
+@covers("TBL-24", "MRG-11")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_sequence_group_is_left_out_as_a_whole(tmp_path: Path, form: str) -> None:
+    table = made(tmp_path, **GROUPS)
+    for row in ({"g": 2, "a": 1}, {"h": 5, "b": "x"}, {"g": 1, "a": 9}):
+        table.upsert(FORMS[form]({"p": 0, "id": 1, **row}))
+    assert table.to_arrow().to_pylist() == [{"p": 0, "id": 1, "g": 2, "a": 1, "h": 5, "b": "x"}]
+    for part in ({"g": 3}, {"b": "y"}):
+        with pytest.raises(InvalidRequestError, match=r"column [ah] is missing"):
+            table.upsert(FORMS[form]({"p": 0, "id": 1, **part}))
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {

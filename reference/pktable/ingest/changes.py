@@ -12,7 +12,6 @@ Clauses: TBL-4, TBL-8, TBL-13, TBL-23.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +29,7 @@ from pktable.format.partition_path import escaped, partition_path
 from pktable.format.types import STRINGS, Field, values_of
 from pktable.ingest.columns import conform_column, conform_key_column, empty_column, not_utf8
 from pktable.ingest.maps import expect_distinct_keys
-from pktable.ingest.names import expect_columns, optional_columns
+from pktable.ingest.names import Optional, expect_columns, optional_columns
 
 DIRECTORY_BYTES = 255  # the longest name, encoded, that file systems allow
 SPELLED_BYTES = 64  # more than any value but a string takes in a name
@@ -70,7 +69,7 @@ def as_changes(
         kinds = np.full(rows.num_rows, int(change.kind), dtype=np.int8)
     if change.keys_only:
         return conform_keys(rows, schema), kinds
-    conformed = conform(rows, schema, frozenset() if change.whole else optional_columns(schema))
+    conformed = conform(rows, schema, () if change.whole else optional_columns(schema))
     adds = None if not kinds.any() else kinds & 1 == 0  # what is taken back may be what others have written
     expect_distinct_keys(conformed, schema.fields, adds)
     return conformed, kinds
@@ -84,15 +83,15 @@ def expect_arrow(rows: Any) -> None:
         )
 
 
-def conform(rows: pa.Table, schema: TableSchema, optional: Collection[str] = ()) -> pa.Table:
+def conform(rows: pa.Table, schema: TableSchema, optional: Optional = ()) -> pa.Table:
     """Return ``rows`` with exactly the table's columns and types, in the table's order.
 
-    ``optional``: columns that are null where ``rows`` do not have them.
+    ``optional``: what ``rows`` may leave out, which is null then.
     Raises InvalidRequestError naming the column and what was expected and found. Clauses: TBL-8, TBL-13, TBL-24.
     """
     names = list(schema.value_names)
     expect_columns(rows.column_names, names, schema, optional=optional)
-    for name in (name for name in optional if name not in rows.column_names):
+    for name in (name for name in names if name not in rows.column_names):
         rows = rows.append_column(name, pa.nulls(rows.num_rows))
     columns = [_conformed(rows.column(field.name), field, schema) for field in schema.fields]
     return _with_directories(pa.table(columns, names=names), schema)

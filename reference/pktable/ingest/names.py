@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.metadata.schema import TableSchema
 
+Optional: TypeAlias = Sequence[frozenset[str]]
+"""Sets of columns that rows of a write can leave out, each as a whole."""
 
-def optional_columns(schema: TableSchema) -> frozenset[str]:
-    """Return the columns that rows of a write can leave out, because a null there changes nothing. Clauses: TBL-24."""
+
+def optional_columns(schema: TableSchema) -> Optional:
+    """Return the columns that rows of a write can leave out, because nulls there change nothing.
+
+    Those of a sequence group are one set: beside a value of its sequence, a null takes the place of a value.
+    Clauses: TBL-24.
+    """
     if schema.options.get("merge-engine") != "partial-update":
-        return frozenset()
-    return frozenset(
-        field.name for field in schema.fields if field.type.nullable and field.name not in schema.primary_keys
-    )
+        return ()
+    left = {f.name for f in schema.fields if f.type.nullable and f.name not in schema.primary_keys}
+    groups = []
+    for name, value in schema.options.items():
+        if name.startswith("fields.") and name.endswith(".sequence-group"):
+            ordering = name.removeprefix("fields.").removesuffix(".sequence-group")
+            groups.append(frozenset(one.strip() for one in f"{ordering},{value}".split(",")))
+    alone = left.difference(*groups)
+    return [*(group for group in groups if group <= left), *(frozenset([name]) for name in alone)]
 
 
 def expect_columns(
@@ -25,15 +38,16 @@ def expect_columns(
     schema: TableSchema,
     *,
     at: str = "columns",
-    optional: Collection[str] = (),
+    optional: Optional = (),
 ) -> None:
     """Raise InvalidRequestError unless ``found`` are the ``expected`` columns, each once, in any order.
 
-    ``at``: where the columns were found; the message begins with it. ``optional``: columns that may be absent.
+    ``at``: where the columns were found; the message begins with it. ``optional``: what may be absent.
     Clauses: TBL-8, TBL-13, TBL-24.
     """
     names = set(found)
-    if len(found) == len(names) and set(expected) - set(optional) <= names <= set(expected):
+    absent = {name for one in optional if names.isdisjoint(one) for name in one}
+    if len(found) == len(names) and set(expected) - absent <= names <= set(expected):
         return
     problems = [f"{name} occurs {count} times" for name, count in Counter(found).items() if count > 1]
     missing = [name for name in expected if name not in found]
@@ -44,7 +58,7 @@ def expect_columns(
             problems.append(f"{name} must be written {same[0]}")
             unknown.remove(name)
             missing.remove(same[0])
-    missing = [name for name in missing if name not in optional]
+    missing = [name for name in missing if name not in absent]
     keys = [name for name in missing if name in schema.primary_keys]
     others = [name for name in missing if name not in keys]
     problems += [f"primary-key column {name} is missing" for name in keys]

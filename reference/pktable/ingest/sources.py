@@ -116,7 +116,7 @@ class _Columns:
             self.fields[change.column] = None  # row kinds are checked later
         self.names = list(self.fields)
         whole = change.keys_only or change.whole
-        self.optional = frozenset() if whole else optional_columns(schema)
+        self.optional = () if whole else optional_columns(schema)
 
     @classmethod
     def of_any_rows(cls, names: Iterable[str], schema: TableSchema) -> _Columns:
