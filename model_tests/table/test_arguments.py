@@ -117,9 +117,9 @@ def test_flags_of_a_hudi_table_are_booleans(tmp_path: Path) -> None:
     table = HudiTable.create(tmp_path / "t", "id STRING", key="id")
     table.upsert([{"id": "a"}])
     not_a_flag: Any = "no"
-    with pytest.raises(InvalidRequestError, match="^read_optimized: expected True or False"):
+    with pytest.raises(InvalidRequestError, match=r"^read_optimized: expected True or False"):
         table.count(read_optimized=not_a_flag)
-    with pytest.raises(InvalidRequestError, match="^reads_rows: expected True or False"):
+    with pytest.raises(InvalidRequestError, match=r"^reads_rows: expected True or False"):
         table.check(reads_rows=not_a_flag)
 
 
