@@ -1,4 +1,4 @@
-"""What remains of manifests is the same whether some of them were folded before or not."""
+"""Manifests are folded to the same entries whether some of them were folded before or not."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
@@ -79,6 +80,17 @@ def test_row_kinds_are_strings_of_any_kind(tmp_path: Path, kind: Any) -> None:
     table = Table.create(tmp_path, "k BIGINT", primary_key=["k"])
     table.write_changes(pa.table({"k": [1, 2, 1], "op": pa.array(["+I", "+U", "-D"], kind)}), row_kind="op")
     assert table.to_arrow(fresh=True).to_pylist() == [{"k": 2}]
+
+
+@covers("TBL-4")
+@pytest.mark.parametrize(
+    "rows", [[], pa.table({"k": pa.nulls(0), "op": pa.nulls(0)}), pd.DataFrame({"k": [1], "op": ["+I"]})[:0]]
+)
+def test_no_changes_are_written_whatever_type_their_kinds_have(tmp_path: Path, rows: Any) -> None:
+    table = Table.create(tmp_path, "k BIGINT", primary_key=["k"])
+    assert table.write_changes(rows, row_kind="op") is None
+    with pytest.raises(InvalidRequestError, match=r"row kind of row 0: .*, found None"):
+        table.write_changes(pa.table({"k": [1], "op": pa.nulls(1)}), row_kind="op")
 
 
 @covers("TBL-8")

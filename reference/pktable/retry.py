@@ -2,7 +2,7 @@
 
 * A store that is busy needs time: the wait before attempt n + 1 is drawn between 0 and ``first_wait * 2**n`` seconds.
 * A race that was lost can be won at once: the wait is drawn between 0 and n times what the attempt took. Exponential
-  waits would starve a writer beside one that does not wait, since no attempt is likely to meet a pause of the other.
+  waits would starve a writer if another one does not wait, since no attempt is likely to meet a pause of the other.
 
 Both are at most ``longest_wait``. Drawing them (full jitter) keeps those that collided once from colliding again.
 """

@@ -139,8 +139,8 @@ class Manifests:
     def fold(self, metas: Sequence[ManifestFileMeta]) -> Mapping[Identity, ManifestEntry]:
         """Return the entries that remain of ``metas`` by identity: live files, and DELETEs without their ADD.
 
-        Only these are made of large manifests. What remains of the first of them is not found out again if that is
-        known, as after commits of others. Clauses: CMT-4, RD-24.
+        Only these are made of large manifests. If it is known what remains of the first of them, as after commits of
+        others, that is not found out again. Clauses: CMT-4, RD-24.
         """
         manifests = tuple(map(self.read, metas))
 
@@ -181,7 +181,7 @@ class Manifests:
 
 @dataclass(frozen=True)
 class Fold:
-    """What remains of manifests: ADDs and DELETEs by identity, and the files that have ``gone``, with one of each.
+    """The remains of manifests: ADDs and DELETEs by identity, and the files that have ``gone``, with one of each.
 
     ``gone``: None if they are too many to be kept.
     """

@@ -161,6 +161,8 @@ def split_kinds(rows: pa.Table, column: str) -> tuple[pa.Table, npt.NDArray[np.i
     values = rows.column(column)
     if pt.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
+    elif pt.is_null(values.type):  # as of no rows
+        values = values.cast(pa.string())
     symbols = any(of_type(values.type) for of_type in (pt.is_string, pt.is_large_string, pt.is_string_view))
     if symbols:
         values = values.cast(pa.string())

@@ -17,7 +17,7 @@ Optional: TypeAlias = Sequence[frozenset[str]]
 def optional_columns(schema: TableSchema) -> Optional:
     """Return the columns that rows of a write can leave out, because nulls there change nothing.
 
-    Those of a sequence group are one set: beside a value of its sequence, a null takes the place of a value.
+    Those of a sequence group are one set: with a value of its sequence, a null takes the place of a value.
     Clauses: TBL-24.
     """
     if schema.options.get("merge-engine") != "partial-update":
