@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pktable import CorruptFileError, Table
+from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable_spec.covers import covers
 
@@ -117,10 +117,37 @@ def test_strings_of_a_condition_are_what_they_are(tmp_path: Path, literals: str)
 
 @covers("RD-8")
 def test_a_cast_to_fewer_bits_prunes_nothing(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, n BIGINT", primary_key=["k"], options=DV, spark=spark_session())
+    table.upsert(pa.table({"k": [1, 2], "n": [(1 << 32) + 2, (1 << 32) + 1]}))
+    for runner in ("local", "spark"):
+        with pytest.raises(InvalidRequestError, match=r"where 'CAST\(n AS INT\) = 2'"):
+            Table.open(tmp_path, spark=spark_session(), runner=runner).to_arrow(where="CAST(n AS INT) = 2")
+
+
+@covers("RD-26", "STM-1")
+@pytest.mark.parametrize("key", [["k"], None])
+def test_what_cannot_be_computed_is_refused_in_every_mode_of_the_session(
+    tmp_path: Path, key: list[str] | None
+) -> None:
     with setting("spark.sql.ansi.enabled", "false") as spark:
-        table = Table.create(tmp_path, "k INT, n BIGINT", primary_key=["k"], options=DV, spark=spark)
-        table.upsert(pa.table({"k": [1, 2], "n": [(1 << 32) + 2, (1 << 32) + 1]}))
-        assert [row.k for row in table.read(where="CAST(n AS INT) = 2").collect()] == [1]
+        table = Table.create(
+            tmp_path, "k INT, n INT", primary_key=key, options=DV, spark=spark, runner="spark"
+        )
+        (table.upsert if key else table.append)(pa.table({"k": [0, 1], "n": [5, 2**31 - 1]}))
+        before = table.to_arrow()
+        work: list[Callable[[], object]] = [
+            lambda: table.to_arrow(where="n / k > 0"),
+            lambda: table.count(where="n + 1 > 0"),
+            lambda: table.update({"n": "n + 1"}),
+            lambda: table.update({"k": "0"} if key is None else {"n": "0"}, where="CAST(n AS TINYINT) = 5"),
+            lambda: table.delete(where="n / k = 1"),
+        ]
+        for one in work:
+            with pytest.raises(InvalidRequestError):
+                one()
+        assert table.to_arrow() == before
+        assert sorted(row.k for row in table.read(where="n - 1 > 4").collect()) == [1]
+        assert spark.conf.get("spark.sql.ansi.enabled") == "false"
 
 
 @covers("RD-11")

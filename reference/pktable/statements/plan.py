@@ -121,9 +121,17 @@ class Statement:
             found |= dict.fromkeys(self.columns if self.has(RowKind.DELETE) else self.key)
         return list(found)
 
+    def expressions(self) -> Iterator[Expression]:
+        """Yield all expressions."""
+        yield from (side for pair in self.keys for side in pair)
+        yield from self._expressions_of_pairs()
+
     def _expressions(self, side: str) -> Iterator[Expression]:
         for pair in self.keys:
             yield pair[0 if side == TARGET else 1]
+        yield from self._expressions_of_pairs()
+
+    def _expressions_of_pairs(self) -> Iterator[Expression]:
         if self.residual is not None:
             yield self.residual
         for clause in self.clauses:

@@ -14,6 +14,7 @@ from pktable.predicate import Predicate
 from pktable.run.spark.listing import listed_in_driver
 from pktable.run.spark.native_scan import scan_files
 from pktable.run.spark.relations import renewed
+from pktable.run.spark.settings import in_ansi_mode
 from pktable.run.spark.types import read_schema
 
 
@@ -28,7 +29,8 @@ def frame_of_base_files(
 
     ``needed``: the columns and those of the condition.
     """
-    with listed_in_driver(session, len(paths)):
+    can_fail = predicate is not None and not predicate.never_fails
+    with listed_in_driver(session, len(paths)), in_ansi_mode(session, can_fail=can_fail):
         rows = scan_files(session, paths, read_schema(needed))
         rows = rows if predicate is None else rows.where(predicate.text)
         rows = rows.selectExpr(*renewed(columns))

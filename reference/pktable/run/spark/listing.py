@@ -13,28 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import RLock
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from pktable.run.spark.settings import with_setting
+
 THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 MOST_PATHS: Final = 100_000  # that the driver looks for: some ten seconds' worth
-
-_changing = RLock()
 
 
 @contextmanager
 def listed_in_driver(session: SparkSession, paths: int) -> Iterator[None]:
     """Let scans of up to ``paths`` paths that are made inside the block be listed without a job."""
-    with _changing:  # two threads that put back each other's value would leave one of them
-        before = session.conf.get(THRESHOLD)
-        wanted = min(paths, MOST_PATHS)
-        if before is None or int(before) >= wanted:
-            yield
-            return
-        session.conf.set(THRESHOLD, str(wanted))
-        try:
-            yield
-        finally:
-            session.conf.set(THRESHOLD, before)
+    wanted = min(paths, MOST_PATHS)
+    with with_setting(session, THRESHOLD, lambda before: str(max(int(before), wanted))):
+        yield

@@ -33,6 +33,7 @@ from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
+from pktable.predicate.arrow_eval import may_fail
 from pktable.run.local import (
     found_rows,
     gathered,
@@ -53,6 +54,7 @@ from pktable.run.spark.frame_size import estimated_bytes
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
 from pktable.run.spark.relations import renewed
 from pktable.run.spark.row_changes import divided_rows
+from pktable.run.spark.settings import in_ansi_mode
 from pktable.run.spark.shares import needed_columns, shares
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
@@ -157,7 +159,7 @@ class SparkRunner:
         native, others = shares(context, query)
         frames = []
         if native or not others:
-            with raised_here():
+            with raised_here(), in_ansi_mode(self.session, can_fail=_can_fail(query.predicate)):
                 rows = native_scan(
                     self.session, context, native, needed, query.predicate, located=True, row_ids=row_ids
                 )
@@ -187,7 +189,8 @@ class SparkRunner:
         native, others = shares(context, query)
         frames = []
         if native:
-            with raised_here():  # a classic session looks for the files now, Spark Connect when it reads
+            # A classic session looks for the files now, Spark Connect when it reads.
+            with raised_here(), in_ansi_mode(self.session, can_fail=_can_fail(predicate)):
                 frames.append(native_scan(self.session, context, native, needed, predicate))
         if others:
             frames.append(self._by_kernel(context, others, needed, predicate))
@@ -237,7 +240,8 @@ class SparkRunner:
             # Spark takes the rows that Python makes to be no more than the names of files it makes them from, and would
             # send them all to every task.
             target = target.hint("merge")
-        return changed_rows(statement, target, source)
+        with in_ansi_mode(self.session, can_fail=any(map(may_fail, statement.expressions()))):
+            return changed_rows(statement, target, source)
 
     def divided(
         self, context: TableContext, query: Query, statement: Statement, changes: DataFrame
@@ -326,6 +330,10 @@ class SparkRunner:
                     yield from for_spark(table).to_batches()
 
         return map_batches(whole_frame(self.session, blob_table(list(parts))), read, schema)
+
+
+def _can_fail(predicate: Predicate | None) -> bool:
+    return predicate is not None and not predicate.never_fails
 
 
 def _chosen(rows: DataFrame, columns: Sequence[str], native: Sequence[BucketRead]) -> DataFrame:
