@@ -28,7 +28,7 @@ from model_tests.interop.environments import SPARK_JARS, SetupError, Start, paim
 RESULTS = Path(__file__).parents[1] / "results"
 TREE = Path(__file__).parents[2]
 CONTENDERS = ("paimon", "spark", "local")
-TURNS, TURNS_OF_POINTS = (8, 7), (2, 5)
+TURNS, TURNS_OF_POINTS = (6, 5), (2, 5)
 """How often a query is asked to warm up caches and compilers, and then to measure it."""
 ROWS_OF_AN_ORDER = 4
 ORDERS_OF_SCALE_1 = 1_500_000

@@ -44,7 +44,7 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
         f"Processor seconds of the process tree, {count}; "
         "in each round the three take turns stage by stage, and what they find is compared after every stage. "
         "Before the first stage each does a little of everything, pktable with Spark's workers. "
-        "A read is the median of seven, after eight to warm up; of reads of points five, after two. "
+        "A read is the median of five, after six to warm up, or two for reads of points. "
         "Ratios above 1: pktable takes less. Reads come after the DELETE, with vectors, from the tables that "
         "pktable wrote (our) and that the connector wrote (its). At least: what pktable on Spark cannot leave "
         "out, done after each step by the same process. For loads it is Spark's scan with all rows handed to Python, "
