@@ -253,7 +253,8 @@ WORK: Final[list[tuple[Callable[[Any], Any], str]]] = [
     ),
     (lambda table: table.append(pa.table({})), "^append: the table has a primary key"),
     (lambda table: table.upsert(pa.table({"nope": [1]})), "^columns: "),
-    (lambda table: table.upsert(_rows(table, 1).drop_columns(["v"])), "^columns: "),
+    (lambda table: table.upsert(_rows(table, 1).drop_columns(table.schema.primary_keys[0])), "^columns: "),
+    (lambda table: table.overwrite(_rows(table, 1).drop_columns(["v"])), "^columns: "),
     (lambda table: table.upsert(_rows(table, None)), "^column .*: expected .* NOT NULL, found null in 1 of"),
     (
         lambda table: table.write_changes(_rows(table, 1).append_column("op", [["+X"]]), row_kind="op"),

@@ -1,9 +1,9 @@
 """A write and a compaction whose files exist and are not visible yet, and how they are committed.
 
 A write is committed as an APPEND snapshot, then its compaction as a COMPACT snapshot. Two races are possible. If
-another write took our sequence numbers, our rows are renumbered, and the compaction is planned and carried out again,
-after they are committed (CMT-24, CMT-33). If another commit changed what a compaction was planned on, that compaction
-is discarded and planned again on the latest snapshot (CMT-14).
+another write took our sequence numbers, our rows are renumbered, and the compaction is planned and carried out again
+(CMT-24, CMT-33). If another commit changed what a compaction was planned on, that compaction is discarded and planned
+again on the latest snapshot (CMT-14).
 
 Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMP-17, CMP-30.
 """
@@ -53,8 +53,7 @@ class StagedWrite:
     """A write whose files exist and are not visible. Commit it or discard it, once.
 
     ``appends``: its new level-0 files. ``changes``: its compaction, planned on ``base`` with these files. ``full``:
-    whether the whole table is compacted instead, after the commit. ``renumbered``: whether the compaction is planned
-    after the commit.
+    whether the whole table is compacted instead, after the commit.
     ``rules``: what its commit checks; other implementations check less. ``read``, ``replaces``: as in `Stager.write`.
     """
 
@@ -68,7 +67,6 @@ class StagedWrite:
     read: TableState | None = None
     replaces: Replaces | None = None
     full: bool = False
-    renumbered: bool = False
 
     def plan(self, state: TableState) -> None:
         """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17, CMP-30."""
@@ -114,10 +112,10 @@ class StagedWrite:
 
         Clauses: CMP-30, CMT-54.
         """
-        unplanned = self._unplanned(state)
+        again = list(state.files) if self.full else self.drop_stale(state)
         try:
-            if unplanned:
-                self.changes += self.stager.changes(state, unplanned, full=self.full)
+            if again:
+                self.changes += self.stager.changes(state, again, full=self.full)
         except BaseException:
             self._discard_changes()
             raise
@@ -125,14 +123,6 @@ class StagedWrite:
             return state
         compaction = StagedCompaction(self.stager, self.changes, full=self.full, base=state)
         return compaction.commit(commit_id) or state
-
-    def _unplanned(self, state: TableState) -> list[BucketId]:
-        """Return the buckets whose compaction is to be planned on ``state``, the one after the write."""
-        if self.full:
-            return list(state.files)
-        if self.renumbered and not self.write_only:
-            return [append.place.id for append in self.appends]
-        return self.drop_stale(state)
 
     def discard(self) -> None:
         """Remove the files; nothing of the write is left. Clauses: CMT-12."""
@@ -173,9 +163,9 @@ class StagedWrite:
             ) from None
 
     def _renumber(self, state: TableState) -> None:
-        """Give the rows sequence numbers above those of ``state``; the compaction is planned after the commit.
+        """Give the rows sequence numbers above those of ``state``, and plan the compaction on it.
 
-        To plan and do it first would take so long that other writers are faster again. Clauses: CMT-24, CMT-33.
+        Clauses: CMT-24, CMT-33.
         """
         context, again = self.stager.context, next_sequences(state)
         self._discard_changes()
@@ -192,8 +182,7 @@ class StagedWrite:
         old = [path for path in self.new.paths if path not in used]
         remove_quietly(context.store, old)
         self.new.paths = [path for path in self.new.paths if path not in old]
-        self.base, self.renumbered = state, True
-        self.full = not self.write_only and self.stager.is_full_compaction_due(state)
+        self.plan(state)
 
     def drop_stale(self, state: TableState) -> list[BucketId]:
         """Discard the compactions whose buckets had other live files, when the write committed, than planned on.
