@@ -145,11 +145,12 @@ class Manifests:
         manifests = tuple(map(self.read, metas))
 
         def load() -> Fold:
-            for count in range(len(metas) - 1, max(0, len(metas) - 1 - LATER_MANIFESTS), -1):
-                before = _FOLDED.find(manifests[:count])
-                if before is not None and before.gone is not None:
-                    return self._folded(before, metas[count:])
-            return self._folded(Fold(), metas)
+            with uncollected():
+                for count in range(len(metas) - 1, max(0, len(metas) - 1 - LATER_MANIFESTS), -1):
+                    before = _FOLDED.find(manifests[:count])
+                    if before is not None and before.gone is not None:
+                        return self._folded(before, metas[count:])
+                return self._folded(Fold(), metas)
 
         found: Fold = _FOLDED.get(manifests, load, lambda fold: fold.weight)
         return found.entries
@@ -175,8 +176,7 @@ class Manifests:
         for identity in gone:
             adds.pop(identity, None)
             deletes.pop(identity, None)
-        with uncollected():
-            return before.with_more(made(adds), made(deletes), gone)
+        return before.with_more(made(adds), made(deletes), gone)
 
 
 @dataclass(frozen=True)
@@ -186,13 +186,13 @@ class Fold:
     ``gone``: None if they are too many to be kept.
     """
 
-    adds: Mapping[Identity, ManifestEntry] = field(default_factory=dict)
-    deletes: Mapping[Identity, ManifestEntry] = field(default_factory=dict)
+    adds: dict[Identity, ManifestEntry] = field(default_factory=dict)
+    deletes: dict[Identity, ManifestEntry] = field(default_factory=dict)
     gone: frozenset[Identity] | None = frozenset()
 
     @cached_property
     def entries(self) -> Mapping[Identity, ManifestEntry]:
-        return MappingProxyType({**self.adds, **self.deletes})
+        return MappingProxyType({**self.adds, **self.deletes} if self.deletes else self.adds)
 
     @property
     def weight(self) -> int:
