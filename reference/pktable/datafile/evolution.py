@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.decimals import WIDEST, half_up
 from pktable.format.types import (
     BINARIES,
     FLOATS,
@@ -53,9 +54,6 @@ ARROW_NESTED: Final = {
     "MAP": pa.types.is_map,
 }
 """Whether an Arrow type is the one that a nested type is read as."""
-
-WIDE: Final = 76
-"""Digits of the decimals used in calculations."""
 
 EXACT: Final = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
 
@@ -267,10 +265,10 @@ def _decimal(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.A
     if before.root in FLOATS:
         return pa.array([_decimal_of(value, after) for value in array.to_pylist()], wanted)
     scale = before.scale or 0
-    rounded = pc.round(array.cast(pa.decimal256(WIDE, scale)), after.scale, "half_towards_infinity")
-    bound = pa.scalar(decimal.Decimal(10) ** (after.precision - after.scale)).cast(rounded.type)
-    fits = pc.and_(pc.less(rounded, bound), pc.greater(rounded, pc.negate(bound)))
-    return pc.if_else(fits, rounded, None).cast(pa.decimal256(WIDE, after.scale)).cast(wanted)
+    found = half_up(array, scale, after.scale)
+    bound = pa.scalar(decimal.Decimal(10) ** (after.precision - after.scale)).cast(found.type)
+    fits = pc.and_(pc.less(found, bound), pc.greater(found, pc.negate(bound)))
+    return pc.if_else(fits, found, None).cast(pa.decimal256(WIDEST, after.scale)).cast(wanted)
 
 
 def _decimal_of(value: float | None, after: DataType) -> decimal.Decimal | None:

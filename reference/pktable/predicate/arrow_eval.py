@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.decimals import half_up
 from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
 from pktable.predicate.tree import (
@@ -53,8 +54,6 @@ COMPARISONS: Final[dict[Ordering, Callable[..., Any]]] = {
     ">=": pc.greater_equal,
 }
 LIVE: Final = "__pktable_live"
-WIDEST: Final = 76
-"""Digits that a decimal of Arrow has at most."""
 
 
 def filtered(
@@ -314,9 +313,7 @@ def _cast(operand: Any, found: DataType, t: DataType) -> Any:
     if found.root == "DECIMAL" and t.root == "DOUBLE":
         return operand.cast(pa.string()).cast(wanted)  # a direct cast need not give the nearest double
     if found.root == "DECIMAL" and t.root == "DECIMAL":
-        # Rounding can add a digit, for which the operand's own type may have no room: Arrow then gives 0.
-        wide = operand.cast(pa.decimal256(WIDEST, found.scale))
-        return pc.round(wide, t.scale, "half_towards_infinity").cast(wanted)
+        return half_up(operand, found.scale or 0, t.scale or 0).cast(wanted)
     if t.root == "DECIMAL":
         return operand.cast(pa.decimal128(38, t.scale)).cast(wanted)
     if found.root in (*FLOATS, "DECIMAL") and pa.types.is_integer(wanted):
