@@ -45,6 +45,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.table_reads",
     "pktable.table_upkeep",
     "pktable.table",
+    "pktable.spark_source",
     "pktable.hudi",
     "pktable.replay",
     "pktable.cli",
@@ -169,11 +170,12 @@ def of_libraries_in_the_specification(root: Path) -> list[str]:
 
 
 def of_pyspark_elsewhere(root: Path) -> list[str]:
-    """Return the imports of pyspark outside of the package for Spark."""
+    """Return the imports of pyspark outside of its two packages: the runner below a table, the source above it."""
     return [
         f"{at} imports {name}"
         for at, module, name in imported(root, "reference/pktable")
-        if within(name, ("pyspark", "py4j")) and not within(module, ("pktable.run.spark",))
+        if within(name, ("pyspark", "py4j"))
+        and not within(module, ("pktable.run.spark", "pktable.spark_source"))
     ]
 
 

@@ -62,7 +62,7 @@ class Catalog:
         if snapshot is None:
             return self.committer.retry_on_latest_state(lambda state: work(state, self.context))
         try:
-            return work(self.states.at(snapshot), self._under(snapshot.schema_id))
+            return work(self.states.at(snapshot), self.under(snapshot.schema_id))
         except CorruptFileError:
             expired = self.snapshots.expired_error(snapshot, as_of.tag)
             if expired is None:
@@ -83,7 +83,7 @@ class Catalog:
         """
         wanted = change_range(self.snapshots, start, end)
         found = snapshots_between(self.context, self.snapshots, wanted)
-        context = self._under(found[-1].schema_id) if found else self.context
+        context = self.under(found[-1].schema_id) if found else self.context
         try:
             return work(plan_changes(context, self.manifests, found, wanted), context)
         except CorruptFileError:
@@ -95,7 +95,7 @@ class Catalog:
         """Return the state at a snapshot, by default the latest. Raises SnapshotNotFoundError, CorruptFileError."""
         return self.read_as_of(AsOf(snapshot), lambda state, _: state)
 
-    def _under(self, schema_id: int) -> TableContext:
+    def under(self, schema_id: int) -> TableContext:
         """Return the table as it is read under a schema of some time. Clauses: RD-14, RD-22."""
         if schema_id == self.context.schema.id:
             return self.context

@@ -91,13 +91,17 @@ def directories(context: TableContext) -> list[str]:
 
 
 def _own_files(paths: TablePaths) -> dict[str, tuple[str, ...]]:
-    """Return the directories whose files need no reference, and the prefixes of such files' names."""
+    """Return the directories whose files need no reference, and the prefixes of such files' names.
+
+    Clauses: CMT-56.
+    """
     return {
         paths.snapshots: (SNAPSHOT, LATEST, EARLIEST),
         paths.tags: (TAG,),
         paths.schemas: (SCHEMA,),
         paths.fences: (FENCE, REMOVED),
         paths.changelogs: (CHANGELOG, LATEST, EARLIEST),
+        paths.staged: (),
     }
 
 

@@ -1,9 +1,9 @@
 """Build the names of a table's files and directories. No other module of this package spells them.
 
 A table directory holds ``schema/``, ``snapshot/``, ``tag/``, ``changelog/``, ``manifest/``, ``index/``, ``branch/``
-and the data files, below partition directories, in ``bucket-N/``. It also holds ``fence/``, which Paimon does not
-have and leaves alone. A branch has schemas, snapshots, tags and changelogs of its own in ``branch/branch-NAME/``;
-manifests, DV index files and data files are shared with the main branch.
+and the data files, below partition directories, in ``bucket-N/``. It also holds ``fence/`` and ``staged/``, which
+Paimon does not have and leaves alone. A branch has schemas, snapshots, tags and changelogs of its own in
+``branch/branch-NAME/``; manifests, DV index files and data files are shared with the main branch.
 
 Clauses: META-1, META-2, META-9, META-49, META-50, CMT-13.
 """
@@ -85,6 +85,14 @@ class TablePaths:
     @property
     def indexes(self) -> str:
         return f"{self.root}/index"
+
+    @property
+    def staged(self) -> str:
+        """The directory of rows on their way to a commit, which no snapshot refers to. Clauses: CMT-56."""
+        return f"{self.root}/staged"
+
+    def staged_rows(self, name: str) -> str:
+        return f"{self.staged}/{name}"
 
     def schema(self, schema_id: int) -> str:
         return f"{self.schemas}/{SCHEMA}{schema_id}"

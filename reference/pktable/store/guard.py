@@ -245,6 +245,11 @@ class _Sink:
         with _named_failures("write", self._path):
             return self._inner.write(data)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed, as Arrow asks a file that it writes to."""
+        return bool(getattr(self._inner, "closed", False))
+
     def tell(self) -> int:
         return int(self._inner.tell())
 

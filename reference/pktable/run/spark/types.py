@@ -56,18 +56,19 @@ def read_schema(fields: Sequence[Field]) -> st.StructType:
 
     So the schema of a DataFrame does not tell who read the rows.
     """
-    schema = _nullable(spark_schema(fields))
+    schema = as_nullable(spark_schema(fields))
     assert isinstance(schema, st.StructType)
     return schema
 
 
-def _nullable(kind: st.DataType) -> st.DataType:
+def as_nullable(kind: st.DataType) -> st.DataType:
+    """Return ``kind`` with every part of it nullable."""
     if isinstance(kind, st.StructType):
-        return st.StructType([st.StructField(f.name, _nullable(f.dataType), True) for f in kind])
+        return st.StructType([st.StructField(f.name, as_nullable(f.dataType), True) for f in kind])
     if isinstance(kind, st.ArrayType):
-        return st.ArrayType(_nullable(kind.elementType), True)
+        return st.ArrayType(as_nullable(kind.elementType), True)
     if isinstance(kind, st.MapType):
-        return st.MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+        return st.MapType(as_nullable(kind.keyType), as_nullable(kind.valueType), True)
     return kind
 
 

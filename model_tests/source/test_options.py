@@ -1,0 +1,85 @@
+"""Options: which there are, what they ask for, and how wrong ones are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pktable import InvalidRequestError, NotATableError, Table
+from pktable.spark_source.options import INCREMENTAL, READ, Options
+
+from model_tests.source.driven import read, source
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    Table.create(tmp_path / "t", "id BIGINT, v INT", primary_key="id")
+    return tmp_path / "t"
+
+
+def test_an_unknown_option_is_refused_with_those_that_there_are(path: Path) -> None:
+    known = "there are scan.mode, scan.snapshot-id, scan.tag-name, scan.timestamp-millis, incremental-between"
+    with pytest.raises(InvalidRequestError, match=rf"option scan.snapshotid: not an option of read; {known}"):
+        read(path, scan__snapshotid=1)
+
+
+@pytest.mark.parametrize("use", ["reader", "streamReader", "writer", "streamWriter"])
+def test_an_option_of_another_use_is_refused(path: Path, use: str) -> None:
+    wrong = {"reader": "failOnDataLoss", "streamReader": "fresh"}.get(use, "filter")
+    found = source(path, **{wrong: "true"})
+    schema = source(path).schema()
+    with pytest.raises(InvalidRequestError, match=rf"option {wrong.lower()}: not an option of"):
+        getattr(found, use)(schema, *([False] if "riter" in use else []))
+
+
+def test_sparks_own_options_are_no_options(path: Path) -> None:
+    assert read(path, owner="me", provider="pktable", location=path, checkpointLocation="/x").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scan__snapshot_id": "x"}, "option scan.snapshot-id: expected an integer from 1 on, found 'x'"),
+        ({"scan__snapshot_id": "0"}, "option scan.snapshot-id: expected an integer from 1 on, found '0'"),
+        ({"fresh": "yes"}, "option fresh: expected true or false, found 'yes'"),
+        (
+            {"scan__snapshot_id": "1", "scan__tag_name": "a"},
+            "options scan.snapshot-id and scan.tag-name: expected one of them",
+        ),
+        (
+            {"scan__mode": "full"},
+            "option scan.mode: expected one of default, latest-full, latest, from-snapshot, from-snapshot-full, "
+            "from-timestamp, incremental, found 'full'",
+        ),
+        (
+            {"scan__mode": "from-snapshot", "scan__timestamp_millis": "1"},
+            "option scan.mode=from-snapshot: needs scan.snapshot-id or scan.tag-name, found scan.timestamp-millis",
+        ),
+        (
+            {"scan__mode": "latest", "scan__snapshot_id": "1"},
+            "option scan.mode=latest: needs no other option, found scan.snapshot-id",
+        ),
+        (
+            {"incremental_between": "3"},
+            "option incremental-between: expected two ids or tags, such as 3,7, found '3'",
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused(path: Path, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidRequestError) as found:
+        read(path, source(path).schema(), **options)
+    assert str(found.value) == message
+
+
+def test_a_path_is_needed_and_must_be_a_table(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="path: expected the directory or URI of a table"):
+        Options.given({}, READ).open_table()
+    with pytest.raises(NotATableError):
+        read(tmp_path)
+
+
+def test_the_mode_follows_from_the_other_options() -> None:
+    assert Options.given({}, READ).mode == "latest-full"
+    assert Options.given({"scan.mode": "default", "scan.tag-name": "a"}, READ).mode == "from-snapshot"
+    options = Options.given({"Incremental-Between": "1, first"}, READ)
+    assert (options.mode, options.between) == (INCREMENTAL, (1, "first"))

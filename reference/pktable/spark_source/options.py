@@ -1,0 +1,152 @@
+"""The options of the data source: which there are, what each is for, and what they ask for.
+
+Spark hands over the keys in lower case, and among them some of its own. Any other key is refused, with the list of
+those that there are: an option that is spelled wrongly must not read another snapshot in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pktable_spec.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from pktable.table import Table
+
+READ, WRITE, READ_STREAM, WRITE_STREAM = "read", "write", "readStream", "writeStream"
+
+SPARKS: Final = frozenset(
+    {"path", "paths", "owner", "location", "provider", "external", "checkpointlocation", "queryname"}
+)
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "scan.mode": (READ, READ_STREAM),
+    "scan.snapshot-id": (READ, READ_STREAM),
+    "scan.tag-name": (READ,),
+    "scan.timestamp-millis": (READ, READ_STREAM),
+    "incremental-between": (READ,),
+    "read.changelog": (READ, READ_STREAM),
+    "filter": (READ, READ_STREAM),
+    "fresh": (READ,),
+    "failOnDataLoss": (READ_STREAM,),
+    "maxSnapshotsPerTrigger": (READ_STREAM,),
+    "row-kind-column": (WRITE, WRITE_STREAM),
+    "commit-user": (WRITE, WRITE_STREAM),
+    "commit-identifier": (WRITE,),
+}
+"""The uses of each option."""
+
+MODE_OF: Final[Mapping[str, str]] = {
+    "scan.snapshot-id": "from-snapshot",
+    "scan.tag-name": "from-snapshot",
+    "scan.timestamp-millis": "from-timestamp",
+    "incremental-between": "incremental",
+}
+"""The options that say where a read begins, and the ``scan.mode`` that each implies."""
+
+LATEST, LATEST_FULL = "latest", "latest-full"
+FROM_SNAPSHOT, FROM_SNAPSHOT_FULL = "from-snapshot", "from-snapshot-full"
+FROM_TIMESTAMP, INCREMENTAL = "from-timestamp", "incremental"
+MODES: Final = (LATEST_FULL, LATEST, FROM_SNAPSHOT, FROM_SNAPSHOT_FULL, FROM_TIMESTAMP, INCREMENTAL)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one use of the data source. ``values``: by key in lower case. They pickle."""
+
+    values: Mapping[str, str]
+
+    @classmethod
+    def given(cls, options: Mapping[str, str], *uses: str) -> Options:
+        """Return the options. Raises InvalidRequestError for one that none of ``uses`` has."""
+        values = {key.lower(): value for key, value in options.items()}
+        known = [name for name, of in KNOWN.items() if set(of) & set(uses)]
+        unknown = sorted(values.keys() - SPARKS - {name.lower() for name in known})
+        if unknown:
+            raise InvalidRequestError(
+                f"option {', '.join(unknown)}: not an option of {uses[0]}; there are {', '.join(known)}"
+            )
+        return cls(values)
+
+    def text(self, name: str) -> str | None:
+        return self.values.get(name.lower())
+
+    def number(self, name: str, least: int) -> int | None:
+        """Return an integer. Raises InvalidRequestError unless it is one, and not below ``least``."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise InvalidRequestError(f"option {name}: expected an integer from {least} on, found {text!r}")
+        return number
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise InvalidRequestError(f"option {name}: expected true or false, found {text!r}")
+        return text.lower() == "true"
+
+    @property
+    def mode(self) -> str:
+        """The ``scan.mode``, or the one that another option implies. Raises InvalidRequestError if they differ."""
+        given = [name for name in MODE_OF if self.text(name) is not None]
+        if len(given) > 1:
+            raise InvalidRequestError(f"options {' and '.join(given)}: expected one of them")
+        implied = MODE_OF[given[0]] if given else LATEST_FULL
+        mode = self.text("scan.mode") or "default"
+        if mode == "default":
+            return implied
+        if mode not in MODES:
+            raise InvalidRequestError(
+                f"option scan.mode: expected one of default, {', '.join(MODES)}, found {mode!r}"
+            )
+        if mode.removesuffix("-full") != implied.removesuffix("-full"):
+            needed = [name for name, of in MODE_OF.items() if of == mode.removesuffix("-full")]
+            wants = f"needs {' or '.join(needed)}" if needed else "needs no other option"
+            found = f", found {given[0]}" if given else ""
+            raise InvalidRequestError(f"option scan.mode={mode}: {wants}{found}")
+        return mode
+
+    @property
+    def as_of(self) -> dict[str, Any]:
+        """The snapshot to read, as keywords of `Table.scan`."""
+        return {
+            "snapshot": self.number("scan.snapshot-id", 1),
+            "tag": self.text("scan.tag-name"),
+            "timestamp": self.number("scan.timestamp-millis", 0),
+        }
+
+    @property
+    def between(self) -> tuple[int | str, int | str]:
+        """Start and end of ``incremental-between``: ids of snapshots, or tags. Raises InvalidRequestError."""
+        text = self.text("incremental-between") or ""
+        ends = [one.strip() for one in text.split(",")]
+        if len(ends) != 2 or not all(ends):
+            raise InvalidRequestError(
+                f"option incremental-between: expected two ids or tags, such as 3,7, found {text!r}"
+            )
+        start, end = (int(one) if one.isdecimal() else one for one in ends)
+        return start, end
+
+    def open_table(self) -> Table:
+        """Open the table. Raises as `Table.open`."""
+        from pktable.table import Table  # late: Spark makes many processes that open none
+
+        return Table.open(self.path)
+
+    @property
+    def path(self) -> str:
+        """The table's path. Raises InvalidRequestError if there is none."""
+        path = self.text("path")
+        if not path:
+            raise InvalidRequestError(
+                "path: expected the directory or URI of a table; give it to load or save"
+            )
+        return path

@@ -1,0 +1,171 @@
+"""What one task reads: pieces of a snapshot's rows, or of changes, and their form for Spark.
+
+A piece pickles and reads itself. All pieces of a read are planned at once, on one snapshot or one range of snapshots.
+If that expires before they are read, they fail with the error of an expired snapshot.
+
+Pieces of rows that need no merge are single files; small ones share a task. Changes of one bucket are one piece, so
+that those of a key come in their order, also if they are of several snapshots.
+
+Clauses: RD-10, RD-12, RD-27, CHG-11, CHG-13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pktable.bucket.changes import ROW_KIND, read_changes
+from pktable.bucket.read import by_file
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.change_plan import ChangeRange, plan_changes, snapshots_between
+from pktable.catalog.snapshots import SnapshotLog
+from pktable.context import TableContext
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.lsm.bucket import BucketId, ChangeRead
+from pktable.predicate import Predicate, parse
+from pktable.run.spark.types import as_nullable, for_spark, read_schema
+from pktable.scan import Split
+
+TASK_BYTES: Final = 64 << 20
+"""Of data files that several small pieces may bring to one task."""
+
+
+class Piece(Protocol):
+    """Something that a task reads."""
+
+    def read(self) -> Iterator[pa.Table]: ...
+
+
+@dataclass(frozen=True)
+class ChangePiece:
+    """Some changes of a range of snapshots, in order. ``snapshots``: those of the range as they were planned.
+
+    ``wanted``: None if snapshots of the range may be missing.
+    """
+
+    context: TableContext
+    parts: tuple[ChangeRead, ...]
+    columns: tuple[str, ...]
+    predicate: Predicate | None
+    wanted: ChangeRange | None
+    snapshots: tuple[Snapshot, ...]
+
+    def read(self) -> Iterator[pa.Table]:
+        """Yield the changes. Raises CorruptFileError, or SnapshotNotFoundError if the range has expired since."""
+        try:
+            for part in self.parts:
+                yield from read_changes(self.context, part, self.columns, self.predicate)
+        except CorruptFileError:
+            expect_kept(self.context, self.wanted, self.snapshots)
+            raise
+
+
+def expect_kept(context: TableContext, wanted: ChangeRange | None, snapshots: Sequence[Snapshot]) -> None:
+    """Raise SnapshotNotFoundError if a snapshot of ``wanted`` has gone since ``snapshots`` were found there."""
+    if wanted is None:
+        return
+    now = snapshots_between(context, SnapshotLog(context.store, context.paths), wanted)
+    if now != list(snapshots):
+        raise SnapshotNotFoundError(str(wanted), "others, after a rollback")
+
+
+def row_partitions(splits: Iterable[Split]) -> list[InputPartition]:
+    """Return the partitions of a read of rows. Clauses: RD-12."""
+    groups: list[list[Split]] = []
+    room = 0
+    for split in splits:
+        for part in by_file(split.part):
+            piece = replace(split, part=part)
+            if not groups or room < piece.size_bytes:
+                groups.append([])
+                room = TASK_BYTES
+            groups[-1].append(piece)
+            room -= piece.size_bytes
+    return [InputPartition(group) for group in groups]
+
+
+def change_partitions(
+    catalog: Catalog,
+    snapshots: Sequence[Snapshot],
+    schema: StructType,
+    where: str | None,
+    wanted: ChangeRange,
+    *,
+    complete: bool = True,
+) -> list[InputPartition]:
+    """Return the partitions of a read of the changes of ``snapshots``, which are those of the range ``wanted``.
+
+    ``complete``: whether they must all be there when the changes are read.
+    Raises InvalidRequestError, SnapshotNotFoundError, CorruptFileError. Clauses: CHG-11, CHG-12, CHG-13, RD-14.
+    """
+    if not snapshots:
+        return []
+    context = catalog.under(snapshots[-1].schema_id)
+    columns = columns_of(schema, context)
+    predicate = parse(where, context.schema.fields) if where is not None else None
+    kept = wanted if complete else None
+    try:
+        parts = plan_changes(context, catalog.manifests, snapshots, wanted)
+    except CorruptFileError:
+        expect_kept(context, kept, snapshots)
+        raise
+    groups: dict[BucketId | int, list[ChangeRead]] = {}
+    for number, part in enumerate(parts):
+        # Rows of an append table have no order that counts.
+        groups.setdefault(part.place.id if context.schema.primary_keys else number, []).append(part)
+    return [
+        InputPartition([ChangePiece(context, tuple(group), columns, predicate, kept, tuple(snapshots))])
+        for group in groups.values()
+    ]
+
+
+def columns_of(schema: StructType, context: TableContext) -> tuple[str, ...]:
+    """Return the columns of the table to read for a DataFrame of ``schema``; at least one, so that rows are counted.
+
+    Raises InvalidRequestError for a column that the table does not have, or has with another type.
+    """
+    known = {field.name: field.dataType for field in read_schema(context.schema.fields)}
+    names = []
+    for field in schema:
+        if field.name == ROW_KIND:
+            if ROW_KIND in known:
+                raise InvalidRequestError(f"changes: the table has a column {ROW_KIND} of its own")
+            continue
+        if field.name not in known:
+            raise InvalidRequestError(
+                f"column {field.name} is not in the table; columns are {', '.join(known)}"
+            )
+        kind = as_nullable(field.dataType)
+        if kind != known[field.name]:
+            raise InvalidRequestError(
+                f"column {field.name}: expected type {known[field.name].simpleString()}, as the table has it, "
+                f"found {kind.simpleString()}; cast the column after the read"
+            )
+        names.append(field.name)
+    return tuple(names) or (context.schema.fields[0].name,)
+
+
+def spark_batches(pieces: Sequence[Piece] | None, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of ``pieces`` exactly as Spark wants them for ``schema``. Rows without a kind are +I."""
+    wanted = arrow_schema(schema)
+    for piece in pieces or ():  # Spark makes a partition of None where there is none
+        for table in piece.read():
+            if ROW_KIND in wanted.names and ROW_KIND not in table.column_names:
+                table = table.append_column(ROW_KIND, pa.repeat(pa.scalar("+I"), table.num_rows))
+            yield from for_spark(table).select(wanted.names).cast(wanted).to_batches()
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return ``schema`` as Spark wants it of Arrow batches."""
+    make: Any = to_arrow_schema
+    try:
+        return make(schema, timezone="UTC")
+    except TypeError:  # before pyspark 4.2, where UTC is the only one
+        return make(schema)

@@ -1,0 +1,271 @@
+"""The stream reader: first the rows of a snapshot, then what changes.
+
+An offset says up to which snapshot the stream has read. Ids are used again after a rollback, so the offset also holds
+the name of the snapshot's delta manifest list, which no other snapshot has, and the number of the fence that its
+writer knew, which tells of a rollback even after the snapshot has expired.
+
+A batch is a function of its two offsets and the options. So Spark, which keeps the offsets, can ask for it again. The
+first batch begins at `NOTHING`; where it begins in the table is for the option ``scan.mode`` to say:
+
+* latest-full: the rows at its end, which are those that all changes up to there fold to.
+* latest: nothing; its end is where the changes begin.
+* from-snapshot: the changes of that snapshot and of those after it. from-snapshot-full: its rows, then the changes.
+* from-timestamp: the changes after that time.
+
+A stream that would miss changes fails, unless ``failOnDataLoss`` is false: then what is not known is left out.
+
+Clauses: CHG-11, CHG-12, CHG-13, CHG-26, CHG-27, CHG-28.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyspark
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.vocabulary import OVERWRITE
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pktable.bucket.changes import ROW_KIND
+from pktable.catalog.as_of import AsOf
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.change_plan import ChangeRange, plan_start, snapshots_between
+from pktable.catalog.state import TableState
+from pktable.context import TableContext
+from pktable.format.metadata.snapshot import Snapshot
+from pktable.predicate import parse
+from pktable.scan import Split
+from pktable.spark_source import options as names
+from pktable.spark_source.options import Options
+from pktable.spark_source.pieces import change_partitions, columns_of, row_partitions, spark_batches
+
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
+
+    HAS_LIMITS = True
+except ImportError:  # before pyspark 4.2
+    HAS_LIMITS = False
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Not there: Spark then takes all that is there for one batch, which is as good without a limit."""
+
+
+Offset: TypeAlias = dict[str, Any]
+NOTHING: Final[Offset] = {"snapshot": None}
+"""The offset before the first batch."""
+ANEW: Final = (
+    "start the stream again with a new checkpoint, or set failOnDataLoss=false to leave out what is lost"
+)
+
+logger = logging.getLogger("pktable")
+
+
+def offset_of(snapshot: Snapshot) -> Offset:
+    """Return the offset of a stream that has read up to ``snapshot``."""
+    return {
+        "snapshot": snapshot.id,
+        "manifests": snapshot.delta_manifest_list,
+        "fence": snapshot.fence,
+    }
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the rows of a snapshot, then its changes, batch by batch."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        """Raises InvalidRequestError for options that do not fit, or rows whose kind would be lost."""
+        self._options, self._schema = options, schema
+        self._mode, self._where = options.mode, options.text("filter")
+        self._fails = options.flag("failOnDataLoss", True)
+        self._most = options.number("maxSnapshotsPerTrigger", 1)
+        self._time = options.number("scan.timestamp-millis", 0)
+        self._target: Snapshot | None = None
+        if self._most is not None and not HAS_LIMITS:
+            raise InvalidRequestError(
+                f"option maxSnapshotsPerTrigger: expected pyspark 4.2 or later, found {pyspark.__version__}; "
+                "leave it out"
+            )
+        if ROW_KIND not in schema.names and self._catalog.context.schema.primary_keys:
+            raise InvalidRequestError(
+                f"readStream: a table with a primary key has changes of several kinds, and the column {ROW_KIND} says "
+                'which; set option("read.changelog", "true")'
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_catalog"}
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return self._options.open_table().catalog
+
+    # Offsets
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        return NOTHING
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Return the limit of a batch; its files stand for snapshots, of which Spark knows nothing."""
+        return ReadAllAvailable() if self._most is None else ReadMaxFiles(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Let the stream end at the snapshot that is the latest now."""
+        self._target = self._catalog.snapshots.latest()
+
+    def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
+        """Return the end of the next batch; ``start`` if there is nothing to read.
+
+        Before pyspark 4.2, Spark gives neither argument. Raises SnapshotNotFoundError.
+        """
+        latest = self._target or self._catalog.snapshots.latest()
+        if latest is None or (start in (None, NOTHING) and self._waits(latest)):
+            return start or NOTHING
+        most = getattr(limit, "max_files", None)
+        if most is None or start is None:
+            return offset_of(latest)
+        read = self._begin if start == NOTHING else start["snapshot"]
+        if read is None or read + most >= latest.id:
+            return offset_of(latest)
+        return offset_of(self._limited(read + most, latest))
+
+    def _waits(self, latest: Snapshot) -> bool:
+        """Whether the snapshot is still to come with which the options say that the stream begins."""
+        if self._time is not None:
+            return latest.time_millis <= self._time
+        return self._begin is not None and latest.id < self._begin
+
+    def _limited(self, id: int, latest: Snapshot) -> Snapshot:
+        """Return the snapshot of an id; the oldest one after it if it has expired and that may be."""
+        try:
+            return self._between(ChangeRange(id - 1, id))[0]
+        except SnapshotNotFoundError:
+            if self._fails:
+                raise
+        return next((one for one in self._catalog.snapshots.retained() if one.id > id), latest)
+
+    @cached_property
+    def _begin(self) -> int | None:
+        """The id of the snapshot after which the first batch reads changes, None if it reads no changes.
+
+        Raises SnapshotNotFoundError for a time before the retained snapshots.
+        """
+        wanted, snapshots = self._options.number("scan.snapshot-id", 1), self._catalog.snapshots
+        if wanted is not None:
+            return wanted if self._mode == names.FROM_SNAPSHOT_FULL else wanted - 1
+        if self._time is None:
+            return None
+        try:
+            return snapshots.as_of(self._time).id
+        except SnapshotNotFoundError:
+            if snapshots.ids()[:1] in ([], [1]):  # nothing has expired
+                return 0
+            raise
+
+    # Batches
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Plan the batch from ``start`` to ``end``.
+
+        Raises SnapshotNotFoundError if a snapshot that it needs has expired, InvalidRequestError if one was rolled back
+        or is an OVERWRITE. Clauses: CHG-26, CHG-27, CHG-28.
+        """
+        if start != NOTHING:
+            self._expect_read(start)
+        if end == NOTHING or (start == NOTHING and self._mode == names.LATEST):
+            return []
+        if start != NOTHING:
+            return self._changes(start["snapshot"], end)
+        if self._mode == names.LATEST_FULL:
+            return self._rows(end["snapshot"], end)
+        assert self._begin is not None
+        rows = self._rows(self._begin, None) if self._mode == names.FROM_SNAPSHOT_FULL else []
+        return rows + self._changes(self._begin, end)
+
+    def _rows(self, id: int, end: Offset | None) -> list[InputPartition]:
+        """Plan a read of the rows of a snapshot, which is that of ``end``. Clauses: CHG-26."""
+
+        def work(state: TableState, context: TableContext) -> list[InputPartition]:
+            assert state.snapshot is not None
+            if end is not None:
+                _expect_same(state.snapshot, end)
+            predicate = parse(self._where, context.schema.fields) if self._where is not None else None
+            columns = columns_of(self._schema, context)
+            parts = plan_start(context, self._catalog.states, state, predicate)
+            return row_partitions(Split(context, part, columns, predicate, state.snapshot) for part in parts)
+
+        return self._catalog.read_as_of(AsOf(snapshot=id), work)
+
+    def _changes(self, after: int, end: Offset) -> list[InputPartition]:
+        """Plan a read of the changes after a snapshot up to ``end``. Clauses: CHG-27."""
+        wanted = ChangeRange(after, end["snapshot"])
+        if self._fails:
+            found = self._between(wanted)
+            if found:
+                _expect_same(found[-1], end)
+            overwrite = next((one for one in found if one.commit_kind == OVERWRITE), None)
+            if overwrite is not None:
+                raise InvalidRequestError(
+                    f"{wanted}: snapshot {overwrite.id} is an OVERWRITE, whose changes nobody recorded; {ANEW}"
+                )
+        else:
+            found = self._known(wanted)
+        return change_partitions(
+            self._catalog, found, self._schema, self._where, wanted, complete=self._fails
+        )
+
+    def _between(self, wanted: ChangeRange) -> list[Snapshot]:
+        return snapshots_between(self._catalog.context, self._catalog.snapshots, wanted)
+
+    def _known(self, wanted: ChangeRange) -> list[Snapshot]:
+        """Return the snapshots of a range whose changes are known, and say which are left out."""
+        found = []
+        for id in range(wanted.start + 1, wanted.end + 1):
+            try:
+                [one] = self._between(ChangeRange(id - 1, id))
+            except SnapshotNotFoundError as error:
+                logger.warning("%s", error)
+                continue
+            if one.commit_kind == OVERWRITE:
+                logger.warning("snapshot %s is an OVERWRITE, whose changes nobody recorded", id)
+            else:
+                found.append(one)
+        return found
+
+    def _expect_read(self, start: Offset) -> None:
+        """Raise InvalidRequestError if the snapshot that the stream has read up to was rolled back. Clauses: CHG-27."""
+        snapshots, id = self._catalog.snapshots, start["snapshot"]
+        if not self._fails:
+            return
+        latest = snapshots.latest()
+        if latest is not None and latest.id >= id:
+            # What a rollback needs to know of a snapshot, which may have expired, is in the offset.
+            read = replace(latest, id=id, delta_manifest_list=start["manifests"], fence=start["fence"])
+            try:
+                _expect_same(snapshots.read(id), start)
+                return
+            except SnapshotNotFoundError:
+                if not snapshots.fences.is_rolled_back(snapshots.fences.newest(), read):
+                    return
+        retained = [one.id for one in snapshots.retained()]
+        raise _rolled_back(id, f"; retained: {retained[0]} to {retained[-1]}" if retained else "")
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition, as `Table.changes` has them. Raises SnapshotNotFoundError."""
+        return spark_batches(partition.value, self._schema)
+
+
+def _expect_same(snapshot: Snapshot, offset: Offset) -> None:
+    """Raise InvalidRequestError unless ``snapshot`` is the one that the stream has seen under its id."""
+    if snapshot.delta_manifest_list != offset["manifests"]:
+        raise _rolled_back(snapshot.id, "; another has its id now")
+
+
+def _rolled_back(id: int, now: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"readStream: snapshot {id}, up to which the stream has read, was rolled back{now}; {ANEW}"
+    )

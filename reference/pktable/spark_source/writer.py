@@ -1,0 +1,115 @@
+"""The batch writer: tasks stage their rows, and the commit writes all of them at once by the methods of a table.
+
+So a write of the data source is a write of `Table.upsert`, `append`, `write_changes` or `overwrite`, with the same
+checks, order and commit. Nothing is visible before that, and nothing of a task that failed is part of it. The process
+that commits holds all rows in memory; `Table.upsert` with a session does not.
+
+The stream writer differs in who commits: the query, by the number of the batch.
+
+Clauses: APP-8, TBL-4, TBL-6, TBL-8, TBL-11, TBL-24, CMT-53, CMT-56.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter
+from pyspark.sql.types import StructType
+
+from pktable.catalog.changes import CommitId
+from pktable.catalog.schemas import find_store
+from pktable.format.paths import TablePaths
+from pktable.ingest.changes import ChangeKind
+from pktable.spark_source.options import Options
+from pktable.spark_source.pieces import arrow_schema
+from pktable.spark_source.staged_rows import Message, remove_staged, stage, staged_rows
+from pktable.spark_source.times import with_times_of
+from pktable.table import Table
+
+QUERY, ZONE = "sql.streaming.queryId", "spark.sql.session.timeZone"
+"""What Spark tells each task of the query it works for."""
+
+
+class RowWriter:
+    """The part that a batch and a stream have in common."""
+
+    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+        """Raises InvalidRequestError for columns or a table that do not fit, before a task runs."""
+        self._options, self._schema, self._overwrite = options, schema, overwrite
+        self._kinds = options.text("row-kind-column")
+        self._token = str(uuid.uuid4())
+        if overwrite and self._kinds is not None:
+            raise InvalidRequestError(
+                "option row-kind-column: an overwrite has rows only; leave the option out"
+            )
+        table = options.open_table()
+        if self._kinds is not None and not table.schema.primary_keys:
+            raise InvalidRequestError(
+                "option row-kind-column: the table has no primary key; leave the option out"
+            )
+        rows = arrow_schema(schema).empty_table()
+        change = ChangeKind(column=self._kinds, whole=overwrite)
+        table.stage_write(with_times_of(rows, table.schema.fields, "UTC"), change)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Message:
+        """Stage the rows of a task. Clauses: CMT-56."""
+        store, root = find_store(self._options.path)
+        data, name = stage(batches, store, TablePaths(root), self._token)
+        task = TaskContext.get()
+        if task is None:  # a test
+            return Message(self._token, 0, data, name)
+        query, zone = task.getLocalProperty(QUERY), task.getLocalProperty(ZONE)
+        return Message(self._token, task.partitionId(), data, name, query, zone)
+
+    def _commit(self, messages: Sequence[Message], commit_id: CommitId | None) -> None:
+        """Write the staged rows and remove them. Raises as the methods of a table."""
+        table = self._options.open_table()
+        context = table.catalog.context
+        try:
+            tables = staged_rows(messages, context.store, context.paths)
+            rows = pa.concat_tables(tables or [arrow_schema(self._schema).empty_table()])
+            zone = next((message.zone for message in messages if message.zone), None)
+            # Names as the DataFrame has them, whatever Spark does to them on their way.
+            rows = with_times_of(rows.rename_columns(self._schema.names), table.schema.fields, zone)
+            self._written(table, rows, commit_id)
+        finally:
+            self._remove(messages)
+
+    def _written(self, table: Table, rows: pa.Table, commit_id: CommitId | None) -> None:
+        if self._overwrite:
+            table.overwrite(rows, commit_id=commit_id)
+        elif self._kinds is not None:
+            table.write_changes(rows, row_kind=self._kinds, commit_id=commit_id)
+        elif table.schema.primary_keys:
+            table.upsert(rows, commit_id=commit_id)
+        else:
+            table.append(rows, commit_id=commit_id)
+
+    def _remove(self, messages: Sequence[Message | None]) -> None:
+        """Remove the staged rows, also those of tasks that failed. Clauses: CMT-56."""
+        store, root = find_store(self._options.path)
+        tokens = {self._token, *(message.token for message in messages if message is not None)}
+        remove_staged(tokens, store, TablePaths(root))
+
+
+class BatchWriter(RowWriter, DataSourceArrowWriter):
+    """Writes a DataFrame; with ``commit-user`` and ``commit-identifier`` once, however often it is repeated."""
+
+    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite)
+        user, number = options.text("commit-user"), options.number("commit-identifier", 0)
+        if (user is None) != (number is None):
+            raise InvalidRequestError("options commit-user and commit-identifier: expected both or neither")
+        self._commit_id = None if user is None or number is None else CommitId.given(CommitId(user, number))
+
+    def commit(self, messages: Sequence[Message]) -> None:
+        """Commit the rows of all tasks as one write. Clauses: CMT-53, CMT-56."""
+        self._commit(messages, self._commit_id)
+
+    def abort(self, messages: Sequence[Message | None]) -> None:
+        """Remove what tasks have staged. Clauses: CMT-12, CMT-56."""
+        self._remove(messages)
