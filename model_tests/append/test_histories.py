@@ -9,7 +9,7 @@ from pktable_spec.covers import covers
 from model_tests.append.machine import HISTORIES, TABLES, AppendHistory, play
 
 QUICK = settings(
-    max_examples=12,
+    max_examples=settings().max_examples // 8,
     deadline=None,
     derandomize=True,
     database=None,

@@ -45,7 +45,7 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
         ),
         "local": (
             Profile("quick", histories=100, steps=12, orders=True, reread_limit=6, seed=SEED),
-            Profile("engines", histories=30, steps=12, reread_limit=6, engines=True, seed=SEED),
+            Profile("engines", histories=12, steps=12, reread_limit=6, engines=True, seed=SEED),
             Profile("deep", histories=500, steps=20, engines=True, orders=True),
         ),
         "spark": (
