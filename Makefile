@@ -23,11 +23,11 @@ test: java $(STAMP)  ## run the tests (those marked slow excepted)
 test-slow: java $(STAMP)  ## run the tests marked slow
 	$(BIN)/python -m pytest -q -m slow
 
-# Histories ask Spark for nothing that other tests do not.
+# Histories, replays and stored tables ask Spark for nothing that other tests do not.
 test-oldest: java $(STAMP)  ## run the Spark tests with the oldest pyspark that is supported, in .venv-oldest
 	@[ -x $(OLDEST)/bin/python ] || $(BIN)/python -m venv $(OLDEST)
 	@$(OLDEST)/bin/python -m pip install --disable-pip-version-check -q -e '.[dev]' 'pyspark[connect]==$(OLDEST_PYSPARK)'
-	$(OLDEST)/bin/python -m pytest -q -m "spark and not slow" --ignore model_tests/histories
+	$(OLDEST)/bin/python -m pytest -q -m "spark and not slow" $(addprefix --ignore model_tests/,histories tlc replay vectors format)
 
 interop: java $(STAMP)  ## compare with real Paimon implementations, set up in .interop (PROFILE=quick|deep)
 	@$(BIN)/python -m model_tests.interop $(PROFILE)

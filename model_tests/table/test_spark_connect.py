@@ -22,13 +22,7 @@ from pktable_spec.covers import covers
 from model_tests.backends.tables import FOR_SMALL_QUERIES
 
 ROOT = Path(__file__).parents[2]
-HISTORIES = (
-    "filters_count_positions_of_all_rows",
-    "limits_count_rows_that_remain",
-    "marks_lost_to_a_rewrite",
-    "partitions_keep_apart",
-    "vectors_switched_on_late",
-)
+HISTORIES = ("marks_lost_to_a_rewrite", "vectors_switched_on_late")
 TESTS = (
     "model_tests/table/test_native_scan.py",
     "model_tests/table/test_executors.py",
