@@ -54,6 +54,41 @@ def test_a_stream_begins_with_the_rows_of_the_latest_snapshot(table: Table) -> N
 
 
 @covers("CHG-26")
+def test_a_stream_of_what_is_new_misses_no_change_of_an_empty_table(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "lookup")
+    stream = Stream(table.path, **CHANGES, scan__mode="latest")
+    assert stream.rest() == []
+    stream.restart()
+    put(table, ("+I", 1, 1))
+    put(table, ("+I", 2, 2))
+    assert sorted(stream.rest()) == [("+I", 1, 1), ("+I", 2, 2)]
+    assert stream.next() is None
+    put(table, ("-D", 1, None))
+    assert stream.next() == [("-D", 1, 1)]
+
+
+@covers("CHG-29")
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"merge_engine": "partial-update"}, "merge-engine partial-update"),
+        ({"merge_engine": "aggregation"}, "merge-engine aggregation"),
+        ({"merge_engine": "first-row"}, "merge-engine first-row"),
+        ({"sequence__field": "v"}, "a sequence.field"),
+    ],
+)
+def test_a_stream_of_computed_rows_needs_a_producer(
+    tmp_path: Path, options: dict[str, str], named: str
+) -> None:
+    table = new_table(tmp_path / "none", "none", deletion_vectors__enabled="false", **options)
+    with pytest.raises(InvalidRequestError, match=f"has {named}; set lookup or full-compaction, or input"):
+        Stream(table.path, **CHANGES)
+    table = new_table(tmp_path / "lookup", "lookup", deletion_vectors__enabled="false", **options)
+    put(table, ("+I", 1, 1))
+    assert Stream(table.path, **CHANGES).rest() == [("+I", 1, 1)]
+
+
+@covers("CHG-26")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError
-from pktable.format.types import Field, parse_type
+from pktable.format.types import Field, parse_type, to_arrow
 from pktable.spark_source.times import with_times_of
 from pktable_spec.covers import covers
 
@@ -59,3 +59,18 @@ def test_a_zone_is_needed() -> None:
         cast(datetime(2024, 1, 1), "TIMESTAMP_LTZ(6)", None)
     with pytest.raises(InvalidRequestError, match=r"column at: .*Nowhere.*; cast the column"):
         cast(datetime(2024, 1, 1), "TIMESTAMP_LTZ(6)", "Nowhere/Else")
+
+
+@pytest.mark.parametrize("wanted", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)"])
+@pytest.mark.parametrize("around", ["ARRAY<{}>", "MAP<{}, INT>", "MAP<INT, {}>", "ROW<x INT, a ARRAY<{}>>"])
+def test_a_time_of_the_other_kind_in_a_nested_column_is_refused(around: str, wanted: str) -> None:
+    """Its values would be those of UTC, where `Table.upsert` has those of the session's zone."""
+    other = "TIMESTAMP(6)" if wanted == "TIMESTAMP_LTZ(6)" else "TIMESTAMP_LTZ(6)"
+    types = {kind: parse_type(around.format(kind)) for kind in (wanted, other)}
+    given = {kind: pa.table({"n": pa.array([], to_arrow(of))}) for kind, of in types.items()}
+    column = Field(0, "n", types[wanted])
+    assert with_times_of(given[wanted], [column], "Asia/Tokyo") is given[wanted]
+    with pytest.raises(
+        InvalidRequestError, match=r"column n: expected .* found the other kind of time in it"
+    ):
+        with_times_of(given[other], [column], "Asia/Tokyo")

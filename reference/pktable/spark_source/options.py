@@ -147,6 +147,7 @@ class Options:
         path = self.text("path")
         if not path:
             raise InvalidRequestError(
-                "path: expected the directory or URI of a table; give it to load or save"
+                "path: expected the directory or URI of a table, found none; give it to load or save. Of a table in "
+                "its catalog Spark does not tell the path: use CREATE TEMPORARY VIEW v USING pktable OPTIONS (path '…')"
             )
         return path

@@ -8,13 +8,13 @@ A batch is a function of its two offsets and the options. So Spark, which keeps 
 first batch begins at `NOTHING`; where it begins in the table is for the option ``scan.mode`` to say:
 
 * latest-full: the rows at its end, which are those that all changes up to there fold to.
-* latest: nothing; its end is where the changes begin.
+* latest: nothing; its end is where the changes begin. In a table without snapshots that is `EMPTY`.
 * from-snapshot: the changes of that snapshot and of those after it. from-snapshot-full: its rows, then the changes.
 * from-timestamp: the changes after that time.
 
 A stream that would miss changes fails, unless ``failOnDataLoss`` is false: then what is not known is left out.
 
-Clauses: CHG-11, CHG-12, CHG-13, CHG-26, CHG-27, CHG-28.
+Clauses: CHG-11, CHG-12, CHG-13, CHG-26, CHG-27, CHG-28, CHG-29.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ except ImportError:  # before pyspark 4.2
 Offset: TypeAlias = dict[str, Any]
 NOTHING: Final[Offset] = {"snapshot": None}
 """The offset before the first batch."""
+EMPTY: Final[Offset] = {"snapshot": 0}
+"""The offset of a stream that has read a table without snapshots, and goes on with the changes of the first one."""
 ANEW: Final = (
     "start the stream again with a new checkpoint, or set failOnDataLoss=false to leave out what is lost"
 )
@@ -79,7 +81,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the rows of a snapshot, then its changes, batch by batch."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        """Raises InvalidRequestError for options that do not fit, or rows whose kind would be lost."""
+        """Raises InvalidRequestError for options that do not fit, for rows whose kind would be lost, and for a table
+        whose changes are not known.
+
+        Clauses: CHG-29.
+        """
         self._options, self._schema = options, schema
         self._mode, self._where = options.mode, options.text("filter")
         self._fails = options.flag("failOnDataLoss", True)
@@ -91,7 +97,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"option maxSnapshotsPerTrigger: expected pyspark 4.2 or later, found {pyspark.__version__}; "
                 "leave it out"
             )
-        if ROW_KIND not in schema.names and self._catalog.context.schema.primary_keys:
+        context = self._catalog.context
+        engine, orders = context.options.merge_engine, context.options.sequence_fields
+        computes = engine != "deduplicate" or orders
+        if context.schema.primary_keys and computes and context.options.changelog_producer == "none":
+            found = f"merge-engine {engine}" if engine != "deduplicate" else "a sequence.field"
+            raise InvalidRequestError(
+                "readStream: only the option changelog-producer tells what the rows of this table become, which has "
+                f"{found}; set lookup or full-compaction, or input for the rows as they were written"
+            )
+        if ROW_KIND not in schema.names and context.schema.primary_keys:
             raise InvalidRequestError(
                 f"readStream: a table with a primary key has changes of several kinds, and the column {ROW_KIND} says "
                 'which; set option("read.changelog", "true")'
@@ -123,6 +138,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Before pyspark 4.2, Spark gives neither argument. Raises SnapshotNotFoundError.
         """
         latest = self._target or self._catalog.snapshots.latest()
+        if latest is None and self._mode == names.LATEST and start in (None, NOTHING):
+            return EMPTY
         if latest is None or (start in (None, NOTHING) and self._waits(latest)):
             return start or NOTHING
         most = getattr(limit, "max_files", None)
@@ -174,9 +191,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises SnapshotNotFoundError if a snapshot that it needs has expired, InvalidRequestError if one was rolled back
         or is an OVERWRITE. Clauses: CHG-26, CHG-27, CHG-28.
         """
-        if start != NOTHING:
+        if start not in (NOTHING, EMPTY):
             self._expect_read(start)
-        if end == NOTHING or (start == NOTHING and self._mode == names.LATEST):
+        if end in (NOTHING, EMPTY) or (start == NOTHING and self._mode == names.LATEST):
             return []
         if start != NOTHING:
             return self._changes(start["snapshot"], end)

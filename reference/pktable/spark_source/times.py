@@ -14,21 +14,26 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.types import Field
+from pktable.format.types import TIMESTAMPS, DataType, Field
 
 
 def with_times_of(rows: pa.Table, fields: Sequence[Field], zone: str | None) -> pa.Table:
     """Return ``rows`` with wall times where ``fields`` want them, and points in time where they want those.
 
-    ``zone``: the session's. Raises InvalidRequestError if it is needed and not known, or Arrow does not know it.
+    ``zone``: the session's. Raises InvalidRequestError if it is needed and not known, if Arrow does not know it, or if
+    the other kind of time is in an array, a map or a row.
     """
-    roots = {field.name: field.type.root for field in fields}
+    wanted = {field.name: field.type for field in fields}
     for at, given in enumerate(rows.schema):
-        root = roots.get(given.name)
-        if not pt.is_timestamp(given.type) or root not in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        kind = wanted.get(given.name)
+        if kind is None or not _differs(given.type, kind):
             continue
-        if (given.type.tz is None) == (root == "TIMESTAMP"):
-            continue
+        root = kind.root
+        if root not in TIMESTAMPS:
+            raise InvalidRequestError(
+                f"column {given.name}: expected {kind}, found the other kind of time in it; cast the column before the "
+                "write"
+            )
         if zone is None:
             raise InvalidRequestError(
                 f"column {given.name}: expected {root}, found the other kind of time, and the session has no time zone "
@@ -43,6 +48,21 @@ def with_times_of(rows: pa.Table, fields: Sequence[Field], zone: str | None) -> 
             ) from None
         rows = rows.set_column(at, given.name, cast)
     return rows
+
+
+def _differs(given: pa.DataType, wanted: DataType) -> bool:
+    """Whether a time in ``given`` is of the other kind in ``wanted``."""
+    if wanted.root in TIMESTAMPS:
+        return pt.is_timestamp(given) and (given.tz is None) != (wanted.root == "TIMESTAMP")
+    if wanted.root == "ROW" and pt.is_struct(given):
+        parts = {field.name: field.type for field in given}
+        return any(_differs(parts[one.name], one.type) for one in wanted.children if one.name in parts)
+    if wanted.root == "MAP" and pt.is_map(given):
+        key, value = wanted.children
+        return _differs(given.key_type, key.type) or _differs(given.item_type, value.type)
+    if wanted.root == "ARRAY" and pt.is_list(given):
+        return _differs(given.value_type, wanted.children[0].type)
+    return False
 
 
 def _wall_times(column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
