@@ -7,31 +7,24 @@
 
 An OVERWRITE replaces rows, and nobody records which. So its changes are not known, and a range with one is refused.
 
-Who has no rows yet begins with those that the changes up to a snapshot fold to (`plan_start`). Which read gives them
-depends on who records the changes.
-
-Clauses: CHG-9, CHG-11, CHG-12, CHG-13, CHG-18, CHG-23, CHG-26.
+Clauses: CHG-11, CHG-12, CHG-13, CHG-18, CHG-23.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.vocabulary import APPEND, OVERWRITE
 
-from pktable.bucket.read import BucketRead
 from pktable.catalog.kept_changelogs import KeptChangelogs, changes_list
 from pktable.catalog.manifests import Manifests
-from pktable.catalog.read_plan import plan_read
 from pktable.catalog.snapshots import SnapshotLog
-from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ADD, DataFileMeta
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId, ChangeRead
-from pktable.predicate import Predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +108,6 @@ def plan_changes(
                 files.sort(key=lambda file: (file.min_sequence_number, file.max_sequence_number))
         parts += [ChangeRead(context.place(*bucket_id), tuple(files)) for bucket_id, files in divided.items()]
     return parts
-
-
-def plan_start(
-    context: TableContext, states: StateLoader, state: TableState, predicate: Predicate | None
-) -> list[BucketRead]:
-    """Return the parts of a read of the rows that all changes up to ``state`` fold to.
-
-    Rows that the producer has not recorded as changes yet are not among them. Raises as `plan_read`.
-    Clauses: CHG-9, CHG-26.
-    """
-    options = context.options
-    fresh = options.changelog_producer in ("none", "input")
-    if not fresh and not options.deletion_vectors_enabled:
-        # Without vectors every read merges all it is given.
-        least = 1 if options.changelog_producer == "lookup" else options.max_level
-        files = {
-            bucket_id: tuple(file for file in live if file.level >= least)
-            for bucket_id, live in state.files.items()
-        }
-        state = replace(state, files=files)
-    return plan_read(context, states, state, fresh=fresh, predicate=predicate)
 
 
 def _files(

@@ -35,7 +35,8 @@ from pyspark.sql.types import StructType
 from pktable.bucket.changes import ROW_KIND
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
-from pktable.catalog.change_plan import ChangeRange, plan_start, snapshots_between
+from pktable.catalog.change_plan import ChangeRange, snapshots_between
+from pktable.catalog.start_plan import plan_start
 from pktable.catalog.state import TableState
 from pktable.context import TableContext
 from pktable.format.metadata.snapshot import Snapshot
