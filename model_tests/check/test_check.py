@@ -77,7 +77,7 @@ def test_a_table_is_clean_after_every_step_of_drawn_histories() -> None:
 
         class Machine(TableMachine):
             def __init__(self) -> None:
-                super().__init__(open_table, Profile("check", histories=10, steps=8), Stats())
+                super().__init__(open_table, Profile("check", histories=10, steps=8, reread_limit=1), Stats())
 
             @invariant()
             def is_clean(self) -> None:
