@@ -1,4 +1,4 @@
-"""The data source on Spark: found by its name, batches and streams, values, failures, restarts."""
+"""The data source on Spark: batches and streams, values, failures, restarts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pktable.run.spark.settings import ANSI, with_setting
 from pktable.spark_source.stream_reader import HAS_LIMITS
 from pktable_spec.covers import covers
 from pyspark.sql import datasource
+from pyspark_pktable import DefaultSource
 
 from model_tests.backends.spark_session import spark_session
 from model_tests.changelog.tables import changes, new_table, put, rows
@@ -31,7 +32,9 @@ LOST = "failed to connect back"
 
 @pytest.fixture(scope="module")
 def session() -> SparkSession:
-    return spark_session()
+    session = spark_session()
+    session.dataSource.register(DefaultSource)  # which Spark does not find in an editable install
+    return session
 
 
 @pytest.fixture

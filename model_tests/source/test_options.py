@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
 
+import pyspark_pktable
 import pytest
 from pktable import InvalidRequestError, NotATableError, Table
 from pktable.spark_source.options import INCREMENTAL, READ, Options
@@ -83,3 +86,10 @@ def test_the_mode_follows_from_the_other_options() -> None:
     assert Options.given({"scan.mode": "default", "scan.tag-name": "a"}, READ).mode == "from-snapshot"
     options = Options.given({"Incremental-Between": "1, first"}, READ)
     assert (options.mode, options.between) == (INCREMENTAL, (1, "first"))
+
+
+def test_the_source_is_found_by_its_name_where_the_package_is_installed() -> None:
+    """As Spark looks for it: among the packages in the directories of ``sys.path``."""
+    folder = Path(pyspark_pktable.__file__).parents[1]
+    found = [one.name for one in pkgutil.iter_modules([str(folder)]) if one.name.startswith("pyspark_")]
+    assert [importlib.import_module(name).DefaultSource.name() for name in found] == ["pktable"]
