@@ -37,6 +37,15 @@ def put(table: Table, *changes: tuple[str, int, int | None], write_only: bool = 
     return staged.commit(CommitId.new()).id
 
 
+def three_writes(path: Path) -> Table:
+    """Create a table by three writes; each is a snapshot of rows and one of their compaction."""
+    table = new_table(path, "lookup", bucket="2")
+    put(table, ("+I", 1, 1), ("+I", 2, 2))
+    put(table, ("+U", 1, 5), ("+I", 3, 3))
+    put(table, ("-D", 2, None))
+    return table
+
+
 def changes(table: Table, start: int | str, end: int | str | None = None) -> list[Row]:
     """Return changes as tuples, the row kind first."""
     return [tuple(row.values()) for row in table.changes(start, end).to_pylist()]

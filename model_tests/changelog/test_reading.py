@@ -10,18 +10,13 @@ import pytest
 from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
 from pktable_spec.covers import covers
 
-from model_tests.changelog.tables import applied, changes, new_table, put, rows
+from model_tests.changelog.tables import applied, changes, new_table, put, rows, three_writes
 from model_tests.damage.table_damage import Surgeon
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Return a table of three writes; each is a snapshot of rows and one of their compaction."""
-    table = new_table(tmp_path / "t", "lookup", bucket="2")
-    put(table, ("+I", 1, 1), ("+I", 2, 2))
-    put(table, ("+U", 1, 5), ("+I", 3, 3))
-    put(table, ("-D", 2, None))
-    return table
+    return three_writes(tmp_path / "t")
 
 
 @covers("CHG-11")

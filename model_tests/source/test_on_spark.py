@@ -18,7 +18,7 @@ from pyspark.sql import datasource
 from pyspark_pktable import DefaultSource
 
 from model_tests.backends.spark_session import spark_session
-from model_tests.changelog.tables import changes, new_table, put, rows
+from model_tests.changelog.tables import changes, put, rows, three_writes
 from model_tests.source.driven import Row
 
 if TYPE_CHECKING:
@@ -42,12 +42,7 @@ def session() -> SparkSession:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Return a table of three writes; each is a snapshot of rows and one of their compaction."""
-    table = new_table(tmp_path / "t", "lookup", bucket="2")
-    put(table, ("+I", 1, 1), ("+I", 2, 2))
-    put(table, ("+U", 1, 5), ("+I", 3, 3))
-    put(table, ("-D", 2, None))
-    return table
+    return three_writes(tmp_path / "t")
 
 
 def collected(frame: DataFrame) -> set[Row]:

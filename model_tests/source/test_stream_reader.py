@@ -15,7 +15,7 @@ from pktable import InvalidRequestError, SnapshotNotFoundError, Table
 from pktable.spark_source import stream_reader
 from pktable_spec.covers import covers
 
-from model_tests.changelog.tables import applied, changes, new_table, put, rows
+from model_tests.changelog.tables import applied, changes, new_table, put, rows, three_writes
 from model_tests.source.driven import Row, Stream, source
 
 CHANGES = {"read__changelog": "true"}
@@ -23,12 +23,7 @@ CHANGES = {"read__changelog": "true"}
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Return a table of three writes; each is a snapshot of rows and one of their compaction."""
-    table = new_table(tmp_path / "t", "lookup", bucket="2")
-    put(table, ("+I", 1, 1), ("+I", 2, 2))
-    put(table, ("+U", 1, 5), ("+I", 3, 3))
-    put(table, ("-D", 2, None))
-    return table
+    return three_writes(tmp_path / "t")
 
 
 def folded(held: Iterable[Row], found: Iterable[Row]) -> set[Row]:

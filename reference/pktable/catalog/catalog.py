@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
 
 from pktable.catalog.as_of import AsOf
-from pktable.catalog.change_plan import change_range, plan_changes, snapshots_between
+from pktable.catalog.change_plan import change_range, expect_kept, plan_changes, snapshots_between
 from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
@@ -87,9 +87,8 @@ class Catalog:
         try:
             return work(plan_changes(context, self.manifests, found, wanted), context)
         except CorruptFileError:
-            if snapshots_between(self.context, self.snapshots, wanted) == found:
-                raise
-        raise SnapshotNotFoundError(str(wanted), "others, after a rollback")
+            expect_kept(self.context, self.snapshots, wanted, found)
+            raise
 
     def state(self, snapshot: int | None = None) -> TableState:
         """Return the state at a snapshot, by default the latest. Raises SnapshotNotFoundError, CorruptFileError."""

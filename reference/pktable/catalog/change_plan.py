@@ -82,6 +82,14 @@ def snapshots_between(context: TableContext, snapshots: SnapshotLog, wanted: Cha
     return found
 
 
+def expect_kept(
+    context: TableContext, snapshots: SnapshotLog, wanted: ChangeRange, found: Sequence[Snapshot]
+) -> None:
+    """Raise SnapshotNotFoundError if a snapshot of a range has gone since ``found`` were there. Clauses: CHG-13."""
+    if snapshots_between(context, snapshots, wanted) != list(found):
+        raise SnapshotNotFoundError(str(wanted), "others, after a rollback") from None
+
+
 def plan_changes(
     context: TableContext, manifests: Manifests, found: Sequence[Snapshot], wanted: ChangeRange
 ) -> list[ChangeRead]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from pktable.bucket.changes import ROW_KIND, read_changes
 from pktable.bucket.read import by_file
 from pktable.catalog.catalog import Catalog
-from pktable.catalog.change_plan import ChangeRange, plan_changes, snapshots_between
+from pktable.catalog.change_plan import ChangeRange, expect_kept, plan_changes
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
 from pktable.format.metadata.snapshot import Snapshot
@@ -63,17 +63,10 @@ class ChangePiece:
             for part in self.parts:
                 yield from read_changes(self.context, part, self.columns, self.predicate)
         except CorruptFileError:
-            expect_kept(self.context, self.wanted, self.snapshots)
+            if self.wanted is not None:
+                log = SnapshotLog(self.context.store, self.context.paths)
+                expect_kept(self.context, log, self.wanted, self.snapshots)
             raise
-
-
-def expect_kept(context: TableContext, wanted: ChangeRange | None, snapshots: Sequence[Snapshot]) -> None:
-    """Raise SnapshotNotFoundError if a snapshot of ``wanted`` has gone since ``snapshots`` were found there."""
-    if wanted is None:
-        return
-    now = snapshots_between(context, SnapshotLog(context.store, context.paths), wanted)
-    if now != list(snapshots):
-        raise SnapshotNotFoundError(str(wanted), "others, after a rollback")
 
 
 def row_partitions(splits: Iterable[Split]) -> list[InputPartition]:
@@ -110,12 +103,13 @@ def change_partitions(
     context = catalog.under(snapshots[-1].schema_id)
     columns = columns_of(schema, context)
     predicate = parse(where, context.schema.fields) if where is not None else None
-    kept = wanted if complete else None
     try:
         parts = plan_changes(context, catalog.manifests, snapshots, wanted)
     except CorruptFileError:
-        expect_kept(context, kept, snapshots)
+        if complete:
+            expect_kept(context, catalog.snapshots, wanted, snapshots)
         raise
+    kept = wanted if complete else None
     groups: dict[BucketId | int, list[ChangeRead]] = {}
     for number, part in enumerate(parts):
         # Rows of an append table have no order that counts.
