@@ -178,3 +178,13 @@ def test_a_row_kind_that_is_none_is_damage(tmp_path: Path) -> None:
     Surgeon(tmp_path / "t").edit_column(name, "_VALUE_KIND", lambda kinds: [4, *kinds[1:]])
     with pytest.raises(CorruptFileError, match=rf"{name}: row kinds: expected 0 to 3, found others"):
         changes(Table.open(tmp_path / "t"), 0)
+
+
+@covers("CHG-13")
+def test_a_range_that_expires_while_it_is_read_is_refused_as_expired(table: Table) -> None:
+    def work(parts: object, context: object) -> None:
+        Table.open(table.path).expire_snapshots(retain_last=1)
+        raise CorruptFileError("data file", at="data-1", expected="a file", found="none")
+
+    with pytest.raises(SnapshotNotFoundError, match="changes after snapshot 2 up to 4: snapshot 3"):
+        table.catalog.read_changes(2, 4, work)
