@@ -8,7 +8,7 @@ STAMP := .venv/.pktable-stamp
 OLDEST := .venv-oldest
 OLDEST_PYSPARK := 4.0.0
 
-.PHONY: help verify test test-slow test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
+.PHONY: help verify test test-deep test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,18 +16,18 @@ help:  ## say what there is
 verify: java $(STAMP)  ## check every promise: histories, the corpus and real input on Spark (PROFILE=quick|deep)
 	@$(BIN)/python -m model_tests.verify $(PROFILE)
 
-test: java $(STAMP)  ## run the tests (those marked slow excepted)
-	$(BIN)/python -m pytest -q -n logical -m "not spark and not slow"
-	$(BIN)/python -m pytest -q -m "spark and not slow"
+test: java $(STAMP)  ## run the tests (those marked deep excepted)
+	$(BIN)/python -m pytest -q -n logical -m "not spark and not deep"
+	$(BIN)/python -m pytest -q -m "spark and not deep"
 
-test-slow: java $(STAMP)  ## run the tests marked slow
-	$(BIN)/python -m pytest -q -m slow
+test-deep: java $(STAMP)  ## run the tests marked deep
+	$(BIN)/python -m pytest -q -m deep
 
 # Histories, replays and stored tables ask Spark for nothing that other tests do not.
 test-oldest: java $(STAMP)  ## run the Spark tests with the oldest pyspark that is supported, in .venv-oldest
 	@[ -x $(OLDEST)/bin/python ] || $(BIN)/python -m venv $(OLDEST)
 	@$(OLDEST)/bin/python -m pip install --disable-pip-version-check -q -e '.[dev]' 'pyspark[connect]==$(OLDEST_PYSPARK)'
-	$(OLDEST)/bin/python -m pytest -q -m "spark and not slow" $(addprefix --ignore model_tests/,histories tlc replay vectors format)
+	$(OLDEST)/bin/python -m pytest -q -m "spark and not deep" $(addprefix --ignore model_tests/,histories tlc replay vectors format)
 
 interop: java $(STAMP)  ## compare with real Paimon implementations, set up in .interop (PROFILE=quick|deep)
 	@$(BIN)/python -m model_tests.interop $(PROFILE)

@@ -1,6 +1,7 @@
 """Hypothesis for all tests: a busy machine is no failure, and continuous integration draws the same each time.
 
-Since these cases are not new ones, it draws half as many as are drawn elsewhere.
+Since these cases are not new ones, it draws half as many as are drawn elsewhere. `make deep` draws many, and others
+each time.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from model_tests.seeded import DEEP
+
 BUSY = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("here", deadline=None, suppress_health_check=BUSY)
 settings.register_profile("ci", deadline=None, suppress_health_check=BUSY, derandomize=True, max_examples=50)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile("deep", deadline=None, suppress_health_check=BUSY, max_examples=400)
+settings.load_profile("deep" if DEEP else "ci" if os.environ.get("CI") else "here")

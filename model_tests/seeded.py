@@ -1,13 +1,31 @@
-"""Draw some schedules with a seed, without looking for a smaller one when one fails."""
+"""How many cases tests draw, and schedules that are drawn by a seed without looking for a smaller one that fails.
+
+`make deep` sets ``PKTABLE_TESTS=deep``: tests then draw many cases, by fresh seeds.
+"""
 
 from __future__ import annotations
 
+import os
 import random
+import secrets
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
+DEEP: Final = os.environ.get("PKTABLE_TESTS") == "deep"
+
+
+def cases(few: int, many: int) -> int:
+    """Return how many cases a test draws: ``few`` that every change waits for, or ``many`` in `make deep`."""
+    return many if DEEP else few
+
+
+def seed_for(fixed: int) -> int:
+    """Return the seed of a test: ``fixed``, or a fresh one in `make deep`, which a failure must print."""
+    return secrets.randbelow(1 << 32) if DEEP else fixed
 
 
 def play_drawn(number: int, seed: int, play: Callable[[st.DataObject], None]) -> None:

@@ -43,7 +43,7 @@ def test_strings_and_bytes_come_in_the_types_of_the_format_wherever_they_are(bat
 
 
 @covers("META-17")
-@pytest.mark.slow
+@pytest.mark.deep("offsets of 32 bits overflow")
 def test_strings_of_more_than_two_gib_come_in_several_chunks() -> None:
     ends = np.array([0, GIB, 2 * GIB, 2 * GIB + 5, 2 * GIB + 6], np.int64)
     text = pa.LargeStringArray.from_buffers(4, pa.py_buffer(ends), pa.py_buffer(np.zeros(ends[-1], np.uint8)))
@@ -56,7 +56,7 @@ def test_strings_of_more_than_two_gib_come_in_several_chunks() -> None:
 
 
 @covers("META-17")
-@pytest.mark.slow
+@pytest.mark.deep("offsets of 32 bits overflow")
 def test_an_encoded_column_of_more_than_two_gib_comes_in_several_chunks() -> None:
     count, text = 5, "x" * (GIB // 2)
     encoded = pa.DictionaryArray.from_arrays(

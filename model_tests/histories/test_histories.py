@@ -1,4 +1,4 @@
-"""The machine and the stored histories, on every backend there is."""
+"""The machine and the stored histories, on the oracle and the local runner; `make verify` asks Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pktable_spec.covers import covers
 from pktable_spec.interface import OpenTable
 
 from model_tests import corpus
-from model_tests.backends.tables import local_backend, model_backend, spark_backend
+from model_tests.backends.tables import local_backend, model_backend
 from model_tests.histories.history import History
 from model_tests.histories.profiles import PROFILES, Profile
 from model_tests.histories.read_expectations import Stats
@@ -19,18 +19,11 @@ from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay
 
 EVERY_STEP = Profile("corpus", histories=1, steps=1)
-SAMPLED = Profile("corpus", histories=1, steps=1, reread_limit=2)
 
 
 @pytest.fixture(scope="module")
 def local_tables() -> Iterator[OpenTable]:
     with local_backend() as open_table:
-        yield open_table
-
-
-@pytest.fixture(scope="module")
-def spark_tables() -> Iterator[OpenTable]:
-    with spark_backend() as open_table:
         yield open_table
 
 
@@ -62,14 +55,6 @@ def test_tables_of_every_merge_engine_agree_with_the_oracle(backend: str) -> Non
     assert report.message is None, f"{report.message}\n{report.falsifying_history}"
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_agrees_with_the_oracle(spark_tables: OpenTable) -> None:
-    report = run_histories("spark", PROFILES["spark", "quick"], open_table=spark_tables)
-    print(f"seed {report.profile.seed}: {report.stats}")
-    assert report.message is None, f"{report.message}\n{report.falsifying_history}"
-
-
 @pytest.mark.parametrize("name", corpus.names())
 def test_a_stored_history_holds_on_the_mechanism(name: str) -> None:
     with model_backend() as open_table:
@@ -79,13 +64,6 @@ def test_a_stored_history_holds_on_the_mechanism(name: str) -> None:
 @pytest.mark.parametrize("name", corpus.names())
 def test_a_stored_history_holds_on_the_local_runner(name: str, local_tables: OpenTable) -> None:
     assert replay(corpus.load(name), local_tables, EVERY_STEP).histories == 1
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.parametrize("name", corpus.names())
-def test_a_stored_history_holds_on_spark(name: str, spark_tables: OpenTable) -> None:
-    assert replay(corpus.load(name), spark_tables, SAMPLED).histories == 1
 
 
 @pytest.mark.parametrize("name", corpus.names())

@@ -24,7 +24,7 @@ from pktable_spec.covers import covers
 from model_tests.hudi.test_lookup_histories import FileGroupMachine
 from model_tests.hudi.test_write import WriterMachine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep("the machines of Hudi no longer notice one of the rules done wrong")
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 Original = Callable[..., Any]

@@ -106,7 +106,7 @@ def test_rows_of_a_dataframe_stay_on_the_executors(tmp_path: Path, monkeypatch: 
     assert tables[1].check().findings == []
 
 
-@pytest.mark.slow
+@pytest.mark.deep("a task that runs twice leaves two log files")
 @covers("LOG-64", "LOG-73")
 def test_a_task_whose_process_dies_after_it_has_created_its_file_leaves_one_file(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

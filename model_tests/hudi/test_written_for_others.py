@@ -16,7 +16,7 @@ from model_tests.hudi.written_tables import tiny_groups
 from model_tests.interop.environments import HUDI_RUST, HUDI_SPARK, set_up
 from model_tests.interop.peers import Peer, PeerError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep("Hudi's own readers do not read what is written")
 
 COLUMNS = "k STRING, ts BIGINT, v INT, d DECIMAL(9, 2), s STRING, x DOUBLE, b BOOLEAN, l ARRAY<STRING>"
 SPARK_COLUMNS = "k string, ts long, v int, d decimal(9,2), s string, x double, b boolean, l array<string>"

@@ -54,7 +54,7 @@ def test_a_killing_history_is_green_without_its_mutant(mutant: Mutant, local_tab
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.deep("a fault of the executors' code that stored histories do not show on Spark")
 @on_spark
 def test_the_check_meant_for_a_mutant_finds_it_on_spark(
     mutant: Mutant, spark_tables: tuple[OpenTable, OpenTable]
@@ -68,7 +68,7 @@ def test_the_check_meant_for_a_mutant_finds_it_on_spark(
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.deep("a stored history that Spark reads otherwise than the oracle")
 @on_spark
 def test_a_killing_history_is_green_on_spark_without_its_mutant(
     mutant: Mutant, spark_tables: tuple[OpenTable, OpenTable]

@@ -383,7 +383,7 @@ def work_of_tests(paths: Sequence[str]) -> Work:
         first = First()
         quietly = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
         files = paths if wanted is None else dict.fromkeys(file_of(part) for part in wanted)
-        code = pytest.main([*quietly, "-m", "not spark and not slow", *files], plugins=[first])
+        code = pytest.main([*quietly, "-m", "not spark and not deep", *files], plugins=[first])
         if first.failed is not None:
             return f"test {first.failed}"
         return (

@@ -13,7 +13,7 @@ from pktable_spec.covers import covers
 
 from model_tests.processes.run import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep("an executor that dies leaves a row out or twice")]
 
 
 @covers("CMT-12", "CMT-25", "CMT-48", "TBL-6")

@@ -20,7 +20,7 @@ from pktable_spec.covers import covers
 from model_tests.interop.environments import JVM, ROOT, set_up
 from model_tests.interop.peers import Peer, PeerError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep("an expiry of Paimon removes what a commit of ours needs")
 
 WRITES = 40
 OPTIONS = {"deletion-vectors.enabled": "true"}

@@ -14,7 +14,7 @@ from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.deep("Spark jobs at once on one bucket lose a commit")]
 
 JOBS, WRITES, ROWS = 3, 2, 40
 OPTIONS = {"deletion-vectors.enabled": "true"}
