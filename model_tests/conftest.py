@@ -1,5 +1,6 @@
 """Hypothesis for all tests: a busy machine is no failure, and continuous integration draws the same each time.
 
+
 Since these cases are not new ones, it draws half as many as are drawn elsewhere. `make deep` draws many, and others
 each time.
 """
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+from model_tests.budget import Budget
 from model_tests.seeded import DEEP
 
 BUSY = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -18,3 +21,9 @@ settings.register_profile("here", deadline=None, suppress_health_check=BUSY)
 settings.register_profile("ci", deadline=None, suppress_health_check=BUSY, derandomize=True, max_examples=50)
 settings.register_profile("deep", deadline=None, suppress_health_check=BUSY, max_examples=400)
 settings.load_profile("deep" if DEEP else "ci" if os.environ.get("CI") else "here")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell at the end of each run what took longest; of a run of all tests, which folders are beyond their budget."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not DEEP
+    config.pluginmanager.register(Budget(judges=whole and "not spark" in str(config.option.markexpr)))

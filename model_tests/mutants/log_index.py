@@ -5,10 +5,7 @@ Each has a small file group in which it shows (`model_tests.hudi.lookup_cases`),
 
 from __future__ import annotations
 
-import contextlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,13 +17,12 @@ from pktable.hudi import group_write, index_writer, lookup, slices
 
 from model_tests.histories.checks import CheckFailed
 from model_tests.hudi import lookup_cases as cases
-from model_tests.mutants.registry import Kill, Mutant, instead, patched, reworded
+from model_tests.mutants.registry import Fault, Kill, Mutant, both, instead, patched, reworded
 
 MISSED: Final = "keys_are_found: missed"
 FOUND: Final = "keys_are_found: found"
 REFUSED: Final = "keys_are_found: refused: .*: block at 0: expected the rows of the completed commit"
 
-Injected = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class LookupMutant(Mutant):
 
 
 def _mutant(
-    number: int, title: str, inject: Injected, case: cases.Case, clause: str, found_by: str = MISSED
+    number: int, title: str, inject: Fault, case: cases.Case, clause: str, found_by: str = MISSED
 ) -> LookupMutant:
     return LookupMutant(f"H{number:02}", title, inject, found_by, (clause,), case=case)
 
@@ -56,17 +52,6 @@ def _padded(first: SimpleFilter, second: SimpleFilter) -> SimpleFilter:
     size = max(len(first.bits), len(second.bits))
     bits = [np.pad(one.bits, (0, size - len(one.bits))) for one in (first, second)]
     return SimpleFilter(first.bit_count, first.hash_count, bits[0] | bits[1])
-
-
-def _both(*contexts: Injected) -> Injected:
-    @contextlib.contextmanager
-    def context() -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            for one in contexts:
-                stack.enter_context(one())
-            yield
-
-    return context
 
 
 def _newest_alone(original: Any) -> Any:
@@ -176,7 +161,7 @@ LOOKUP_MUTANTS: Final = (
     ),
     _mutant(
         16, "filters of different sizes are joined bit by bit",
-        _both(
+        both(
             patched((SimpleFilter, "union", instead(_padded))),
             reworded(index_writer, (
                 ADDED_BITS, "filter_of_shape(_hashed(added), known.filter.bit_count // 2, known.filter.hash_count)",

@@ -6,8 +6,7 @@ tells a run of the simulation in which it shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pktable import staged
@@ -22,7 +21,7 @@ from pktable.check import orphans, repair
 from pktable.kinds.primary_key import PrimaryKeyTables
 
 from model_tests.mutants import protocol_faults as faults
-from model_tests.mutants.registry import Mutant, instead, patched, reworded
+from model_tests.mutants.registry import Fault, Mutant, instead, patched, reworded
 from model_tests.simulation.explore import BadRun, played
 from model_tests.simulation.scheduler import Run
 from model_tests.simulation.tables import USUAL, Job, Setting
@@ -59,7 +58,7 @@ def jobs_of(text: str) -> dict[str, Job]:
 def _mutant(
     number: int,
     title: str,
-    change: Callable[[], AbstractContextManager[None]],
+    change: Fault,
     clause: str,
     jobs: str,
     script: str,

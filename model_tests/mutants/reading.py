@@ -17,7 +17,7 @@ from pktable.kinds import primary_key
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query
 
-from model_tests.mutants.registry import IN_THE_PLAN, NOT_PICKED, READ, Mutant, instead, patched
+from model_tests.mutants.registry import IN_THE_PLAN, NOT_PICKED, READ, Fault, Mutant, both, instead, patched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,7 +70,7 @@ def _values_prune_always(column_ranges: Any) -> Any:
     )
 
 
-def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], Any]:
+def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Fault:
     """Do ``first`` with the rows of a scan before positions are compared with vectors."""
 
     @contextmanager
@@ -103,7 +103,7 @@ def _in_spark(first: Callable[[DataFrame, Query], DataFrame]) -> Callable[[], An
         )():
             yield
 
-    return context
+    return Fault(("pktable.run.spark.runner", "pktable.run.spark.native_scan"), context)
 
 
 def _unmarked(
@@ -136,20 +136,11 @@ def _limited(rows: DataFrame, query: Query) -> DataFrame:
     return rows if query.limit is None else rows.limit(query.limit)
 
 
-def _both(*contexts: Callable[[], Any]) -> Callable[[], Any]:
-    @contextmanager
-    def context() -> Iterator[None]:
-        with contexts[0](), contexts[1]():
-            yield
-
-    return context
-
-
 MUTANTS = (
     Mutant(
         "M01a",
         "positions are counted over the rows that a filter leaves",
-        _both(patched((read, "unmerged_rows", _counted_after_filter)), _in_spark(_renumbered)),
+        both(patched((read, "unmerged_rows", _counted_after_filter)), _in_spark(_renumbered)),
         "query_agrees: ",
         ("RD-6", "RD-7"),
         bugs=("paimon#8987", "trino#22972", "trino#28885", "icebird#41"),
@@ -168,7 +159,7 @@ MUTANTS = (
     Mutant(
         "M02",
         "a limit counts rows before vectors and filters have taken theirs",
-        _both(
+        both(
             patched((LocalRunner, "read", _limit_before_vectors)),
             _in_spark(_limited),
         ),

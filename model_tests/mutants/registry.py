@@ -43,7 +43,7 @@ REPOSITORIES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault. ``inject`` gives the context it lives in.
+    """A bug. ``inject`` puts it in.
 
     ``id``: M.. and S.. are those of the catalogue of historic bugs, C.. those of consistency counterexamples, P.. and
     D.. are wrong picks, O.. refusals of what is right, L.. faults of lookups for changelogs, K.. of changelogs that are
@@ -56,7 +56,7 @@ class Mutant:
 
     id: str
     title: str
-    inject: Callable[[], AbstractContextManager[None]]
+    inject: Fault
     found_by: str
     clauses: tuple[str, ...]
     bugs: tuple[str, ...] = ()
@@ -89,7 +89,18 @@ class Kill:
     meant: bool
 
 
-def patched(*changes: tuple[Any, str, Callable[[Any], Any]]) -> Callable[[], AbstractContextManager[None]]:
+@dataclass(frozen=True)
+class Fault:
+    """A fault in code of ``modules``; called, it gives the context that it lives in."""
+
+    modules: tuple[str, ...]
+    context: Callable[[], AbstractContextManager[None]]
+
+    def __call__(self) -> AbstractContextManager[None]:
+        return self.context()
+
+
+def patched(*changes: tuple[Any, str, Callable[[Any], Any]]) -> Fault:
     """Return a context in which each (owner, name, make) has ``owner.name`` replaced by ``make(owner.name)``."""
 
     @contextlib.contextmanager
@@ -99,10 +110,16 @@ def patched(*changes: tuple[Any, str, Callable[[Any], Any]]) -> Callable[[], Abs
                 stack.enter_context(mock.patch.object(owner, name, make(getattr(owner, name))))
             yield
 
-    return context
+    return Fault(tuple(_defined_in(owner, name) for owner, name, _ in changes), context)
 
 
-def reworded(module: ModuleType, *changes: tuple[str, str]) -> Callable[[], AbstractContextManager[None]]:
+def _defined_in(owner: Any, name: str) -> str:
+    """Return the module of pktable that has the code of ``owner.name``, which ``owner`` may have imported."""
+    home = str(getattr(getattr(owner, name), "__module__", None))
+    return home if home.startswith("pktable.") else str(getattr(owner, "__module__", None) or owner.__name__)
+
+
+def reworded(module: ModuleType, *changes: tuple[str, str]) -> Fault:
     """Return a context in which the functions of ``module`` do what its source says after some changes of its text.
 
     Each text that is replaced must be there once.
@@ -124,7 +141,7 @@ def reworded(module: ModuleType, *changes: tuple[str, str]) -> Callable[[], Abst
                 function.__code__ = other.__code__
             yield
 
-    return context
+    return Fault((module.__name__,), context)
 
 
 def _pairs(
@@ -138,6 +155,19 @@ def _pairs(
             yield value, new[name]
         elif isinstance(value, type):
             yield from _pairs(vars(value), vars(new[name]), module)
+
+
+def both(*faults: Fault) -> Fault:
+    """Return the fault that is all of ``faults`` at once."""
+
+    @contextlib.contextmanager
+    def context() -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for one in faults:
+                stack.enter_context(one())
+            yield
+
+    return Fault(tuple(module for one in faults for module in one.modules), context)
 
 
 def instead(value: Any) -> Callable[[Any], Any]:
