@@ -98,7 +98,8 @@ class Contents:
         )
 
     def _compared(self, size: int, name: str) -> str:
-        true = {path.stat().st_size for path in self._root.rglob(name)}
+        where = (self._root / "manifest").glob(name) if "manifest" in name else self._root.rglob(name)
+        true = {path.stat().st_size for path in where}
         return "its size" if true <= {size} else f"{size} instead of {true}"
 
     def _manifest(self, meta: ManifestFileMeta) -> str:
