@@ -57,7 +57,7 @@ def append_buckets(play: Play) -> None:
     play.step("compact", table.compact)
     play.step("read by the bucket key", lambda: table.to_arrow(where="k = 1"))
     play.step("delete", lambda: table.delete(where="k = 1"))
-    play.before("put snapshot/", lambda: play.others().append(rows(table.schema, (1, "g"))))
+    play.before("put snapshot/", lambda: play.others_write((1, "g")))
     play.step("append while others do", lambda: table.append(rows(table.schema, (1, "h"))))
     play.step("read", table.to_arrow)
 
@@ -95,7 +95,7 @@ def row_ids_with_vectors(play: Play) -> None:
     table = _appended(play, {**IDS, **VECTORS})
     play.step("update", lambda: table.update({"v": "'u'"}, where="k >= 2"))
     play.step("update again", lambda: table.update({"v": "'w'"}, where="v = 'u' AND k < 4"))
-    play.before("put snapshot/", lambda: play.others().append(rows(table.schema, (8, "o"))))
+    play.before("put snapshot/", lambda: play.others_write((8, "o")))
     play.step("delete while others append", lambda: table.delete(where="k = 1"))
     play.before("put snapshot/", lambda: play.others().delete(where="k = 2"))
     play.step("update what others delete", lambda: table.update({"v": "'y'"}, where="k = 2"))
@@ -108,7 +108,7 @@ def append_races(play: Play) -> None:
     play.before("put snapshot/snapshot-3", lambda: play.others().compact(full=True))
     play.step("delete while others compact", lambda: table.delete(where="k = 3"))
     for _ in range(3):
-        play.before("put snapshot/", lambda: play.others().append(rows(table.schema, (6, "o"))))
+        play.before("put snapshot/", lambda: play.others_write((6, "o")))
     play.step("append while others do", lambda: table.append(rows(table.schema, (5, "e"))))
     play.before("put snapshot/", lambda: play.others().delete(where="k = 6"))
     play.step("compact while others delete", lambda: table.compact(full=True))

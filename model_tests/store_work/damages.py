@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pktable import CorruptFileError, Table
@@ -21,9 +21,8 @@ from pktable.format.metadata.manifest import DELETE
 from pktable.format.types import parse_type
 
 from model_tests.damage.table_damage import Surgeon
-from model_tests.store_work.play import Play, rows
+from model_tests.store_work.play import VECTORS, Play, rows
 
-VECTORS: Final = {"deletion-vectors.enabled": "true", "num-levels": "4"}
 Damage = Callable[[Surgeon, str], object]
 
 
@@ -54,33 +53,30 @@ def _upsert(table: Table) -> object:
     return table.upsert(rows(table.schema, (2, "z")))
 
 
-def _two(table: Table) -> pa.Table:
-    return rows(table.schema, (1, "y"), (5, "z"))
+def _upsert_two(table: Table) -> object:
+    return table.upsert(rows(table.schema, (1, "y"), (5, "z")))
 
 
-def _silently(play: Play, work: Callable[[], object]) -> None:
-    """Do some work without a record."""
-    lines = len(play.store.lines)
-    play.step("", work)
-    del play.store.lines[lines:]
+def _summaries(table: Table) -> object:
+    return [(one.id, one.files, one.vectors, one.damage is not None) for one in history(table.catalog)]
 
 
-def _table(play: Play, options: dict[str, str]) -> tuple[Table, str]:
+def _table(play: Play, options: Mapping[str, str]) -> tuple[Table, str]:
     """Return a table with rows at two levels, and the name of the file at the greatest one."""
-    table = play.create("k INT, v STRING", {**options, "write-only": "true"})
-    _silently(play, lambda: table.upsert(rows(table.schema, (1, "a"), (2, "b"), (3, "c"))))
-    _silently(play, lambda: table.compact(full=True))
-    _silently(play, lambda: table.upsert(rows(table.schema, (2, "d"), (4, "e"))))
+    table = play.written({**options, "write-only": "true"}, [(1, "a"), (2, "b"), (3, "c")])
+    play.silently(
+        lambda: table.compact(full=True), lambda: table.upsert(rows(table.schema, (2, "d"), (4, "e")))
+    )
     (file,) = (one["file_name"] for one in table.files().to_pylist() if one["level"])
     return table, file
 
 
-def _number(value: int) -> bytes:
+def _number(value: int | None) -> bytes:
     return encode_row([value], [parse_type("INT")])
 
 
-def _swapped(found: pa.Table) -> pa.Table:
-    return found.take([1, 0, *range(2, found.num_rows)])
+def _taken(surgeon: Surgeon, file: str, of: Sequence[int]) -> None:
+    surgeon.edit_rows(file, lambda found: found.take([*of, *range(len(of), found.num_rows)]))
 
 
 def damaged_files(play: Play) -> None:
@@ -89,16 +85,12 @@ def damaged_files(play: Play) -> None:
     patient = Patient(play, table, file)
     patient.step("a file is missing", lambda s, f: s.data_file(f).unlink(), _read)
     patient.step("a file is missing, where it is merged", lambda s, f: s.data_file(f).unlink(), _compact)
-    swap: Damage = lambda s, f: s.edit_rows(f, _swapped)  # noqa: E731
-    patient.step("keys do not ascend, in a merge", swap, _read)
-    patient.step("keys do not ascend, in a compaction", swap, lambda table: table.compact())
-    twice: Damage = lambda s, f: s.edit_rows(f, lambda found: found.take([0, 0, 2]))  # noqa: E731
-    patient.step("a key comes twice", twice, lambda table: table.compact())
-    patient.step(
-        "a column is missing", lambda s, f: s.edit_rows(f, lambda found: found.drop_columns(["v"])), _read
-    )
+    patient.step("keys do not ascend, in a merge", partial(_taken, of=[1, 0]), _read)
+    patient.step("keys do not ascend, in a compaction", partial(_taken, of=[1, 0]), Table.compact)
+    patient.step("a key comes twice", partial(_taken, of=[0, 0, 2]), Table.compact)
+    patient.step("a column is missing", _without("v"), _read)
     patient.step("more rows are expected", lambda s, f: s.edit_file(f, row_count=4), _read)
-    patient.step("a key is null", lambda s, f: s.edit_file(f, min_key=_null()), _compact)
+    patient.step("a key is null", lambda s, f: s.edit_file(f, min_key=_number(None)), _compact)
     patient.step("a key is beyond", lambda s, f: s.edit_file(f, max_key=_number(0)), _compact)
     full: dict[str, Any] = {"max_sequence_number": (1 << 63) - 2}
     patient.step("all numbers are taken", lambda s, f: s.edit_file(f, **full), _upsert)
@@ -109,13 +101,12 @@ def damaged_lookups(play: Play) -> None:
     """A compaction looks keys up in a large file of a deeper level, whose keys do not ascend."""
     table = play.create("k INT, v STRING", {**VECTORS, "parquet.block.row.count.limit": "10"})
     many = [(key, f"{key}" * 90) for key in range(0, 80, 2)]
-    _silently(play, lambda: table.upsert(rows(table.schema, *many)))
+    play.silently(lambda: table.upsert(rows(table.schema, *many)))
     patient = Patient(play, table, table.files().column("file_name")[0].as_py())
-    swap: Damage = lambda s, f: s.edit_rows(f, _swapped)  # noqa: E731
     patient.step("a key that is there", lambda s, f: None, _upsert)
     few = partial(_write_and_read, values=((3, "x"), (22, "x"), (200, "x")))
     patient.step("keys here and there", lambda s, f: None, few)
-    patient.step("keys do not ascend", swap, _upsert)
+    patient.step("keys do not ascend", partial(_taken, of=[1, 0]), _upsert)
     patient.step("bytes are others", _flipped, _named)
 
 
@@ -139,10 +130,6 @@ def _named(table: Table) -> object:
         return str(error).partition(", found ")[0]
 
 
-def _null() -> bytes:
-    return encode_row([None], [parse_type("INT")])
-
-
 def _of_another_format(surgeon: Surgeon, file: str) -> None:
     surgeon.data_file(file).rename(surgeon.data_file(file).with_suffix(".lance"))
     surgeon.edit_file(file, file_name=file.replace(".parquet", ".lance"))
@@ -151,46 +138,27 @@ def _of_another_format(surgeon: Surgeon, file: str) -> None:
 def damaged_metadata(play: Play) -> None:
     """Manifests, lists and indexes that say what cannot be."""
     table, file = _table(play, VECTORS)
-    _silently(play, lambda: table.compact())
+    play.silently(lambda: table.compact())
     patient = Patient(play, table, file)
     last = table.snapshots()[-1].id
-    far = "file:/elsewhere/data-1.parquet"
+    index = f"manifest/{table.snapshots()[-1].index_manifest}"
+    far = "file:/elsewhere/1"
     patient.step("a file lies elsewhere", lambda s, f: s.edit_file(f, external_path=far), _read)
-    elsewhere: Damage = lambda s, f: s.edit_index(  # noqa: E731
-        last, lambda one: replace(one, external_path="file:/elsewhere/index-1")
-    )
+    elsewhere: Damage = lambda s, f: s.edit_index(last, lambda one: replace(one, external_path=far))  # noqa: E731
     patient.step("an index lies elsewhere", elsewhere, _read)
     patient.step("an expiry of an index elsewhere", elsewhere, _expire)
-    patient.step(
-        "a manifest is missing",
-        lambda s, f: (s.root / "manifest" / s.delta(last)).unlink(),
-        lambda table: table.expire_snapshots(retain_last=1),
-    )
-    patient.step("all snapshots are lost", _without_snapshots, lambda table: table.snapshots())
-    patient.step("they are lost, and a list is damaged", _without_lists, lambda table: table.snapshots())
-    patient.step(
-        "one is lost",
-        lambda s, f: (s.root / f"snapshot/snapshot-{last - 1}").unlink(),
-        lambda table: [(one.id, one.files, one.damage is not None) for one in history(table.catalog)],
-    )
-    patient.step(
-        "one is damaged",
-        lambda s, f: (s.root / f"snapshot/snapshot-{last - 1}").write_text("{}"),
-        lambda table: [(one.id, one.files, one.damage is not None) for one in history(table.catalog)],
-    )
-    patient.step(
-        "its index is lost",
-        lambda s, f: (s.root / "manifest" / str(s.snapshot(last).index_manifest)).unlink(),
-        lambda table: [(one.id, one.files, one.vectors) for one in history(table.catalog)],
-    )
+    lacking: Damage = lambda s, f: (s.root / "manifest" / s.delta(last)).unlink()  # noqa: E731
+    patient.step("a manifest is missing", lacking, _expire)
+    patient.step("all snapshots are lost", lambda s, f: shutil.rmtree(s.root / "snapshot"), Table.snapshots)
+    patient.step("they are lost, and a list is damaged", _without_lists, Table.snapshots)
+    other = f"snapshot/snapshot-{last - 1}"
+    patient.step("one is lost", lambda s, f: (s.root / other).unlink(), _summaries)
+    patient.step("one is damaged", lambda s, f: (s.root / other).write_text("{}"), _summaries)
+    patient.step("its index is lost", lambda s, f: (s.root / index).unlink(), _summaries)
     patient.step("a DELETE is alone", _deleted_alone, _read)
     dangling: Damage = lambda s, f: s.put_vectors(last, {f: [1], "data-gone.parquet": [0]})  # noqa: E731
-    patient.step("a vector of a file that is gone", dangling, lambda table: table.upsert(_two(table)))
-    patient.step(
-        "the latest snapshot lacks a manifest",
-        lambda s, f: (s.root / "manifest" / s.delta(last)).unlink(),
-        lambda table: table.upsert(_two(table)),
-    )
+    patient.step("a vector of a file that is gone", dangling, _upsert_two)
+    patient.step("the latest snapshot lacks a manifest", lacking, _upsert_two)
     patient.step("a branch", lambda s, f: (s.root / "branch/branch-b").mkdir(parents=True), _expire)
 
 
@@ -198,12 +166,8 @@ def _expire(table: Table) -> object:
     return table.expire_snapshots(retain_last=1)
 
 
-def _without_snapshots(surgeon: Surgeon, file: str) -> None:
-    shutil.rmtree(surgeon.root / "snapshot")
-
-
 def _without_lists(surgeon: Surgeon, file: str) -> None:
-    _without_snapshots(surgeon, file)
+    shutil.rmtree(surgeon.root / "snapshot")
     for path in sorted((surgeon.root / "manifest").glob("manifest-list-*"))[1:]:
         path.write_bytes(b"")
 
@@ -225,7 +189,7 @@ def damaged_partitions(play: Play) -> None:
         partition_by="d",
     )
     first = (dt.date(2024, 2, 29), 1, "a")
-    _silently(play, lambda: table.upsert(rows(table.schema, first)))
+    play.silently(lambda: table.upsert(rows(table.schema, first)))
     patient = Patient(play, table, table.files().column("file_name")[0].as_py())
     beyond = encode_row([4_000_000], [parse_type("DATE")])
 
@@ -241,7 +205,7 @@ def damaged_partitions(play: Play) -> None:
 def damaged_changes(play: Play) -> None:
     """Changes that are not known: of a file that goes, of an overwrite, of what was rolled back."""
     table, file = _table(play, {})
-    _silently(play, lambda: table.overwrite(rows(table.schema, (7, "o"))))
+    play.silently(lambda: table.overwrite(rows(table.schema, (7, "o"))))
     patient = Patient(play, table, file)
     patient.step("changes of an overwrite", lambda s, f: None, lambda table: table.changes(0).to_arrow())
     patient.step("changes before it", lambda s, f: None, lambda table: table.changes(0, 3).to_arrow())
@@ -265,7 +229,7 @@ def damaged_changes(play: Play) -> None:
 def other_indexes(play: Play) -> None:
     """Index files of other types are kept by a commit, and not read."""
     table, file = _table(play, VECTORS)
-    _silently(play, lambda: table.compact())
+    play.silently(lambda: table.compact())
     last = table.snapshots()[-1].id
 
     def add(surgeon: Surgeon, file: str) -> None:
@@ -282,9 +246,7 @@ def other_indexes(play: Play) -> None:
 
 def damaged_rows_with_ids(play: Play) -> None:
     """Files of append tables without ids, and columns of equal rows that are not as many."""
-    table = play.create("k INT, v STRING", {"row-tracking.enabled": "true"}, primary_key=None)
-    _silently(play, lambda: table.append(rows(table.schema, (1, "a"), (2, "b"))))
-    _silently(play, lambda: table.append(rows(table.schema, (3, "c"))))
+    table = play.written({"row-tracking.enabled": "true"}, [(1, "a"), (2, "b")], [(3, "c")], key=None)
     patient = Patient(play, table, table.files().column("file_name")[0].as_py())
     patient.step("ids are missing", lambda s, f: s.edit_file(f, first_row_id=None), _compact)
     patient.step("a column is missing", _without("k"), lambda table: table.to_arrow(columns=["k"]))

@@ -3,53 +3,40 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from pktable import Table
 
-from model_tests.store_work.play import Play, changes, rows
+from model_tests.store_work.play import VECTORS, Play, changes, rows
 
-VECTORS: Final = {"deletion-vectors.enabled": "true", "num-levels": "4"}
 LOOKUP: Final = {"changelog-producer": "lookup"}
 BULK: Final = 300
 """Bytes of a row that do not compress."""
 
 
-def _based(play: Play, columns: str, options: dict[str, str], count: int = 30) -> Table:
+def _based(play: Play, columns: str, options: Mapping[str, str], count: int = 30) -> Table:
     """Return a table with rows of the even keys at the greatest level, each with number 5 and some bytes."""
     table = play.create(columns, options)
     drawn = random.Random(3)
     width = len(table.schema.fields) - 3
     many = [(key, 5, *([key] * width), drawn.randbytes(BULK)) for key in range(0, 2 * count, 2)]
-    lines = len(play.store.lines)
-    play.step("", partial(table.upsert, rows(table.schema, *many)))
-    play.step("", partial(table.compact, full=True))
-    del play.store.lines[lines:]
+    play.silently(partial(table.upsert, rows(table.schema, *many)), partial(table.compact, full=True))
     return table
 
 
 def _write(play: Play, table: Table, *changed: tuple[Any, ...]) -> None:
     """Write changes: the kind of each, and its values but the bytes."""
-    given: Sequence[tuple[Any, ...]] = [(*one, b"x") for one in changed]
-    write = partial(table.write_changes, changes(table, given), row_kind="op")
-    play.step(f"write {', '.join(map(str, changed))}", write)
+    play.step(f"write {', '.join(map(str, changed))}", partial(_change, table, changed))
 
 
-def plain_lookups(play: Play) -> None:
-    """Rows are replaced, deleted and added; files that only change their level look up as well."""
-    table = _based(play, "k INT, n INT, b BYTES", VECTORS)
-    _write(play, table, ("+I", 4, 1), ("+I", 5, 1))
-    _write(play, table, ("-D", 6, 1), ("-D", 7, 1), ("+I", 4, 2))
-    _write(play, table, ("+I", 58, 2))
-    play.step("read some", lambda: table.to_arrow(columns=["k", "n"], where="k < 9"))
-    play.step("compact fully", lambda: table.compact(full=True))
-    play.step("changes", lambda: table.changes(6).to_arrow().drop_columns(["b"]))
+def _change(table: Table, changed: Sequence[tuple[Any, ...]]) -> int | None:
+    return table.write_changes(changes(table, [(*one, b"x") for one in changed]), row_kind="op")
 
 
 def looked_up_changes(play: Play) -> None:
-    """The changelog of the same, with vectors and without."""
+    """Rows are replaced, deleted and added: the changelog of that, with vectors and without."""
     for options in ({**VECTORS, **LOOKUP}, {**LOOKUP, "num-levels": "4"}):
         play.fresh()
         table = _based(play, "k INT, n INT, b BYTES", options)
@@ -68,30 +55,41 @@ def equal_changes(play: Play) -> None:
     """A row that is replaced by an equal one is no change; null is equal to null alone."""
     equal = {**LOOKUP, "changelog-producer.row-deduplicate": "true"}
     of_some = {**equal, "changelog-producer.row-deduplicate-ignore-fields": "b"}
+    first = [(1, None, "a", b""), (2, 2, None, b""), (3, None, None, None), (4, 4, "d", b"d")]
+    second = [(1, 1, "a", b""), (2, None, None, b""), (3, None, None, b"x"), (4, 4, "d", b"d")]
     for more in ({**VECTORS, **equal}, {**VECTORS, **of_some}, {**of_some, "write-only": "true"}):
         play.fresh()
         table = play.create("k INT, n INT, s STRING, b BYTES", more)
-        of = table.schema
-        first = [(1, None, "a", b""), (2, 2, None, b""), (3, None, None, None), (4, 4, "d", b"d")]
-        second = [(1, 1, "a", b""), (2, None, None, b""), (3, None, None, b"x"), (4, 4, "d", b"d")]
-        for some in (first, second, second[1:], [*second[:1], (5, None, None, None)]):
-            play.step(f"write {some}", partial(table.upsert, rows(of, *some)))
-            table.compact()
+        write = partial(_upsert_and_compact, table)
+        play.silently(partial(write, *first))
+        play.step(f"write {second}", partial(write, *second))
+        play.silently(partial(write, *second[1:]), partial(write, second[0], (5, None, None, None)))
         play.step("changes", table.changes(0).to_arrow)
+
+
+def _upsert_and_compact(table: Table, *some: tuple[Any, ...]) -> None:
+    table.upsert(rows(table.schema, *some))
+    table.compact()
 
 
 def remembered_deletions(play: Play) -> None:
     """With ``sequence.field`` a deletion is kept, hidden by a vector, so that a late row does not come back."""
+    late = ("+I", 6, 4), ("+I", 8, 1)
+    writes = (
+        (("-D", 4, 7), ("-D", 5, 7), ("-D", 6, 3)),
+        (("+I", 4, 6), ("+I", 5, 8), ("+I", 8, 4)),
+        (("+I", 4, 9), ("-D", 8, 5)),
+    )
     for more in ({}, LOOKUP, {"sequence.field.retractions": "drop-in-full-compaction"}):
         play.fresh()
         table = _based(play, "k INT, n INT, b BYTES", {**VECTORS, **more, "sequence.field": "n"})
-        _write(play, table, ("-D", 4, 7), ("-D", 5, 7), ("-D", 6, 3))
-        _write(play, table, ("+I", 4, 6), ("+I", 5, 8), ("+I", 8, 4))
-        _write(play, table, ("+I", 4, 9), ("-D", 8, 5))
-        play.step("read", partial(table.to_arrow, columns=["k", "n"], where="k < 10"))
+        for some in writes if not more else ():
+            _write(play, table, *some)
+        play.silently(*(partial(_change, table, some) for some in writes if more))
         play.step("compact fully", partial(table.compact, full=True))
-        _write(play, table, ("+I", 6, 4), ("+I", 8, 1))
+        play.silently(partial(_change, table, late))
         play.step("read late rows", partial(table.to_arrow, columns=["k", "n"], where="k < 10"))
+        play.step("changes", partial(_without_bytes, table, table.snapshots()[-1].id))
 
 
 def looked_up_sums(play: Play) -> None:
@@ -131,5 +129,5 @@ def tiny_files(play: Play) -> None:
     drawn = random.Random(4)
     for size in (200, 90, 30):
         many = [(key, drawn.randbytes(size)) for key in range(18)]
-        play.step(f"write 18 rows of {size} B", partial(table.upsert, rows(table.schema, *many)))
+        play.upsert(f"write 18 rows of {size} B", table, *many)
     play.step("compact", table.compact)

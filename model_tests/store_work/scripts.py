@@ -8,13 +8,11 @@ from typing import Final
 
 from model_tests.store_work import (
     appending,
+    contests,
     damages,
     evolving,
     folding,
-    giving_up,
     looking_up,
-    meeting,
-    races,
     upkeep,
     writing,
 )
@@ -25,9 +23,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     for module in (
         writing,
         upkeep,
-        races,
-        meeting,
-        giving_up,
+        contests,
         looking_up,
         appending,
         evolving,

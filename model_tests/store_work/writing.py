@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+from decimal import Decimal
 from functools import partial
 from typing import Final
 
 from pktable import CommitId, Table
-from pktable.format.metadata.schema import TableSchema
 
 from model_tests.store_work.play import Play, rows
 
@@ -20,7 +21,7 @@ def writes(play: Play) -> None:
     table = play.create("k INT, v STRING", {**VECTORS, "num-levels": "4"})
     of = table.schema
     play.step("a read of no snapshot", table.to_arrow)
-    play.step("write the first rows", lambda: table.upsert(rows(of, (1, "a"), (2, "b"), (3, None))))
+    play.upsert("write the first rows", table, (1, "a"), (2, "b"), (3, None))
     play.step("write over one of them", lambda: table.upsert(rows(of, (2, "c")), commit_id=NAMED))
     play.step("write the same again", lambda: table.upsert(rows(of, (2, "c")), commit_id=NAMED))
     play.step("delete by key", lambda: table.delete(rows(of, (1,))))
@@ -31,14 +32,14 @@ def writes(play: Play) -> None:
     play.step("read by key", lambda: table.to_arrow(where="k = 2"))
     play.step("read by a key beyond all", lambda: table.to_arrow(where="k = 9"))
     play.step("read some rows of one column", lambda: table.to_arrow(columns=["v"], limit=1))
-    other = play.reopened()
+    other = play.open()
     play.step("read an old snapshot from another process", lambda: other.to_arrow(snapshot=1))
     play.step("the compaction that would be", lambda: other.plan_compaction(full=True))
     play.step("compact fully", lambda: other.compact(full=True))
     play.step("compact fully, with nothing to do", lambda: other.compact(full=True))
     play.step("the compaction that would be", lambda: other.plan_compaction(full=True))
     play.step("read after another process", table.to_arrow)
-    play.step("write after another process", lambda: table.upsert(rows(of, (4, "d"))))
+    play.upsert("write after another process", table, (4, "d"))
     play.step("check", lambda: [str(one) for one in table.check().findings])
 
 
@@ -51,11 +52,11 @@ def partitions(play: Play) -> None:
         partition_by=["p"],
     )
     of = table.schema
-    play.step("write to two", lambda: table.upsert(rows(of, ("a", 1, 1), ("a", 2, 2), ("b", 1, 3))))
-    play.step("write to one", lambda: table.upsert(rows(of, ("a", 1, 4), ("c=d", 5, None))))
+    play.upsert("write to two", table, ("a", 1, 1), ("a", 2, 2), ("b", 1, 3))
+    play.upsert("write to one", table, ("a", 1, 4), ("c=d", 5, None))
     play.step("compact", table.compact)
-    play.step("write to one again", lambda: table.upsert(rows(of, ("a", 1, 5), ("a", 9, 5))))
-    for where in (
+    play.upsert("write to one again", table, ("a", 1, 5), ("a", 9, 5))
+    for where in [
         "p = 'a'",
         "p = 'a' AND k = 1",
         "k = 1",
@@ -63,7 +64,7 @@ def partitions(play: Play) -> None:
         "v > 4",
         "p IS NULL",
         "p = 'b' AND v = 5",
-    ):
+    ]:
         play.step(f"read where {where}", partial(table.to_arrow, where=where))
         play.step(f"how: {where}", table.scan(where=where).explain)
     play.step("overwrite a partition", lambda: table.overwrite(rows(of, ("a", 7, 7)), where="p = 'a'"))
@@ -81,7 +82,7 @@ def levels(play: Play) -> None:
     drawn = random.Random(1)
     for number, count in enumerate((40, 10, 10, 1, 1, 1, 20, 1, 1)):
         many = [(key, drawn.randbytes(3_000)) for key in range(number, number + count)]
-        play.step(f"write {count} rows", partial(table.upsert, rows(table.schema, *many)))
+        play.upsert(f"write {count} rows", table, *many)
     play.step("delete", lambda: table.delete(rows(table.schema, (3,), (41,))))
     play.step("compact", table.compact)
     play.step("compact fully", lambda: table.compact(full=True))
@@ -100,9 +101,9 @@ def sizes(play: Play) -> None:
     table = play.create("k INT, s STRING, b BYTES, f DOUBLE, t TIMESTAMP(9)", options)
     drawn = random.Random(2)
     many = [(key, f"{key % 3}", drawn.randbytes(700), key / 2, None) for key in range(40)]
-    play.step("write many", lambda: table.upsert(rows(table.schema, *many)))
+    play.upsert("write many", table, *many)
     play.step("write few", lambda: table.upsert(rows(table.schema, *[(5, "x", b"", float("nan"), 7)])))
-    play.step("compact", table.compact, show=False)
+    play.step("compact", table.compact)
     play.step("read by key", lambda: table.to_arrow(columns=["s"], where="k = 17"))
     play.step("read a range", lambda: table.to_arrow(columns=["k"], where="k BETWEEN 15 AND 18"))
     play.step("read by text", lambda: table.to_arrow(columns=["k"], where="s = 'x'"))
@@ -111,38 +112,21 @@ def sizes(play: Play) -> None:
     )
 
 
-TYPES: Final = {
-    "k": "BIGINT",
-    "n": "BOOLEAN",
-    "d": "DECIMAL(7, 2)",
-    "w": "DECIMAL(25, 2)",
-    "c": "CHAR(3)",
-    "x": "BYTES",
-    "y": "DATE",
-    "z": "TIMESTAMP(3)",
-    "a": "ARRAY<INT>",
-}
+TYPES: Final = (
+    "k BIGINT, n BOOLEAN, d DECIMAL(7, 2), w DECIMAL(25, 2), c CHAR(3), x BYTES, y DATE, z TIMESTAMP(3), "
+    "a ARRAY<INT>"
+)
 
 
 def statistics(play: Play) -> None:
     """Statistics of each type, of few columns, and cut to a length."""
     table = play.create(TYPES, {"metadata.stats-mode": "truncate(4)", "write-only": "true"})
-    play.step("write", lambda: table.upsert(_typed(table.schema)))
-    nothing = (None,) * (len(TYPES) - 1)
-    play.step("write nulls", lambda: table.upsert(rows(table.schema, (3, *nothing))), show=False)
+    first = (1, True, Decimal("1.50"), Decimal(-3), "abc", b"abcdef", dt.date(2020, 2, 2), None, [1])
+    second = (2, None, None, Decimal(10**20), "a", b"\xff" * 9, dt.date(1969, 1, 1), None, None)
+    play.upsert("write", table, first, second)
+    play.upsert("write nulls", table, (3, *[None] * (len(first) - 1)))
     for where in ("n", "d > 1", "w < 0", "c = 'abc'", "y = DATE '2020-02-02'", "x IS NULL"):
         play.step(f"read where {where}", partial(table.to_arrow, columns=["k"], where=where))
-
-
-def _typed(of: TableSchema) -> object:
-    import datetime as dt
-    from decimal import Decimal
-
-    return rows(
-        of,
-        (1, True, Decimal("1.50"), Decimal(-3), "abc", b"abcdef", dt.date(2020, 2, 2), None, [1]),
-        (2, None, None, Decimal(10**20), "a", b"\xff" * 9, dt.date(1969, 1, 1), None, None),
-    )
 
 
 def manifests(play: Play) -> None:
@@ -150,9 +134,9 @@ def manifests(play: Play) -> None:
     options = {**VECTORS, "manifest.merge-min-count": "3", "manifest.target-file-size": "1 kb"}
     table = play.create("k INT, v INT", options)
     for key in range(6):
-        play.step(f"write {key}", partial(table.upsert, rows(table.schema, (key, key), (9, key))))
+        play.upsert(f"write {key}", table, (key, key), (9, key))
     play.step("compact fully", lambda: table.compact(full=True))
-    other = play.reopened()
+    other = play.open()
     play.step("read", other.to_arrow)
 
 
@@ -161,42 +145,14 @@ def manifests_in_full(play: Play) -> None:
     options = {"manifest.full-compaction-threshold-size": "4 kb", "write-only": "true"}
     table = play.create("k INT, v INT", options)
     for key in range(5):
-        play.step(f"write {key}", partial(table.upsert, rows(table.schema, (key, key))))
-
-
-def late_rows(play: Play) -> None:
-    """A ``sequence.field``: older rows that come late are compared with what is deeper."""
-    table = play.create("k INT, at INT, v STRING", {**VECTORS, "sequence.field": "at", "num-levels": "4"})
-    of = table.schema
-    play.step("write", lambda: table.upsert(rows(of, (1, 5, "new"), (2, 5, "two"), (3, None, "none"))))
-    play.step("write what is late", lambda: table.upsert(rows(of, (1, 4, "old"), (2, 5, "same"))))
-    play.step("delete late", lambda: table.delete(rows(of, (1, 3))))
-    play.step("compact fully", lambda: table.compact(full=True))
-    play.step("read", table.to_arrow)
-
-
-def sums(play: Play) -> None:
-    """An aggregation looks up the values of deeper rows."""
-    options = {
-        **VECTORS,
-        "merge-engine": "aggregation",
-        "fields.n.aggregate-function": "sum",
-        "num-levels": "4",
-    }
-    table = play.create("k INT, n BIGINT, l STRING", options)
-    of = table.schema
-    play.step("write", lambda: table.upsert(rows(of, (1, 5, "a"), (2, 1, "b"))))
-    play.step("write more", lambda: table.upsert(rows(of, (1, 6, None), (3, 3, "c"), (1, 1, "d"))))
-    play.step("read", lambda: table.to_arrow(columns=["n"], where="k = 1"))
-    play.step("compact fully", lambda: table.compact(full=True))
+        play.upsert(f"write {key}", table, (key, key))
 
 
 def first_rows(play: Play) -> None:
     """First-row keeps the row that there was, and records only what is new."""
     table = play.create("k INT, v STRING", {"merge-engine": "first-row", "changelog-producer": "lookup"})
-    of = table.schema
-    play.step("write", lambda: table.upsert(rows(of, (1, "a"), (2, "b"))))
-    play.step("write again", lambda: table.upsert(rows(of, (1, "c"), (3, "d"))))
+    play.upsert("write", table, (1, "a"), (2, "b"))
+    play.upsert("write again", table, (1, "c"), (3, "d"))
     play.step("changes", lambda: table.changes(0).to_arrow())
     play.step("read", table.to_arrow)
 
