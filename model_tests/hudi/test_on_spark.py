@@ -75,7 +75,6 @@ def test_keys_of_a_large_table_are_looked_up_on_executors(
         table.locate(keys)
 
 
-@pytest.mark.versions
 @covers("LOG-36")
 def test_slices_without_logs_are_read_by_spark_itself_if_it_has_nothing_to_convert(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

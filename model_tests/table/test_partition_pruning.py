@@ -154,7 +154,6 @@ WAYS: dict[str, dict[str, int]] = {
 """How positions come to rows, by constants of `native_scan`."""
 
 
-@pytest.mark.versions
 @covers("RD-1", "RD-8")
 @pytest.mark.parametrize(
     ("case", "wanted", "condition", "way"),

@@ -75,7 +75,6 @@ READS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.versions
 @pytest.mark.spark
 @covers("RD-9", "RD-12", "RD-6")
 @pytest.mark.parametrize(("asked", "local"), READS)
