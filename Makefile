@@ -16,8 +16,7 @@ verify: java $(STAMP)  ## check every promise: histories, the corpus and real in
 	@$(BIN)/python -m model_tests.verify $(PROFILE)
 
 test: java $(STAMP)  ## run the tests (those marked deep excepted)
-	$(BIN)/python -m pytest -q -n logical -m "not spark and not deep"
-	$(BIN)/python -m pytest -q -m "spark and not deep"
+	@$(BIN)/python -m model_tests.side_by_side
 
 test-deep: java $(STAMP)  ## run the tests marked deep
 	$(BIN)/python -m pytest -q -m deep
