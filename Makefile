@@ -5,10 +5,9 @@ PROFILE ?= quick
 SEED ?= 1
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
-OLDEST := .venv-oldest
-OLDEST_PYSPARK := 4.0.0
+PYSPARKS := 4.0.0 4.1.4 4.2.1 4.3.0
 
-.PHONY: help verify test test-deep test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
+.PHONY: help verify test test-deep test-oldest test-minors interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,17 +16,16 @@ verify: java $(STAMP)  ## check every promise: histories, the corpus and real in
 	@$(BIN)/python -m model_tests.verify $(PROFILE)
 
 test: java $(STAMP)  ## run the tests (those marked deep excepted)
-	$(BIN)/python -m pytest -q -n logical -m "not spark and not deep"
-	$(BIN)/python -m pytest -q -m "spark and not deep"
+	@$(BIN)/python -m model_tests.side_by_side
 
 test-deep: java $(STAMP)  ## run the tests marked deep
 	$(BIN)/python -m pytest -q -m deep
 
-# Histories, replays and stored tables ask Spark for nothing that other tests do not.
-test-oldest: java $(STAMP)  ## run the Spark tests with the oldest pyspark that is supported, in .venv-oldest
-	@[ -x $(OLDEST)/bin/python ] || $(BIN)/python -m venv $(OLDEST)
-	@$(OLDEST)/bin/python -m pip install --disable-pip-version-check -q -e '.[dev]' 'pyspark[connect]==$(OLDEST_PYSPARK)'
-	$(OLDEST)/bin/python -m pytest -q -m "spark and not deep" $(addprefix --ignore model_tests/,histories tlc replay vectors format)
+test-oldest: java $(STAMP)  ## run the tests marked versions with the oldest pyspark that is supported
+	@$(BIN)/python -m model_tests.pyspark_versions $(firstword $(PYSPARKS))
+
+test-minors: java $(STAMP)  ## run the tests marked versions with each minor version of pyspark
+	@$(BIN)/python -m model_tests.pyspark_versions $(PYSPARKS)
 
 interop: java $(STAMP)  ## compare with real Paimon implementations, set up in .interop (PROFILE=quick|deep)
 	@$(BIN)/python -m model_tests.interop $(PROFILE)
@@ -71,7 +69,7 @@ bench-paimon: java $(STAMP)  ## do the same work on Paimon's Spark connector and
 	@$(BIN)/python -m benchmarks.paimon_spark $(PAIMON)
 
 clean:  ## remove .venv and everything generated
-	rm -rf .venv .venv-oldest .interop .mutants build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
+	rm -rf .venv .interop .mutants build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
 	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
 

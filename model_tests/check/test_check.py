@@ -257,6 +257,7 @@ def test_two_writers_of_one_bucket_lose_a_delete_and_the_check_says_so(tmp_path:
 # Where it runs
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 @covers("CMP-16")
 def test_spark_finds_the_same(tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def test_a_columnar_file_that_states_more_rows_than_its_bytes_can_hold_is_refuse
         Table.open(path).to_arrow()
 
 
+@pytest.mark.versions
 @covers("SAFE-6")
 @pytest.mark.spark
 def test_spark_makes_no_bitset_for_rows_that_a_manifest_only_states(path: Path) -> None:

@@ -78,6 +78,7 @@ def test_json_with_controls_spelled_out_is_the_same_json() -> None:
     assert "é 🦀" in json_text("é 🦀")
 
 
+@pytest.mark.versions
 @covers("SAFE-4", "RD-6")
 @pytest.mark.spark
 def test_spark_takes_no_name_or_value_of_a_table_for_sql(odd_names: Path) -> None:

@@ -160,6 +160,7 @@ READ_OTHERWISE_BEFORE_4_1 = "'it''s' = \"it's\""
 """Spark 4.0 reads two literals and joins them. On every version a condition means what newer ones read."""
 
 
+@pytest.mark.versions
 @covers("RD-6")
 @pytest.mark.spark
 def test_spark_filters_the_same_rows() -> None:
@@ -215,6 +216,7 @@ UNCOMPUTED: dict[str, tuple[Callable[[Table], object], str]] = {
 }
 
 
+@pytest.mark.versions
 @covers("RD-26")
 @pytest.mark.spark
 @pytest.mark.parametrize("what", UNCOMPUTED)

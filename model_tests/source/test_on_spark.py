@@ -24,7 +24,7 @@ from model_tests.source.driven import Row
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
 HAS_STREAM_WRITER = hasattr(datasource, "DataSourceStreamArrowWriter")
 

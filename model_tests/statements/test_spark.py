@@ -60,6 +60,7 @@ def test_a_merge_on_spark_into_an_append_table_does_what_its_clauses_say(
     expect_merged(append_table, target, frame, source, on, clauses)
 
 
+@pytest.mark.versions
 @covers("STM-3", "STM-8")
 def test_a_key_changed_twice_is_refused_and_an_insert_replaces_what_is_deleted(table: Table) -> None:
     table.overwrite(pa.Table.from_pylist([{"id": 1, "g": 1, "n": 1, "s": "a"}], SCHEMA))
@@ -78,6 +79,7 @@ def test_a_key_changed_twice_is_refused_and_an_insert_replaces_what_is_deleted(t
     assert table.to_arrow().to_pylist() == [{"id": 1, "g": 9, "n": None, "s": None}]
 
 
+@pytest.mark.versions
 @covers("STM-4")
 def test_an_update_on_spark_and_its_errors(tmp_path: Path) -> None:
     spark = spark_session()
@@ -121,6 +123,7 @@ def located(runner: Any, path: Path, where: str | None, columns: list[str]) -> l
     return sorted((tuple(row.values()) for row in rows.to_pylist()), key=str)
 
 
+@pytest.mark.versions
 @covers("APP-2", "RD-12")
 @pytest.mark.parametrize("way", WAYS)
 def test_sparks_own_scan_finds_the_places_that_the_kernel_finds(
@@ -139,6 +142,7 @@ def test_sparks_own_scan_finds_the_places_that_the_kernel_finds(
         assert located(SparkRunner(spark_session()), places, where, columns) == expected
 
 
+@pytest.mark.versions
 @covers("STM-1")
 @pytest.mark.parametrize("native", [True, False])
 def test_a_merge_on_spark_does_not_send_the_target_to_every_task(

@@ -313,6 +313,7 @@ def test_the_command_line_reaches_an_object_store(
     assert "storage options are for object stores" in refusal("count", str(tmp_path), *storage)
 
 
+@pytest.mark.versions
 @covers("RD-12")
 @pytest.mark.spark
 def test_executors_read_and_write_through_the_pickled_store(server: Server, root: str) -> None:

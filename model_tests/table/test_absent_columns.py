@@ -70,6 +70,7 @@ def test_a_file_can_leave_out_columns(tmp_path: Path, name: str, text: str) -> N
     assert table.to_arrow().to_pylist() == [{**FIRST, "a": 5}]
 
 
+@pytest.mark.versions
 @covers("TBL-24", "TBL-21")
 @pytest.mark.spark
 def test_a_dataframe_of_spark_can_leave_out_columns(tmp_path: Path) -> None:

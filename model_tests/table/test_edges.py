@@ -192,6 +192,7 @@ def _insert() -> Any:
     return ChangeKind()
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 @pytest.mark.parametrize("in_driver", [True, False])
 def test_odd_paths_and_names_work_on_spark(tmp_path: Path, in_driver: bool) -> None:

@@ -22,7 +22,7 @@ OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2", "write-buffer-size
 
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
 
 def sent_out(table: Table) -> Table:

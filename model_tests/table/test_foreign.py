@@ -285,6 +285,7 @@ def test_files_elsewhere_are_read_where_they_are(path: Path, tmp_path: Path) -> 
     assert in_order(Table.open(path, external_roots=[away]).to_arrow()) == expected
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 @covers("META-18", "RD-12")
 def test_spark_reads_files_elsewhere(path: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 
 from model_tests.backends.spark_session import spark_session
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "3"}
 MARKED = [*range(60, 70), *range(126, 130), *range(500, 1400), 2999]

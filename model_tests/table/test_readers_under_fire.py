@@ -314,6 +314,7 @@ def test_a_split_with_a_missing_file_of_a_retained_snapshot_is_damage(long_table
             list(split.read())
 
 
+@pytest.mark.versions
 @covers("RD-10", "RD-23")
 @pytest.mark.spark
 def test_a_frame_of_spark_whose_snapshot_expires_shows_no_other_rows(long_table: Path) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from model_tests.backends.spark_session import spark_session
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
 SCHEMA = StructType([StructField("k", LongType())])
 

@@ -68,7 +68,6 @@ READS: list[tuple[dict[str, Any], bool]] = [
     ({"where": "k = 4321"}, True),
     ({"where": "k = 4323"}, True),  # deleted
     ({"where": "k IN (5, 77, 11999, 500000)", "columns": ["s", "k"]}, True),
-    ({"where": "k BETWEEN 100 AND 140 AND f > 15"}, True),
     ({"where": "s = 'text 7'", "columns": ["k", "t", "z", "d"]}, True),
     ({"columns": ["k"], "limit": 100_000}, False),
     ({"where": "k >= 0", "columns": ["k", "s"]}, False),  # finds too many rows
@@ -113,6 +112,7 @@ def test_a_read_of_a_tiny_table_is_answered_here_and_one_of_more_bytes_is_not(
     assert "beyond the limits of 1,024 bytes" in text
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 @covers("RD-12", "RD-9")
 @pytest.mark.parametrize(("last", "shuffles"), [(800, True), (4000, False)])

@@ -99,6 +99,7 @@ def counted(folder: Path, count: int) -> Any:
     return numbers.mapInArrow(compute, numbers.schema)
 
 
+@pytest.mark.versions
 @covers("TBL-22")
 @pytest.mark.parametrize("brought", [True, False])
 def test_a_frame_is_computed_once(tmp_path: Path, brought: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +126,7 @@ def test_far_more_rows_than_estimated_are_left_to_spark(
     assert table.to_arrow(runner="local").sort_by("k").column("k").to_pylist() == list(range(ROWS))
 
 
+@pytest.mark.versions
 @covers("TBL-21")
 def test_what_is_large_is_left_to_spark_and_the_log_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -63,6 +63,7 @@ def test_the_rows_of_many_small_files_are_those_of_a_read_without_spark(
     assert columns == ["s"]
 
 
+@pytest.mark.versions
 @covers("RD-12")
 def test_few_files_are_left_to_spark(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

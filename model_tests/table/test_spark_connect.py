@@ -1,4 +1,4 @@
-"""Spark Connect: the tests of the Spark side once more, from a client that has no Java, on a server of its own.
+"""Spark Connect: tests of the Spark side once more, from a client that has no Java, on a server of its own.
 
 A process has sessions of one kind only. So the client is a pytest of its own, which SPARK_REMOTE tells of the
 server. Without a Java in the client, whatever asks for more than the public API has nobody to ask.
@@ -19,26 +19,52 @@ import pyspark
 import pytest
 from pktable_spec.covers import covers
 
+from model_tests.backends.spark_session import FOR_SHORT_RUNS
 from model_tests.backends.tables import FOR_SMALL_QUERIES
+from model_tests.table.test_native_scan import WAYS
 
 ROOT = Path(__file__).parents[2]
-HISTORIES = ("marks_lost_to_a_rewrite", "vectors_switched_on_late")
-TESTS = (
-    "model_tests/table/test_native_scan.py",
-    "model_tests/table/test_executors.py",
-    "model_tests/table/test_runner_of_writes.py::test_a_frame_is_computed_once",
-    "model_tests/table/test_partition_pruning.py::test_a_filter_on_a_partition_column_opens_no_file_of_another_partition",
-    "model_tests/table/test_spark_workers.py::test_an_unfit_interpreter_of_workers_is_named_in_one_line",
-    "model_tests/table/test_spark_workers.py::test_an_interpreter_that_does_not_start_is_named_in_one_line",
-    "model_tests/table/test_times.py::test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none",
-    "model_tests/predicate/test_predicate_on_spark.py::test_what_spark_cannot_compute_is_refused_in_one_line",
-    "model_tests/check/test_check.py::test_spark_finds_the_same",
-    "model_tests/cli/test_cli.py::test_spark_reads_what_this_process_reads",
-    *(
-        f"model_tests/histories/test_histories.py::test_a_stored_history_holds_on_spark[{name}]"
-        for name in HISTORIES
+TESTS: dict[str, tuple[str, ...]] = {
+    "table/test_native_scan.py": (
+        *(f"test_every_way_to_the_vectors_leaves_the_same_rows[k >= 64 AND k < 700-{way}]" for way in WAYS),
+        "test_a_condition_that_can_fail_is_not_asked_of_deleted_rows[filtered_by_lookup]",
+        "test_files_of_one_size_are_told_apart_by_name",
+        "test_a_file_that_is_gone_is_named",
+        "test_the_driver_looks_for_many_files_without_a_job_and_puts_the_setting_back",
     ),
-)
+    "table/test_executors.py": (
+        "test_executors_write_compact_and_read_in_the_order_of_the_rows",
+        "test_rows_of_many_partitions_are_numbered_in_their_order_however_they_travel[100-1 kb]",
+        "test_a_value_that_a_column_cannot_hold_leaves_no_file_of_any_task",
+        "test_executors_write_rows_of_python_and_pandas",
+        "test_frames_of_pandas_on_spark_are_written_without_their_index",
+        "test_rows_of_every_chunk_reach_the_executors",
+        "test_what_fails_on_an_executor_is_raised_as_what_it_was",
+    ),
+    "table/test_runner_of_writes.py": ("test_a_frame_is_computed_once",),
+    "table/test_partition_pruning.py": tuple(
+        f"test_a_filter_on_a_partition_column_opens_no_file_of_another_partition[{case}-as usual]"
+        for case in ("some texts-eu-p = 'eu'", "instants-wanted8-p = TIMESTAMP '2024-01-02 12:00:00Z'")
+    ),
+    "table/test_spark_workers.py": (
+        "test_an_unfit_interpreter_of_workers_is_named_in_one_line[no pktable]",
+        "test_an_unfit_interpreter_of_workers_is_named_in_one_line[another Python]",
+        "test_an_interpreter_that_does_not_start_is_named_in_one_line",
+    ),
+    "table/test_times.py": ("test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none",),
+    "predicate/test_predicate_on_spark.py": tuple(
+        f"test_what_spark_cannot_compute_is_refused_in_one_line[{case}]"
+        for case in ("id-division", "id-cast", "None-delete", "None-update", "id-merge", "id-checked rows")
+    ),
+    "statements/test_spark.py": (
+        "test_a_key_changed_twice_is_refused_and_an_insert_replaces_what_is_deleted",
+        "test_an_update_on_spark_and_its_errors",
+    ),
+    "check/test_check.py": ("test_spark_finds_the_same",),
+    "cli/test_cli.py": ("test_spark_reads_what_this_process_reads",),
+}
+"""Each way to ask Spark for something, once: what the ways then do with it is the same as without Connect."""
+
 SETTINGS = {
     **FOR_SMALL_QUERIES,
     "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -52,7 +78,7 @@ SETTINGS = {
 PATIENCE_SECONDS = 60
 OUTPUT = 10_000  # characters of the client's that are shown
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
 
 @pytest.fixture
@@ -71,7 +97,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         [
             str(home / "bin" / "spark-submit"),
             "--master=local[2]",
-            "--driver-java-options=-XX:TieredStopAtLevel=1",  # what runs for a minute is not worth C2's time
+            f"--driver-java-options={FOR_SHORT_RUNS}",
             "--class=org.apache.spark.sql.connect.service.SparkConnectServer",
             *(f"--conf={name}={value}" for name, value in settings.items()),
             "spark-internal",
@@ -111,7 +137,7 @@ def test_a_client_of_spark_connect_sees_what_every_other_sees(server: str, tmp_p
             "no:cacheprovider",
             "--tb=short",
             "--durations=9",
-            *TESTS,
+            *(f"model_tests/{file}::{test}" for file, tests in TESTS.items() for test in tests),
         ],
         cwd=ROOT,
         env={**os.environ, "SPARK_REMOTE": server, "JAVA_HOME": str(tmp_path / "none")},

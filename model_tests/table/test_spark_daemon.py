@@ -44,6 +44,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return command
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 @HAS_TASKS
 def test_workers_are_forked_from_a_process_with_one_thread_and_our_modules() -> None:

@@ -19,7 +19,7 @@ from pktable_spec.covers import covers
 from model_tests.backends.spark_session import spark_session
 from model_tests.table.foreign_tables import at, rewritten
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
 DV = {"deletion-vectors.enabled": "true"}
 
@@ -47,12 +47,11 @@ def as_arrow_writes(file: DataFileMeta, path: Path) -> DataFileMeta:
 
 
 @covers("RD-6", "RD-8")
-@pytest.mark.parametrize("root", ["FLOAT", "DOUBLE"])
 @pytest.mark.parametrize("values", [[1.0, math.nan, -0.0], [-0.0] * 300])
-def test_floats_of_files_compare_as_values_do(tmp_path: Path, root: str, values: list[float]) -> None:
-    columns = f"k INT, f {root}, r ROW<x {root}>"
+def test_floats_of_files_compare_as_values_do(tmp_path: Path, values: list[float]) -> None:
+    columns = "k INT, f FLOAT, d DOUBLE, r ROW<f FLOAT, d DOUBLE>"
     table = Table.create(tmp_path, columns, primary_key=["k"], options=DV, spark=spark_session())
-    some = [{"k": k, "f": value, "r": {"x": value}} for k, value in enumerate(values)]
+    some = [{"k": k, **both, "r": both} for k, both in enumerate({"f": one, "d": one} for one in values)]
     table.upsert(pa.Table.from_pylist(some, table.schema.arrow_schema))
     conditions: dict[str, Callable[[float], bool]] = {
         "f > 1": lambda f: math.isnan(f) or f > 1,
@@ -63,10 +62,11 @@ def test_floats_of_files_compare_as_values_do(tmp_path: Path, root: str, values:
     for _ in ("as we write", "as others do"):
         for where, holds in conditions.items():
             wanted = [k for k, value in enumerate(values) if holds(value)]
-            nested = where.replace("f ", "r.x ")
-            for frame in (table.read(where=where), table.read().where(where), table.read().where(nested)):
+            both = f"{where} AND {where.replace('f ', 'd ')}"
+            nested = both.replace("f ", "r.f ").replace("d ", "r.d ")
+            for frame in (table.read(where=both), table.read().where(both), table.read().where(nested)):
                 assert sorted(row.k for row in frame.collect()) == wanted, where
-            assert Table.open(tmp_path).to_arrow(where=where)["k"].to_pylist() == wanted
+            assert Table.open(tmp_path).to_arrow(where=both)["k"].to_pylist() == wanted
         rewritten(tmp_path, as_arrow_writes)
 
 

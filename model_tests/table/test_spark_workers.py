@@ -21,7 +21,7 @@ from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
 INTERPRETER = "spark.sql.execution.pyspark.python"
 PYTHON = f"Python {sys.version_info[0]}.{sys.version_info[1]}"

@@ -193,6 +193,7 @@ def test_times_of_orc_that_nanoseconds_cannot_count_are_refused(tmp_path: Path) 
     assert Table.open(tmp_path).to_arrow(columns=["k"]).num_rows == 1
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 @covers("RD-12", "TBL-8")
 def test_the_time_zone_of_the_session_moves_no_time(tmp_path: Path) -> None:
@@ -221,6 +222,7 @@ def test_the_time_zone_of_the_session_moves_no_time(tmp_path: Path) -> None:
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 @pytest.mark.parametrize("runner", ["spark", "local"])
 @covers("TBL-11")
@@ -266,6 +268,7 @@ def test_arrow_data_has_its_wall_times_in_utc(tmp_path: Path) -> None:
     assert row == {"k": moment, "z": moment.replace(tzinfo=dt.timezone.utc)}
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 @covers("RD-12", "TBL-8")
 def test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none(tmp_path: Path) -> None:
