@@ -277,7 +277,7 @@ def test_a_peer_that_cannot_be_set_up_fails_the_run_by_name(
     def refuse(*message: str) -> None:
         raise SetupError("no network")
 
-    monkeypatch.setattr(environments, "ROOT", tmp_path / "new")
+    monkeypatch.setenv("PKTABLE_INTEROP", str(tmp_path / "new"))
     monkeypatch.setattr(environments, "_run", refuse)
     assert command.main(["quick"]) == 1
     printed = capsys.readouterr().out
