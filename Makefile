@@ -7,8 +7,9 @@ BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
 OLDEST := .venv-oldest
 OLDEST_PYSPARK := 4.0.0
+CACHES := $(or $(filter /%,$(XDG_CACHE_HOME)),$(HOME)/.cache)/pktable
 
-.PHONY: help verify test test-deep test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
+.PHONY: help verify test test-deep test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean clean-caches java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +30,7 @@ test-oldest: java $(STAMP)  ## run the Spark tests with the oldest pyspark that 
 	@$(OLDEST)/bin/python -m pip install --disable-pip-version-check -q -e '.[dev]' 'pyspark[connect]==$(OLDEST_PYSPARK)'
 	$(OLDEST)/bin/python -m pytest -q -m "spark and not deep" $(addprefix --ignore model_tests/,histories tlc replay vectors format)
 
-interop: java $(STAMP)  ## compare with real Paimon implementations, set up in .interop (PROFILE=quick|deep)
+interop: java $(STAMP)  ## compare with real Paimon implementations, set up where caches go (PROFILE=small|quick|deep)
 	@$(BIN)/python -m model_tests.interop $(PROFILE)
 
 lint: $(STAMP)  ## ruff and mypy --strict
@@ -70,10 +71,14 @@ bench-paimon: java $(STAMP)  ## do the same work on Paimon's Spark connector and
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
 	@$(BIN)/python -m benchmarks.paimon_spark $(PAIMON)
 
-clean:  ## remove .venv and everything generated
+clean:  ## remove .venv and everything generated, but for the caches
 	rm -rf .venv .venv-oldest .interop .mutants build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
 	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
+	@[ ! -d "$(CACHES)" ] || echo "caches are left, $$(du -sh "$(CACHES)" | cut -f 1) in $(CACHES); make clean-caches removes them"
+
+clean-caches:  ## remove what is kept for all checkouts, such as the environments of make interop
+	rm -rf "$(CACHES)"
 
 # The newest Python that has what it takes: a name on PATH need not run (pyenv's shims), nor have venv (Debian).
 $(STAMP): pyproject.toml
