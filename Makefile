@@ -9,7 +9,7 @@ OLDEST := .venv-oldest
 OLDEST_PYSPARK := 4.0.0
 CACHES := $(or $(filter /%,$(XDG_CACHE_HOME)),$(HOME)/.cache)/pktable
 
-.PHONY: help verify test test-deep test-oldest interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean clean-caches java
+.PHONY: help verify test test-deep test-oldest interop lint trace tla hunt simulate hammer mutants bench bench-roaring bench-paimon clean clean-caches java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ lint: $(STAMP)  ## ruff and mypy --strict
 
 trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untested one
 	@$(BIN)/python -m pktable_spec.trace
+
+hunt: java $(STAMP)  ## spend MINUTES=60 on fresh seeds of everything that draws, on all cores (ONLY=KIND,... SEED=N)
+	@$(BIN)/python -m model_tests.hunt --minutes $(or $(MINUTES),60) $(if $(ONLY),--only $(ONLY)) $(if $(findstring command,$(origin SEED)),--seed $(SEED))
 
 simulate: $(STAMP)  ## run writers, compactors, expiries and readers over a store that fails, in many orders (SEEDS=1000 PREEMPTIONS=1)
 	@$(BIN)/python -m model_tests.simulation $(or $(SEEDS),1000) --preemptions $(or $(PREEMPTIONS),1)
