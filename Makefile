@@ -6,8 +6,9 @@ SEED ?= 1
 BIN := .venv/bin
 STAMP := .venv/.pktable-stamp
 PYSPARKS := 4.0.0 4.1.4 4.2.1 4.3.0
+CACHES := $(or $(filter /%,$(XDG_CACHE_HOME)),$(HOME)/.cache)/pktable
 
-.PHONY: help verify test test-deep test-oldest test-minors interop lint trace tla simulate hammer mutants bench bench-roaring bench-paimon clean java
+.PHONY: help verify test deep room test-oldest test-minors interop lint trace tla hunt simulate hammer mutants bench bench-roaring bench-paimon clean clean-caches java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,8 +19,11 @@ verify: java $(STAMP)  ## check every promise: histories, the corpus and real in
 test: java $(STAMP)  ## run the tests (those marked deep excepted)
 	@$(BIN)/python -m model_tests.side_by_side
 
-test-deep: java $(STAMP)  ## run the tests marked deep
-	$(BIN)/python -m pytest -q -m deep
+deep: java $(STAMP)  ## check everything there is, by fresh seeds (hours; MINUTES=60 of them hunt)
+	@$(BIN)/python -m model_tests.deep --hunt $(or $(MINUTES),60)
+
+room: java $(STAMP)  ## run the tests that guard one folder of reference, in a minute (ROOM=catalog)
+	@$(BIN)/python -m model_tests.rooms $(ROOM)
 
 test-oldest: java $(STAMP)  ## run the tests marked versions with the oldest pyspark that is supported
 	@$(BIN)/python -m model_tests.pyspark_versions $(firstword $(PYSPARKS))
@@ -27,7 +31,7 @@ test-oldest: java $(STAMP)  ## run the tests marked versions with the oldest pys
 test-minors: java $(STAMP)  ## run the tests marked versions with each minor version of pyspark
 	@$(BIN)/python -m model_tests.pyspark_versions $(PYSPARKS)
 
-interop: java $(STAMP)  ## compare with real Paimon implementations, set up in .interop (PROFILE=quick|deep)
+interop: java $(STAMP)  ## compare with real Paimon implementations, set up where caches go (PROFILE=small|quick|deep)
 	@$(BIN)/python -m model_tests.interop $(PROFILE)
 
 lint: $(STAMP)  ## ruff and mypy --strict
@@ -36,6 +40,9 @@ lint: $(STAMP)  ## ruff and mypy --strict
 
 trace: $(STAMP)  ## print who cites which clause; fail on an unknown or an untested one
 	@$(BIN)/python -m pktable_spec.trace
+
+hunt: java $(STAMP)  ## spend MINUTES=60 on fresh seeds of everything that draws, on all cores (ONLY=KIND,... SEED=N)
+	@$(BIN)/python -m model_tests.hunt --minutes $(or $(MINUTES),60) $(if $(ONLY),--only $(ONLY)) $(if $(findstring command,$(origin SEED)),--seed $(SEED))
 
 simulate: $(STAMP)  ## run writers, compactors, expiries and readers over a store that fails, in many orders (SEEDS=1000 PREEMPTIONS=1)
 	@$(BIN)/python -m model_tests.simulation $(or $(SEEDS),1000) --preemptions $(or $(PREEMPTIONS),1)
@@ -68,10 +75,14 @@ bench-paimon: java $(STAMP)  ## do the same work on Paimon's Spark connector and
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
 	@$(BIN)/python -m benchmarks.paimon_spark $(PAIMON)
 
-clean:  ## remove .venv and everything generated
-	rm -rf .venv .interop .mutants build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
+clean:  ## remove .venv and everything generated, but for the caches
+	rm -rf .venv .mutants build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
 	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
+	@[ ! -d "$(CACHES)" ] || echo "caches are left, $$(du -sh "$(CACHES)" | cut -f 1) in $(CACHES); make clean-caches removes them"
+
+clean-caches:  ## remove what is kept for all checkouts, such as the environments of make interop
+	rm -rf "$(CACHES)"
 
 # The newest Python that has what it takes: a name on PATH need not run (pyenv's shims), nor have venv (Debian).
 $(STAMP): pyproject.toml

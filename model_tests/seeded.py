@@ -1,4 +1,4 @@
-"""How many cases tests draw, and schedules that are drawn by a seed without looking for a smaller one that fails.
+"""How many cases tests draw, and schedules that are drawn by a seed, of which only a hunt looks for a smaller one.
 
 `make deep` sets ``PKTABLE_TESTS=deep``: tests then draw many cases, by fresh seeds.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 import hypothesis
@@ -28,7 +30,25 @@ def seed_for(fixed: int) -> int:
     return secrets.randbelow(1 << 32) if DEEP else fixed
 
 
-def play_drawn(number: int, seed: int, play: Callable[[st.DataObject], None]) -> None:
+_shrinks: Final = ContextVar("shrinks", default=False)
+
+
+def shrinks() -> bool:
+    """Return whether what fails is to be made small."""
+    return _shrinks.get()
+
+
+@contextmanager
+def made_small() -> Iterator[None]:
+    """Let what fails be made small, which takes time."""
+    token = _shrinks.set(True)
+    try:
+        yield
+    finally:
+        _shrinks.reset(token)
+
+
+def play_drawn(number: int, seed: int, play: Callable[[st.DataObject], object]) -> None:
     """Play ``number`` drawn schedules. Raises what ``play`` raises, at the first that fails."""
 
     @hypothesis.seed(seed)
@@ -36,7 +56,7 @@ def play_drawn(number: int, seed: int, play: Callable[[st.DataObject], None]) ->
         max_examples=number,
         deadline=None,
         database=None,
-        phases=(Phase.generate,),
+        phases=(Phase.generate, Phase.shrink) if shrinks() else (Phase.generate,),
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )

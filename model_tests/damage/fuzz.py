@@ -1,4 +1,4 @@
-"""Fuzz every decoder, guided by coverage: ``python -m model_tests.damage.fuzz [SECONDS]``.
+"""Fuzz every decoder, guided by coverage: ``python -m model_tests.damage.fuzz [SECONDS [-seed=N]]``.
 
 A decoder takes bytes that anyone may have written. Whatever they are, it returns or raises CorruptFileError; it
 neither hangs nor takes memory without bound. atheris (libFuzzer) draws the bytes, beginning with those of real
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
             [
                 sys.executable, "-m", "model_tests.damage.fuzz", "--here", str(corpus),
                 f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", f"-rss_limit_mb={MOST_MEMORY_MB}",
-                f"-timeout={SLOWEST_SECONDS}", "-print_final_stats=1", f"-artifact_prefix={folder}/",
+                f"-timeout={SLOWEST_SECONDS}", "-print_final_stats=1", f"-artifact_prefix={folder}/", *arguments[1:],
             ],
             capture_output=True,
             text=True,

@@ -1,9 +1,10 @@
-"""``python -m model_tests.interop [quick|deep]``: compare pktable with every Paimon there is to be had.
+"""``python -m model_tests.interop [small|quick|deep]``: compare pktable with every Paimon there is to be had.
 
 Sets the peers up (the first time; some minutes), plays histories in every direction and compares every
-snapshot as everyone reads it. Then makes sure of the comparison itself: of the limits of the peers, of the shipped
-vectors, and that known faults are found. Ends on a summary; exits 1 at a mismatch, a peer that cannot be
-set up, a known limit or fault that does not show, or where no vector was met, or none of some kind.
+snapshot as everyone reads it: drawn ones, and for the small profile those of `small`. Then makes sure of the comparison
+itself, but for the small profile: of the limits of the peers, of the shipped vectors, and that known faults are found.
+Ends on a summary; exits 1 at a mismatch, a peer that cannot be set up, a known limit or fault that does not show, or
+where no vector was met, or none of some kind.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-
-from hypothesis import strategies as st
 
 from model_tests.interop import vectors
 from model_tests.interop.calibration import filtered_positions, own_faults
@@ -38,8 +37,10 @@ from model_tests.interop.outcomes import OURS, Tally
 from model_tests.interop.peers import PeerError, running
 from model_tests.interop.probes import PROBES, WITNESSES
 from model_tests.interop.retraction_probes import RETRACTED, RETRACTIONS
+from model_tests.interop.small import histories_of
 
 READERS: Final = (JVM, NEWER_JVM, PYPAIMON, RUST)
+PROFILES: Final = ("small", "quick", "deep")
 HISTORIES: Final = {"quick": (30, 2, 15), "deep": (120, 12, 120)}
 """By profile: how many histories, long ones and ones with retractions a direction of weight 1 plays."""
 SEED: Final = 20_260
@@ -48,11 +49,12 @@ SEED: Final = 20_260
 def main(arguments: Sequence[str]) -> int:
     """Run and return the exit code: 0 fine, 1 something differs or is missing, 2 the caller's mistake."""
     profile = arguments[0] if arguments else "quick"
-    if profile not in HISTORIES or len(arguments) > 1:
-        print(f"expected one of: {', '.join(HISTORIES)}; found {' '.join(arguments)}", file=sys.stderr)
+    if profile not in PROFILES or len(arguments) > 1:
+        print(f"expected one of: {', '.join(PROFILES)}; found {' '.join(arguments)}", file=sys.stderr)
         return 2
     started = time.monotonic()
-    starts, missing = set_up([*READERS, OLDER_PYPAIMON])
+    small = profile == "small"
+    starts, missing = set_up([*READERS] if small else [*READERS, OLDER_PYPAIMON])
     for name, reason in missing.items():
         print(f"{name}: {'absent, and left out' if name in OPTIONAL else 'cannot be set up'}: {reason}")
     if set(missing) - OPTIONAL:
@@ -61,17 +63,34 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with running(starts) as peers, tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
             bench = Bench(Path(folder), peers)
-            results = [*_directions(bench, profile), _witnesses(bench)]
-            wrong = [*_probes(bench), *_vectors(bench), *_changelogs(bench), *_calibration(bench)]
+            results = [*(_small(bench) if small else _directions(bench, profile)), _witnesses(bench)]
+            wrong = _changelogs(bench)
+            if not small:
+                wrong += [*_probes(bench), *_vectors(bench), *_calibration(bench)]
     except PeerError as error:
         print(f"cannot be started: {error}")
         return 1
     return _summary(results, wrong, set(starts), time.monotonic() - started)
 
 
-def _directions(bench: Bench, profile: str) -> list[Result]:
+def _small(bench: Bench) -> list[Result]:
+    """Play the histories of `small`."""
     results = []
-    readers = [name for name in READERS if name in bench.peers]
+    for number, direction in enumerate(DIRECTIONS):
+        if direction.writers <= {*bench.peers, OURS}:
+            for name, histories in histories_of(number, direction).items():
+                results.append(bench.play(name, histories, _readers(bench)))
+                _tell(results[-1])
+    return results
+
+
+def _readers(bench: Bench) -> list[str]:
+    return [name for name in READERS if name in bench.peers]
+
+
+def _directions(bench: Bench, profile: str) -> list[Result]:
+    """Draw the histories of a profile, and play them."""
+    results = []
     short, long, retracting = HISTORIES[profile]
     for number, direction in enumerate(DIRECTIONS):
         if not direction.writers <= {*bench.peers, OURS}:
@@ -83,7 +102,7 @@ def _directions(bench: Bench, profile: str) -> list[Result]:
                 drawn.append((f"{direction.name}, retractions", direction.retracting_histories(), retracting))
         for name, strategy, count in drawn:
             result = bench.run(
-                name, strategy, readers, count=int(count * direction.weight), first=SEED + number
+                name, strategy, _readers(bench), count=int(count * direction.weight), first=SEED + number
             )
             results.append(result)
             _tell(result)
@@ -92,10 +111,7 @@ def _directions(bench: Bench, profile: str) -> list[Result]:
 
 def _witnesses(bench: Bench) -> Result:
     """Play the histories that meet the limits of the peers."""
-    readers = [name for name in READERS if name in bench.peers]
-    witnesses = (*WITNESSES, *RETRACTED)
-    drawn = st.sampled_from(witnesses)
-    result = bench.run("what peers do not read", drawn, readers, count=len(witnesses), first=SEED)
+    result = bench.play("what peers do not read", [*WITNESSES, *RETRACTED], _readers(bench))
     _tell(result)
     return result
 

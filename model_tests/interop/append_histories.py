@@ -65,7 +65,7 @@ def append_histories(
     steps = [_written(draw, keyed, universe, actors) for _ in range(2)]
     for _ in range(draw(st.integers(3, 7))):
         actor = draw(st.sampled_from(list(actors)))
-        do = draw(st.sampled_from(_possible(actor, definition)))
+        do = draw(st.sampled_from(possible(actor, definition)))
         if do == "compact":
             steps.append(Step(actor.name, do, full=draw(st.booleans())))
         elif do in STATEMENTS:
@@ -85,7 +85,7 @@ def _written(draw: st.DrawFn, keyed: Definition, universe: Universe, actors: Seq
     return Step(draw(st.sampled_from(list(actors))).name, "write", changes=changes)
 
 
-def _possible(actor: Actor, definition: Definition) -> list[str]:
+def possible(actor: Actor, definition: Definition) -> list[str]:
     found, has_buckets = ["write"], definition.options["bucket"] != "-1"
     if actor.compacts and (has_buckets or actor.compacts_unaware):
         found.append("compact")

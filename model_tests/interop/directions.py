@@ -10,7 +10,7 @@ import itertools
 import math
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,22 +67,23 @@ class Direction:
         return frozenset({actor.name for actor in self.actors} | set(self.creators))
 
     def histories(self) -> SearchStrategy[History]:
-        """Draw small histories, of keys and partitions that every writer can write."""
+        """Draw short histories."""
         if self.append:
             return append_histories(
-                self.actors, self.creators, self._universe, bitmap64=self.bitmap64, row_ids=self.row_ids
+                self.actors, self.creators, self.universe, bitmap64=self.bitmap64, row_ids=self.row_ids
             )
         return histories(
             self.actors,
             self.creators,
-            self._universe,
+            self.universe,
             bitmap64=self.bitmap64,
             engines=self.engines,
             ordered=self.ordered,
         )
 
     @property
-    def _universe(self) -> Universe:
+    def universe(self) -> Universe:
+        """The keys and partitions that every writer can write."""
         if NEWER_JVM in self.writers:
             return FOR_NEWER_JVM
         if JVM in self.writers:
@@ -91,7 +92,7 @@ class Direction:
 
     def retracting_histories(self) -> SearchStrategy[History]:
         """Draw small histories of tables that take retractions back."""
-        return retracting_histories(self.actors, self.creators, self._universe, bitmap64=self.bitmap64)
+        return retracting_histories(self.actors, self.creators, self.universe, bitmap64=self.bitmap64)
 
     def long_histories(self) -> SearchStrategy[History]:
         """Draw histories of thousands of rows."""
@@ -184,6 +185,18 @@ class Bench:
         """Play a history and compare what ``readers`` and pktable read."""
         with self.played(history) as played:
             compare(played, [self.peers[name] for name in readers], LIMITS, tally)
+
+    def play(self, name: str, histories: Iterable[History], readers: Sequence[str]) -> Result:
+        """Check some histories; stop at a failure."""
+        result, started = Result(name), time.monotonic()
+        for history in histories:
+            try:
+                self.check(history, readers, result.tally)
+            except Exception as failure:  # whatever is raised is a mismatch, and the history says which
+                result.failure = (f"{type(failure).__name__}: {failure}", history)
+                break
+        result.seconds = time.monotonic() - started
+        return result
 
     def run(
         self,

@@ -1,29 +1,30 @@
-"""Set the peers up, each in a directory of its own under ``.interop/``, and say how each is started.
+"""Set the peers up, in directories of their own where caches go (`kept`), and say how each is started.
 
 Everything comes from PyPI by pip: pypaimon 0.2.0 ships Paimon 0.9 as a jar, and the pyspark that pktable
 depends on anyway ships the Hadoop classes that Paimon wants. A newer Paimon comes from Maven where `mvn`
 is to be had; it is an addition, and the one peer that may be absent. pypaimon has an environment with all
 that it depends on; the other Python peers need a part of that, and are put before it.
-
-A directory is complete when its stamp says what it was made of; any other is made again.
 """
 
 from __future__ import annotations
 
-import hashlib
+import datetime as dt
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from model_tests.interop.kept import kept
+
 HERE: Final = Path(__file__).parent
 TREE: Final = HERE.parents[1]
-ROOT: Final = Path(os.environ.get("PKTABLE_INTEROP") or TREE / ".interop")
 JAVA_SOURCE: Final = HERE / "Peer.java"
 NEWER_JAVA_SOURCE: Final = HERE / "AppendPeer.java"
 
@@ -41,6 +42,11 @@ CONNECTOR: Final = "paimon-spark-3.5"
 NEWEST: Final = "RELEASE"
 OLDER_SPARK: Final = "pyspark==3.5.9"
 SPARK_JARS: Final = "PKTABLE_PAIMON_SPARK_JARS"
+PAIMON: Final = ("org.apache.paimon", "paimon-bundle")
+OLDEST_JAVA: Final = ("-source", "17", "-target", "17")
+"""The oldest Java that may run what is compiled."""
+PYTHON: Final = (str(sys.implementation.cache_tag), sysconfig.get_platform())
+"""The Python that packages are for."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,7 @@ class SetupError(Exception):
 
 
 def set_up(names: list[str]) -> tuple[dict[str, Start], dict[str, str]]:
-    """Return how each peer is started, and for each that cannot be set up the reason."""
-    ROOT.mkdir(exist_ok=True)
+    """Return how each peer is started, and for each that cannot be set up the reason, in a line."""
     with ThreadPoolExecutor(len(names)) as threads:
         found = dict(zip(names, threads.map(_set_up_one, names), strict=True))
     starts = {name: one for name, one in found.items() if isinstance(one, Start)}
@@ -67,47 +72,44 @@ def set_up(names: list[str]) -> tuple[dict[str, Start], dict[str, str]]:
 def _set_up_one(name: str) -> Start | str:
     product, version = name.split()
     try:
-        return SETUPS[product](_folder(name), version)
-    except SetupError as error:
-        return str(error)
+        return SETUPS[product](version)
+    except (SetupError, OSError) as error:
+        return " ".join(str(error).split())
 
 
-def _folder(name: str) -> Path:
-    return ROOT / name.replace(" ", "-")
-
-
-def _jvm(folder: Path, version: str) -> Start:
+def _jvm(version: str) -> Start:
     # The better compiler takes more time than its code saves in a few minutes.
     options = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     source = JAVA_SOURCE if version == JVM.split()[1] else NEWER_JAVA_SOURCE
-    return _java_program(folder, version, source, *options)
+    return _java_program(version, source, *options)
 
 
 def jvm_program(source: Path, *options: str, peer: str = JVM) -> Start:
     """Return how a Java program, which may call `Peer`, is started with the Paimon of a peer. Raises SetupError."""
-    ROOT.mkdir(exist_ok=True)
-    return _java_program(_folder(peer), peer.split()[1], source, *options)
+    return _java_program(peer.split()[1], source, *options)
 
 
-def _java_program(folder: Path, version: str, source: Path, *options: str) -> Start:
-    bundle = _bundle_from_pypi if version == JVM.split()[1] else _bundle_from_maven
-    jar = bundle(folder, version)
+def _java_program(version: str, source: Path, *options: str) -> Start:
+    jar = _jar_from_pypi(version) if version == JVM.split()[1] else _from_maven(*PAIMON, version)
     sources = sorted({source, JAVA_SOURCE})  # what Peer does, others may call
-    classes = folder / f"classes-{source.stem}"
-    compiled = (
-        _tool("java"),
-        "-m",
-        "jdk.compiler/com.sun.tools.javac.Main",  # Debian's JRE has the module, not the program javac
-        "-nowarn",
-        "-Xlint:-options",
-        "-cp",
-        str(jar),
-        "-d",
-        str(classes),
-        *map(str, sources),
-    )
-    stamp = hashlib.sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()
-    _once(classes, stamp, lambda: _run(*compiled))
+
+    def compile_to(classes: Path) -> None:
+        _run(
+            _tool("java"),
+            "-m",
+            "jdk.compiler/com.sun.tools.javac.Main",  # Debian's JRE has the module, not the program javac
+            "-nowarn",
+            "-Xlint:-options",
+            *OLDEST_JAVA,
+            "-cp",
+            str(jar),
+            "-d",
+            str(classes),
+            *map(str, sources),
+        )
+
+    made_of = [jar.name, *OLDEST_JAVA, *(one.read_text("utf-8") for one in sources)]
+    classes = kept(f"classes-{source.stem}-{version}", made_of, compile_to)
     path = os.pathsep.join(map(str, (classes, jar, *_hadoop_jars())))
     return Start(
         (_tool("java"), *options, "-cp", path, source.stem),
@@ -115,21 +117,16 @@ def _java_program(folder: Path, version: str, source: Path, *options: str) -> St
     )
 
 
-def _bundle_from_pypi(folder: Path, version: str) -> Path:
-    target = folder / "pypaimon"
-    _once(target, version, lambda: _pip_alone(target, "pypaimon==0.2.0"))
-    return _only(target, f"pypaimon/jars/*{version}.jar")
+def _jar_from_pypi(version: str) -> Path:
+    return _only(_alone("pypaimon==0.2.0"), f"pypaimon/jars/*{version}.jar")
 
 
-def _bundle_from_maven(folder: Path, version: str) -> Path:
-    return _from_maven(folder, "org.apache.paimon", "paimon-bundle", version)
-
-
-def _from_maven(folder: Path, group: str, artifact: str, version: str) -> Path:
-    repository = folder / "repository"
+def _from_maven(group: str, artifact: str, version: str) -> Path:
     get = ("dependency:get", f"-Dartifact={group}:{artifact}:{version}", "-Dtransitive=false")
-    _once(
-        repository, version, lambda: _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={repository}")
+    # What the newest release is, is asked once in a month.
+    made_of = [version, dt.date.today().isoformat()[:7]] if version == NEWEST else [version]
+    repository = kept(
+        artifact, made_of, lambda folder: _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={folder}")
     )
     return _only(repository, f"{group.replace('.', '/')}/{artifact}/*/*.jar")
 
@@ -153,33 +150,21 @@ def paimon_spark(jars: str | None) -> tuple[Start, str]:
     ``jars``: of a connector for Spark 3.5, separated by commas; None for the newest that Maven Central serves. The
     process finds them in the variable `SPARK_JARS`.
     """
-    ROOT.mkdir(exist_ok=True)
     spark = _older_spark()
     if jars is None:
-        jars = str(_from_maven(ROOT / "paimon-spark", "org.apache.paimon", CONNECTOR, NEWEST))
+        jars = str(_from_maven("org.apache.paimon", CONNECTOR, NEWEST))
     start = Start((sys.executable,), {**spark, SPARK_JARS: jars})
     return start, ", ".join(Path(jar).stem for jar in jars.split(","))
 
 
-def _pypaimon(folder: Path, version: str) -> Start:
+def _pypaimon(version: str) -> Start:
     if version != PYPAIMON.split()[1]:
-        return _before_pypaimon(folder, f"pypaimon=={version}", "pypaimon_peer")
-
-    def install() -> None:
-        _run(sys.executable, "-m", "venv", str(folder))
-        _pip(_python_of_pypaimon(), f"pypaimon=={version}")
-
-    _once(folder, version, install)
+        return _python_peer("pypaimon_peer", _alone(f"pypaimon=={version}"))
     return _python_peer("pypaimon_peer")
 
 
-def _rust(folder: Path, version: str) -> Start:
-    return _before_pypaimon(folder, f"pypaimon-rust=={version}", "rust_peer")
-
-
-def _before_pypaimon(folder: Path, requirement: str, module: str) -> Start:
-    _once(folder, requirement, lambda: _pip_alone(folder, requirement))
-    return _python_peer(module, folder)
+def _rust(version: str) -> Start:
+    return _python_peer("rust_peer", _alone(f"pypaimon-rust=={version}"))
 
 
 def _python_peer(module: str, *before: Path) -> Start:
@@ -189,8 +174,19 @@ def _python_peer(module: str, *before: Path) -> Start:
     )
 
 
-def _hudi_spark(folder: Path, version: str) -> Start:
-    jar = _from_maven(folder, "org.apache.hudi", "hudi-spark3.5-bundle_2.12", version)
+def _python_of_pypaimon() -> str:
+    requirement = PYPAIMON.replace(" ", "==")
+
+    def install(folder: Path) -> None:
+        _run(sys.executable, "-m", "venv", str(folder))
+        _pip(requirement, python=str(folder / "bin" / "python"))
+
+    name = f"environment-{PYPAIMON.replace(' ', '-')}"
+    return str(kept(name, [requirement, *PYTHON, sys.base_prefix], install) / "bin" / "python")
+
+
+def _hudi_spark(version: str) -> Start:
+    jar = _from_maven("org.apache.hudi", "hudi-spark3.5-bundle_2.12", version)
     return Start(
         (sys.executable, "-m", "model_tests.hudi.spark_peer", str(jar)), {**_older_spark(), "TZ": "UTC"}
     )
@@ -198,23 +194,21 @@ def _hudi_spark(folder: Path, version: str) -> Start:
 
 def _older_spark() -> dict[str, str]:
     """Return the variables of a process that imports the pyspark which peers on Spark are made for."""
-    spark = ROOT / OLDER_SPARK.replace("==", "-")
-    _once(spark, OLDER_SPARK, lambda: _pip(sys.executable, "--target", str(spark), OLDER_SPARK))
+    spark = kept(
+        OLDER_SPARK.replace("==", "-"),
+        [OLDER_SPARK, *PYTHON],
+        lambda folder: _pip("--target", str(folder), OLDER_SPARK),
+    )
     path = os.pathsep.join(map(str, (spark, TREE)))
     return {**os.environ, "PYTHONPATH": path, "SPARK_HOME": str(spark / "pyspark")}
 
 
-def _hudi_rust(folder: Path, version: str) -> Start:
-    _once(folder, version, lambda: _pip_alone(folder, f"hudi=={version}"))
-    path = os.pathsep.join(map(str, (folder, TREE)))
+def _hudi_rust(version: str) -> Start:
+    path = os.pathsep.join(map(str, (_alone(f"hudi=={version}"), TREE)))
     return Start((sys.executable, "-m", "model_tests.hudi.rust_peer"), {**os.environ, "PYTHONPATH": path})
 
 
-def _python_of_pypaimon() -> str:
-    return str(_folder(PYPAIMON) / "bin" / "python")
-
-
-SETUPS: Final[Mapping[str, Callable[[Path, str], Start]]] = {
+SETUPS: Final[Mapping[str, Callable[[str], Start]]] = {
     "paimon-jvm": _jvm,
     "pypaimon": _pypaimon,
     "pypaimon-rust": _rust,
@@ -223,23 +217,16 @@ SETUPS: Final[Mapping[str, Callable[[Path, str], Start]]] = {
 }
 
 
-def _once(folder: Path, made_of: str, make: Callable[[], None]) -> None:
-    """Make ``folder`` again unless it was made of the same before."""
-    stamp = folder / ".made-of"
-    if stamp.exists() and stamp.read_text() == made_of:
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    make()
-    stamp.write_text(made_of)
+def _alone(requirement: str) -> Path:
+    """Return a directory with a package, and nothing that it depends on."""
+    return kept(
+        requirement.replace("==", "-"),
+        [requirement, "--no-deps", *PYTHON],
+        lambda folder: _pip("--no-deps", "--target", str(folder), requirement),
+    )
 
 
-def _pip_alone(folder: Path, requirement: str) -> None:
-    """Put a package into ``folder``, and nothing that it depends on."""
-    _pip(sys.executable, "--no-deps", "--target", str(folder), requirement)
-
-
-def _pip(python: str, *arguments: str) -> None:
+def _pip(*arguments: str, python: str = sys.executable) -> None:
     _run(python, "-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check", *arguments)
 
 
@@ -257,7 +244,8 @@ def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last_lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-6:]
-        raise SetupError(f"{Path(command[0]).name} failed with {done.returncode}: {' / '.join(last_lines)}")
+        what = shlex.join([Path(command[0]).name, *command[1:]])
+        raise SetupError(f"{what} failed with {done.returncode}: {' / '.join(last_lines)}")
 
 
 def _only(folder: Path, pattern: str) -> Path:

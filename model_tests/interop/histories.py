@@ -328,8 +328,8 @@ def histories(
         options = {**definition.options, **draw(st.sampled_from(ENGINES))}
         definition = replace(definition, options=options)
     compactors = [actor.name for actor in actors if actor.compacts]
-    loaded = draw(st.sampled_from((True, True, True, False)))
-    steps = _loaded(definition, universe, draw(st.sampled_from(compactors))) if loaded else []
+    begins = draw(st.sampled_from((True, True, True, False)))
+    steps = loaded(definition, universe, draw(st.sampled_from(compactors))) if begins else []
     for _ in range(draw(st.integers(2, 6))):
         actor = draw(st.sampled_from(list(actors)))
         do = draw(st.sampled_from(("write", "write", "write", "compact") if actor.compacts else ("write",)))
@@ -355,7 +355,7 @@ def histories(
     )
 
 
-def _loaded(definition: Definition, universe: Universe, by: str) -> list[Step]:
+def loaded(definition: Definition, universe: Universe, by: str) -> list[Step]:
     """Return steps that make a large run at the bottom: what is written over it meets it by lookup, not by merge."""
     at = [type for _, type in definition.columns].index("STRING", len(definition.primary_key))
     changes = []

@@ -56,7 +56,7 @@ def retracting_histories(
     definition = replace(
         definition, columns=(*keys, *one.case.columns.items()), options=options, case=one.case.name
     )
-    writes = _Writes(definition, one, universe, strict=JVM in names or not vectors)
+    writes = Writes(definition, one, universe, strict=JVM in names or not vectors)
     compactors = [actor.name for actor in actors if actor.compacts]
     steps: list[Step] = []
     if draw(st.sampled_from((True, True, True, False))):
@@ -81,7 +81,7 @@ def retracting_histories(
     )
 
 
-class _Writes:
+class Writes:
     """The changes of a history so far, which say which retractions may come next.
 
     ``strict``: whether no retraction has a container that is null, which Paimon 0.9 does not take out.

@@ -277,7 +277,7 @@ def test_a_peer_that_cannot_be_set_up_fails_the_run_by_name(
     def refuse(*message: str) -> None:
         raise SetupError("no network")
 
-    monkeypatch.setattr(environments, "ROOT", tmp_path / "new")
+    monkeypatch.setenv("PKTABLE_INTEROP", str(tmp_path / "new"))
     monkeypatch.setattr(environments, "_run", refuse)
     assert command.main(["quick"]) == 1
     printed = capsys.readouterr().out
@@ -287,7 +287,7 @@ def test_a_peer_that_cannot_be_set_up_fails_the_run_by_name(
 
 def test_an_unknown_profile_is_the_callers_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["fast"]) == 2
-    assert "expected one of: quick, deep; found fast" in capsys.readouterr().err
+    assert "expected one of: small, quick, deep; found fast" in capsys.readouterr().err
 
 
 def test_a_failing_history_is_made_small_for_a_while_only(

@@ -17,7 +17,7 @@ import pytest
 from pktable import Table
 from pktable_spec.covers import covers
 
-from model_tests.interop.environments import JVM, ROOT, set_up
+from model_tests.interop.environments import JVM, set_up
 from model_tests.interop.peers import Peer, PeerError
 
 pytestmark = pytest.mark.deep("an expiry of Paimon removes what a commit of ours needs")
@@ -29,8 +29,6 @@ OPTIONS = {"deletion-vectors.enabled": "true"}
 @pytest.fixture
 def peers() -> Iterator[tuple[Peer, Peer]]:
     """Two processes of Paimon."""
-    if not (ROOT / JVM.replace(" ", "-")).is_dir():
-        pytest.skip(f"{JVM} is not set up; `make interop` does that")
     starts, problems = set_up([JVM])
     if problems:
         pytest.skip(f"{JVM}: {problems[JVM]}")

@@ -1,0 +1,63 @@
+"""Directories that take long to make, kept where caches go, for every checkout.
+
+One is named after what decides its contents, so that other contents are another directory. It is made aside, under a
+lock, and takes its name when it is complete. So of two processes that want it one waits for the other, and what a
+process leaves that is killed is never taken for it; the next that makes it removes that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = "PKTABLE_INTEROP"
+"""The environment variable that names another directory to keep them in."""
+
+
+def root() -> Path:
+    """Return the directory that they are in: what the environment names, else a part of the user's caches."""
+    if named := os.environ.get(ROOT):
+        return Path(named).absolute()
+    caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # A path that is not absolute counts as none, as the XDG Base Directory Specification says.
+    return (caches if caches.is_absolute() else Path.home() / ".cache") / "pktable" / "interop"
+
+
+def kept(name: str, made_of: Sequence[str], make: Callable[[Path], object]) -> Path:
+    """Return the directory of ``name`` that is made of ``made_of``. Where there is none, ``make`` fills a new one.
+
+    The directory that ``make`` gets has another name, until it is complete. Raises what ``make`` raises.
+    """
+    digest = hashlib.sha256(json.dumps([name, *made_of]).encode()).hexdigest()[:16]
+    place = root() / f"{name}-{digest}"
+    if place.is_dir():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(place.with_name(f".{place.name}.lock")):
+        if place.is_dir():
+            return place
+        for left in place.parent.glob(f".{place.name}.*.part"):
+            shutil.rmtree(left, ignore_errors=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent))
+        try:
+            make(aside)
+            aside.rename(place)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return place
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock that ends with the process."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
