@@ -1,4 +1,7 @@
-"""Each mutant is killed by the check meant for it, on the local runner and on Spark; a crash is no kill."""
+"""The histories that kill mutants go well without them, on the local runner and on Spark; a crash is no kill.
+
+`make verify` puts in each mutant, and sees that the check meant for it finds it.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,6 @@ def spark_tables() -> Iterator[tuple[OpenTable, OpenTable]]:
 
 
 @covers("DV-6", "DV-9", "DV-10", "CMP-12", "CMP-13", "CMT-7", "CMT-8", "LSM-5", "MRG-1", "RD-7", "RD-9")
-@every_mutant
-def test_the_check_meant_for_a_mutant_finds_it(mutant: Mutant, local_tables: OpenTable) -> None:
-    kill = replayed(stored_history(mutant), local_tables, mutant)
-    assert kill is not None, "survived"
-    assert kill.meant, kill
-
-
 @every_mutant
 def test_a_killing_history_is_green_without_its_mutant(mutant: Mutant, local_tables: OpenTable) -> None:
     assert replay(stored_history(mutant), local_tables, STORED).histories == 1
