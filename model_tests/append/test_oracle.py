@@ -115,7 +115,7 @@ def number_of(states: set[State], model: models.Model) -> int:
         return len(states)
     one, other = jobs_of(model, model.symmetry)
     swapped = {one: other, other: one}
-    return (len(states) + sum(renamed(state, swapped) == state for state in states)) // 2
+    return (len(states) + sum(bool(renamed(state, swapped) == state) for state in states)) // 2
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:

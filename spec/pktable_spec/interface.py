@@ -415,7 +415,7 @@ class RollsBack(Protocol):
         ...
 
     def findings(self) -> Sequence[str]:
-        """Return what a check of the whole table finds wrong. What may be left by others begins with note."""
+        """Return what a check of the whole table finds wrong. A text about a leftover file begins with note."""
         ...
 
 
