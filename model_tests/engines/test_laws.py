@@ -73,7 +73,7 @@ def expected(case: Case, records: Sequence[Keyed]) -> dict[int, Row]:
 
 @covers("MRG-3", "MRG-9", "MRG-12", "MRG-13", "MRG-14", "MRG-15", "MRG-16", "MRG-17")
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=cases(20, 400))
+@settings(max_examples=cases(40, 400))
 @given(data=st.data())
 def test_a_fold_means_what_plain_python_says(case: Case, data: st.DataObject) -> None:
     records = data.draw(case.records(keys=2, most=8))

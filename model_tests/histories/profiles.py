@@ -41,11 +41,11 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
     (backend, profile.name): profile
     for backend, profiles in {
         "model": (
-            Profile("quick", histories=300, steps=12, engines=True, orders=True, seed=SEED),
+            Profile("quick", histories=240, steps=12, engines=True, orders=True, seed=SEED),
             Profile("deep", histories=5_000, steps=30, engines=True, orders=True),
         ),
         "local": (
-            Profile("quick", histories=80, steps=12, engines=True, orders=True, reread_limit=1, seed=SEED),
+            Profile("quick", histories=64, steps=12, engines=True, orders=True, reread_limit=1, seed=SEED),
             Profile("deep", histories=500, steps=20, engines=True, orders=True),
         ),
         "spark": (

@@ -56,7 +56,7 @@ STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
 PROFILE_NAMES: Final = ("quick", "deep")
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
 TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
-TYPED: Final = {"quick": 50, "deep": 2_000}
+TYPED: Final = {"quick": 40, "deep": 2_000}
 """How many schedules of tables of every type."""
 SEEDS: Final = {"quick": 300, "deep": 10_000}
 TRACED_SEEDS: Final = {"quick": 50, "deep": 300}
