@@ -31,6 +31,7 @@ from pktable_spec.model.row_ids import Identified, IdentifiedRows
 
 from model_tests.append.questions import condition_agrees, partitions_are_counted
 from model_tests.histories.checks import check, fail
+from model_tests.histories.run import INDEPENDENT
 
 VECTORS: Final = {"deletion-vectors.enabled": "true"}
 BUCKETS: Final = {"bucket": "2", "bucket-key": "id"}
@@ -125,6 +126,7 @@ def draw(options: Mapping[str, str], number: int, seed: int) -> None:
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
+        backend=INDEPENDENT,
         max_examples=number,
         deadline=None,
         database=None,

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from pktable_spec.covers import covers
 
-from model_tests.append.machine import HISTORIES, TABLES, AppendHistory, play
-
-QUICK = settings(
-    max_examples=settings().max_examples // 8,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+from model_tests.append.machine import TABLES, draw
+from model_tests.seeded import cases, seed_for
 
 
 @covers("APP-1", "APP-12", "APP-13", "APP-15", "APP-16", "APP-17", "APP-18", "APP-21", "APP-31")
@@ -22,9 +14,6 @@ QUICK = settings(
 @covers("DV-4", "DV-5", "DV-11", "STM-1", "STM-7")
 @pytest.mark.parametrize("options", TABLES.values(), ids=TABLES)
 def test_drawn_histories_are_those_of_the_oracle(options: dict[str, str]) -> None:
-    @QUICK
-    @given(HISTORIES)
-    def agree(history: AppendHistory) -> None:
-        play(history, options)
-
-    agree()
+    seed = seed_for(1)
+    print(f"seed {seed}")
+    draw(options, cases(5, 150), seed)

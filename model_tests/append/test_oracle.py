@@ -1,9 +1,12 @@
-"""The oracle of append tables: its states are those of TLC, and each fault breaks the invariant that TLC says."""
+"""The oracle of append tables: its states are as many as TLC finds, and each fault breaks the invariant that TLC says.
+
+That TLC finds what the models expect is seen by `make verify`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -20,7 +23,6 @@ from pktable_spec.model.append import (
 from pktable_spec.model.row_ids import IdentifiedRows
 
 from model_tests.tlc import models
-from model_tests.tlc.checker import check
 
 MODELS = {model.name: model for model in models.load() if model.extends.startswith("Append")}
 
@@ -72,17 +74,18 @@ FAULTS: dict[str, type[AppendMechanism]] = {
 HOLD = [name for name, model in MODELS.items() if model.expected.violated == models.PASSES]
 
 
+def jobs_of(model: models.Model, of: str) -> tuple[str, ...]:
+    """Return the jobs that a constant of a model names."""
+    return tuple(one for one in model.constants[of].strip("{}").split(", ") if one)
+
+
 def mechanism_of(name: str, kind: Callable[..., AppendMechanism] = AppendMechanism) -> AppendMechanism:
     """Return the mechanism with the constants of a model."""
     constants = MODELS[name].constants
-
-    def jobs(of: str) -> tuple[str, ...]:
-        return tuple(one for one in constants[of].strip("{}").split(", ") if one)
-
     return kind(
-        deleters=jobs("Deleters"),
-        updaters=jobs("Updaters"),
-        compactors=jobs("Compactors"),
+        deleters=jobs_of(MODELS[name], "Deleters"),
+        updaters=jobs_of(MODELS[name], "Updaters"),
+        compactors=jobs_of(MODELS[name], "Compactors"),
         file_count=constants["FileCount"],
         append_limit=constants["AppendLimit"],
         buckets=constants["Buckets"],
@@ -106,15 +109,33 @@ def reached(mechanism: AppendMechanism) -> tuple[set[State], set[str], set[str]]
     return states, actions, broken
 
 
+def number_of(states: set[State], model: models.Model) -> int:
+    """Return the number of states as TLC counts them: two that differ in the names of two like jobs are one."""
+    if not model.symmetry:
+        return len(states)
+    one, other = jobs_of(model, model.symmetry)
+    swapped = {one: other, other: one}
+    return (len(states) + sum(bool(renamed(state, swapped) == state) for state in states)) // 2
+
+
+def renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a value in which jobs have other names."""
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, (tuple, frozenset)):
+        return type(value)(renamed(one, names) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: renamed(getattr(value, f.name), names) for f in fields(value)})
+    return value
+
+
 @covers("APP-12", "APP-13", "APP-14", "APP-15", "APP-16", "APP-17", "APP-18", "APP-21")
 @pytest.mark.parametrize("name", HOLD)
 def test_the_oracle_reaches_as_many_states_as_tlc_and_breaks_nothing(name: str) -> None:
     states, actions, broken = reached(mechanism_of(name))
     assert broken == set()
     assert {"Prepare", "Stale", "Commit"} <= actions
-    found = check(replace(MODELS[name], symmetry=""))
-    assert found.violated == models.PASSES
-    assert len(states) == found.states
+    assert number_of(states, MODELS[name]) == MODELS[name].expected.states
 
 
 @covers("APP-15", "APP-16", "APP-17", "APP-18")

@@ -93,7 +93,9 @@ class AskedTable(StoredTable):
         return True
 
     def findings(self) -> Sequence[str]:
-        return [str(one) for one in self.table.check().findings if one.severity == "error"]
+        from pktable.table import check
+
+        return [str(one) for one in check(self._path).findings]
 
     def _orphans(self) -> set[str]:
         later = time.time_ns() // 1_000_000 + LATER

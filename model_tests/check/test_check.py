@@ -1,4 +1,6 @@
-"""A check finds good tables clean; what it walks and leaves out, and where it runs."""
+"""A check finds good tables clean; what it walks and leaves out, and where it runs.
+
+Tables of histories are checked where those are played (`model_tests.histories`: `is_sound`)."""
 
 from __future__ import annotations
 
@@ -12,8 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import invariant, run_state_machine_as_test
 from pktable import NotATableError, SnapshotNotFoundError, Table
 from pktable.bucket.reader import DataReader
 from pktable.check import keys
@@ -25,15 +25,9 @@ from pktable.store.file_io import LocalFileIO
 from pktable.table import check
 from pktable_spec.covers import covers
 
-from model_tests import corpus
 from model_tests.backends.spark_session import spark_session
-from model_tests.backends.tables import PaimonTable, local_backend
 from model_tests.check.sample import levels, make_table, tag_of_an_expired_snapshot
 from model_tests.damage.table_damage import Surgeon
-from model_tests.histories.machine import TableMachine
-from model_tests.histories.profiles import Profile
-from model_tests.histories.read_expectations import Stats
-from model_tests.histories.session import LAST, Session
 from model_tests.real_data import each_paimon_table
 
 LEFT_BY_PAIMON = {
@@ -57,52 +51,6 @@ def test_a_table_that_paimon_wrote_is_clean(table: Path) -> None:
     assert report.rows
     found = [one for one in report.findings if Path(one.file).name not in LEFT_BY_PAIMON]
     assert {one.clause for one in found} == DONE_BY_PAIMON.get(table.parent.name, set()), found
-
-
-def assert_clean(session: Session) -> None:
-    """Check both tables of a history. Only an abandoned write leaves files that nothing refers to."""
-    abandoned = session.jobs or any(one.do == "abandon" for one in session.history.operations)
-    for expectations in session.tables:
-        assert isinstance(expectations.table, PaimonTable)
-        report = expectations.table.table.check()
-        found = [one for one in report.findings if not (abandoned and one.clause == "CMT-12")]
-        assert not found, "\n".join(map(str, found))
-        kept = {layout.id for layout in (*expectations.retained, *expectations.tags.values())}
-        assert report.snapshots == len(kept)
-
-
-@covers("CMT-1", "CMT-4", "CMT-5", "CMT-6", "META-11", "META-12", "DV-11", "DV-12", "LSM-6", "META-6")
-def test_a_table_is_clean_after_every_step_of_drawn_histories() -> None:
-    with local_backend() as open_table:
-
-        class Machine(TableMachine):
-            def __init__(self) -> None:
-                super().__init__(open_table, Profile("check", histories=10, steps=8, reread_limit=1), Stats())
-
-            @invariant()
-            def is_clean(self) -> None:
-                if hasattr(self, "session"):
-                    assert_clean(self.session)
-
-        Machine._hypothesis_internal_use_seed = 4
-        run_state_machine_as_test(
-            Machine,
-            settings=settings(
-                max_examples=10, stateful_step_count=8, suppress_health_check=list(HealthCheck)
-            ),
-        )
-
-
-@pytest.mark.parametrize("name", corpus.names())
-def test_a_table_is_clean_after_a_stored_history(name: str) -> None:
-    history = corpus.load(name)
-    with local_backend() as open_table:
-        session = Session(open_table, history, Profile("corpus", histories=1, steps=1, reread_limit=1))
-        for operation in history.operations:
-            if operation.do != LAST:  # after which files are left
-                session.do(operation)
-        assert_clean(session)
-        session.close()
 
 
 # What is walked

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable.format.types import DataType, array_of
 from pktable.merge.grouping import Window, grouped
@@ -21,6 +21,7 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, Row
 from model_tests.engines import naive
 from model_tests.engines.cases import CASES, Case
 from model_tests.engines.naive import Row
+from model_tests.seeded import cases
 
 Keyed = tuple[int, RowKind, Row]
 
@@ -72,6 +73,7 @@ def expected(case: Case, records: Sequence[Keyed]) -> dict[int, Row]:
 
 @covers("MRG-3", "MRG-9", "MRG-12", "MRG-13", "MRG-14", "MRG-15", "MRG-16", "MRG-17")
 @pytest.mark.parametrize("case", CASES, ids=str)
+@settings(max_examples=cases(40, 400))
 @given(data=st.data())
 def test_a_fold_means_what_plain_python_says(case: Case, data: st.DataObject) -> None:
     records = data.draw(case.records(keys=2, most=8))
@@ -80,6 +82,7 @@ def test_a_fold_means_what_plain_python_says(case: Case, data: st.DataObject) ->
 
 @covers("MRG-8", "MRG-4")
 @pytest.mark.parametrize("case", CASES, ids=str)
+@settings(max_examples=cases(20, 400))
 @given(data=st.data())
 def test_neighbours_may_be_folded_in_any_grouping(case: Case, data: st.DataObject) -> None:
     records = data.draw(case.records(keys=2, most=8))
@@ -96,6 +99,7 @@ def test_neighbours_may_be_folded_in_any_grouping(case: Case, data: st.DataObjec
 
 @covers("MRG-8", "DV-20")
 @pytest.mark.parametrize("case", CASES, ids=str)
+@settings(max_examples=cases(20, 400))
 @given(data=st.data())
 def test_a_complete_fold_stands_for_its_records(case: Case, data: st.DataObject) -> None:
     records = data.draw(case.records(keys=2, most=8))
@@ -107,6 +111,7 @@ def test_a_complete_fold_stands_for_its_records(case: Case, data: st.DataObject)
 
 @covers("MRG-8")
 @pytest.mark.parametrize("case", CASES, ids=str)
+@settings(max_examples=cases(20, 400))
 @given(data=st.data())
 def test_the_fold_of_a_record_is_that_record(case: Case, data: st.DataObject) -> None:
     (record,) = data.draw(case.records(keys=1, most=1))
@@ -117,6 +122,7 @@ def test_the_fold_of_a_record_is_that_record(case: Case, data: st.DataObject) ->
 
 @covers("MRG-4")
 @pytest.mark.parametrize("case", CASES, ids=str)
+@settings(max_examples=cases(20, 400))
 @given(data=st.data())
 def test_a_column_needs_no_others_than_the_engine_says(case: Case, data: st.DataObject) -> None:
     table = table_of(case, data.draw(case.records(keys=2, most=4)))

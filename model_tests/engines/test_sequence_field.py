@@ -25,6 +25,7 @@ from model_tests.backends.spark_session import spark_session
 from model_tests.engines.schedules import changes_of, rows_of
 from model_tests.engines.sequences import CASES, Sequenced
 from model_tests.engines.test_laws import Keyed, expected
+from model_tests.seeded import cases
 
 
 @covers(
@@ -33,7 +34,7 @@ from model_tests.engines.test_laws import Keyed, expected
 @covers("DV-23", "RD-3", "RD-5", "RD-15", "CMP-13", "CMP-14")
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=settings().max_examples // 5, deadline=None)
+@settings(max_examples=cases(6, 100))
 @given(data=st.data())
 def test_a_table_reads_as_plain_python_says_whatever_comes_late(
     case: Sequenced, vectors: bool, data: st.DataObject

@@ -118,9 +118,10 @@ class ReadExpectations:
         for layout in self._reread():
             # The newest is asked for as users do, without its id.
             at = None if layout is self.latest else layout.id
-            wanted.append((Wanted(at), layout.visible, f"default read of snapshot {layout.id}"))
+            kinds = [(Wanted(at), layout.visible, f"default read of snapshot {layout.id}")]
             if self.options.one_record_per_key:
-                wanted.append((Wanted(at, fresh=True), layout.fresh, f"fresh read of snapshot {layout.id}"))
+                kinds.append((Wanted(at, fresh=True), layout.fresh, f"fresh read of snapshot {layout.id}"))
+            wanted += kinds if self.reread_limit != 0 else [kinds[self.stats.steps % len(kinds)]]
             self.stats.snapshots_compared += 1
         queries = [] if query == EVERYTHING else self._query_kinds(query)
         answers = self._answers([*(want for want, _, _ in wanted), *(want for want, _ in queries)])
@@ -168,6 +169,8 @@ class ReadExpectations:
         retained = self.retained
         if self.reread_limit is None or len(retained) <= self.reread_limit:
             return retained
+        if self.reread_limit == 0:
+            return retained[-1:]
         turn = self.stats.steps % (len(retained) - self.reread_limit + 1)
         return [*retained[turn : turn + self.reread_limit - 1], retained[-1]]
 

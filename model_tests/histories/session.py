@@ -176,6 +176,12 @@ class Session:
                 concurrent = operation.do == "concurrent writes"
                 self.stats.refined += refinement.follow(expectations.latest.id, concurrent=concurrent)
 
+    def are_sound(self) -> None:
+        """Check both tables as a whole. Only work that was not committed leaves files that nothing refers to."""
+        unfinished = bool(self.jobs) or any(one.do == "abandon" for one in self.history.operations)
+        for expectations in self.tables:
+            expectations.is_sound(leftovers=unfinished)
+
     def _use(self, handle: int) -> None:
         for expectations in self.tables:
             if isinstance(expectations.table, HasHandles):
@@ -213,6 +219,7 @@ class Session:
         if self.main.retained:
             if operation.full:
                 self.main.expire(1)
+            self.are_sound()
             self.main.rolled_back(operation.tag, newer=operation.number)
 
     def _race(self, operation: Operation) -> None:
@@ -392,7 +399,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Session, Operation], None]]] = {
 
 
 def replay(history: History, open_table: OpenTable, profile: Profile, stats: Stats | None = None) -> Stats:
-    """Do a stored history on a new table, checking every step; return what was compared.
+    """Do a stored history on a new table, checking every step, and the table at its end; return what was compared.
 
     Operations that the table is not capable of are left out. Raises CheckFailed, and whatever else a table raises.
     """
@@ -401,6 +408,8 @@ def replay(history: History, open_table: OpenTable, profile: Profile, stats: Sta
         for operation in history.operations:
             if session.can(operation.do):
                 session.do(operation)
+        if profile.refines and operation.do != LAST:
+            session.are_sound()
     finally:
         session.close()
     session.stats.histories += 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pktable_spec.covers import covers
-from pktable_spec.trace import trace
+from pktable_spec.trace import defined
 
 from model_tests.append.machine import TABLES, play
 from model_tests.mutants.append_tables import APPEND_MUTANTS, STORED, AppendMutant, stored
@@ -29,5 +29,5 @@ def test_its_history_goes_well_without_the_fault(one: AppendMutant) -> None:
 
 def test_every_stored_history_of_append_tables_is_that_of_a_fault() -> None:
     assert {path.stem for path in STORED.glob("*")} == set(APPEND_MUTANTS)
-    known = set(trace(Path(__file__).parents[2]).force)
+    known = set(defined(Path(__file__).parents[2]).force)
     assert {clause for one in APPEND_MUTANTS.values() for clause in one.mutant.clauses} <= known

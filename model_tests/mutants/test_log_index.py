@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pktable_spec.covers import covers
-from pktable_spec.trace import trace
+from pktable_spec.trace import defined
 
 from model_tests.mutants.log_index import LOOKUP_MUTANTS, LookupMutant
 
@@ -28,6 +28,6 @@ def test_its_case_goes_well_without_the_fault(mutant: LookupMutant, tmp_path: Pa
 
 
 def test_a_fault_of_the_index_breaks_a_clause_that_there_is() -> None:
-    known = set(trace(Path(__file__).parents[2]).force)
+    known = set(defined(Path(__file__).parents[2]).force)
     assert {clause for mutant in LOOKUP_MUTANTS for clause in mutant.clauses} <= known
     assert len({mutant.id for mutant in LOOKUP_MUTANTS}) == len(LOOKUP_MUTANTS) == 22

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pktable_spec.covers import covers
-from pktable_spec.trace import trace
+from pktable_spec.trace import defined
 
 from model_tests.mutants.protocol import PROTOCOL, WITH_OTHERS, ProtocolMutant
 from model_tests.simulation.explore import BadRun, Jobs
@@ -73,6 +73,6 @@ def test_one_of_these_orders_shows_a_commit_that_is_taken_for_late() -> None:
 
 
 def test_a_fault_of_the_protocol_breaks_a_clause_that_there_is() -> None:
-    known = set(trace(Path(__file__).parents[2]).force)
+    known = set(defined(Path(__file__).parents[2]).force)
     assert {clause for mutant in PROTOCOL for clause in mutant.clauses} <= known
     assert len({mutant.id for mutant in PROTOCOL}) == len(PROTOCOL)

@@ -26,6 +26,7 @@ from model_tests.histories.run import Report, run_histories
 from model_tests.oracle.max_engine import NAME, registered
 from model_tests.oracle.max_engine import MaxOfColumn as OraclesMaxOfColumn
 from model_tests.seams.max_engine import Maxima, MaxOfColumn
+from model_tests.seeded import cases, seed_for
 
 Record = tuple[int, int, int, str | None]
 """Key, sequence number, row kind, value."""
@@ -135,7 +136,9 @@ def machine_run(engine: MergeEngine, monkeypatch: pytest.MonkeyPatch, vectors: s
     """Run drawn histories on tables of ``engine``, checked by the oracle's own telling of the maximum of ``v``."""
     monkeypatch.setitem(ENGINES, NAME, lambda options: engine)
     options = {"merge-engine": NAME, "deletion-vectors.enabled": vectors}
-    profile = Profile("max", histories=15, steps=15, reread_limit=2, twin=False, seed=7, shrinks=False)
+    seed = seed_for(7)
+    print(f"seed {seed}")
+    profile = Profile("max", cases(6, 200), steps=15, reread_limit=1, twin=False, seed=seed, shrinks=False)
     with registered(OraclesMaxOfColumn(-2)):
         return run_histories("local", profile, options=options)
 

@@ -6,6 +6,7 @@ a third: all ways to interleave a few jobs with few preemptions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from model_tests.simulation.scheduler import Decision, Policy, Run
 from model_tests.simulation.store import Operation, Outcome
 from model_tests.simulation.tables import USUAL, Job, Setting, drawn
 
+DIGITS: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]+|\d+")
+"""What tells the names of files of one kind apart."""
 SHRINKING_LIMIT: Final = 400
 """Runs; each takes some hundredths of a second."""
 
@@ -112,15 +115,25 @@ def by_seed(seed: int, story: list[Record] | None = None) -> Run | BadRun:
     return attempt(jobs, setting, RandomPolicy(seed, faults=faults), story)
 
 
-def sweep(kind: str, setting: Setting = USUAL) -> Iterator[Run | BadRun]:
-    """Yield the runs of some work, and the same again, in which one operation of the first ends badly, in every way."""
+def sweep(kind: str, setting: Setting = USUAL, *, whole: bool = True) -> Iterator[Run | BadRun]:
+    """Yield the runs of some work, and the same again, in which one operation of the first ends badly, in every way.
+
+    Not ``whole``: of the reads and deletes of one kind of file the first stands for all, and a crash before an
+    operation is one after the change before it.
+    """
     jobs = {"a": Job((kind, kind))}
     undisturbed = attempt({"a": Job((kind,))}, setting, Replay([]))
     if isinstance(undisturbed, BadRun):
         yield undisturbed
         return
+    seen = set[tuple[str, str]]()
     for number, operation in enumerate(undisturbed.operations):
-        for outcome in operation.outcomes():
+        what = operation.name, DIGITS.sub("", operation.path)
+        if not whole and what in seen and operation.name not in ("write", "put_if_absent"):
+            continue
+        seen.add(what)
+        crashed = {Outcome.CRASH_BEFORE} if number and not whole else set()
+        for outcome in [one for one in operation.outcomes() if one not in crashed]:
             yield attempt(jobs, setting, EndBadly(number, outcome))
 
 

@@ -113,7 +113,7 @@ def test_parts_are_all_of_a_profile_and_draw_differently(capsys: pytest.CaptureF
     whole = replace(PROFILES["local", "quick"], histories=250)
     divided = [part.seed for part in verification.divided(whole, 100)]
     assert divided == [SEED, SEED + 1, SEED + 2]
-    assert "100 histories" in capsys.readouterr().err
+    assert "64 histories" in capsys.readouterr().err
 
 
 def test_parts_are_added_up() -> None:

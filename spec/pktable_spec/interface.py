@@ -415,7 +415,7 @@ class RollsBack(Protocol):
         ...
 
     def findings(self) -> Sequence[str]:
-        """Return what a check of the whole table finds wrong."""
+        """Return what a check of the whole table finds wrong. A text about a leftover file begins with note."""
         ...
 
 

@@ -73,9 +73,7 @@ class Matrix:
 
 def trace(root: Path) -> Matrix:
     """Read the repository at ``root``. Raises SyntaxError if a test cannot be parsed."""
-    matrix = Matrix()
-    for path in sorted((root / "spec/clauses").glob("*.md")):
-        _define(matrix, path)
+    matrix = defined(root)
     prefixes = sorted({clause.partition("-")[0] for clause in matrix.force})
     mention = re.compile(rf"\b(?:{'|'.join(prefixes)})-\d+\b") if prefixes else re.compile(r"(?!)")
     for column, pattern in COLUMNS.items():
@@ -91,6 +89,14 @@ def trace(root: Path) -> Matrix:
             matrix.cite(clause, "tests", f"{place}:{line}")
         _mentions(matrix, mention, text, place)
     matrix.unknown = sorted(set(matrix.unknown))
+    return matrix
+
+
+def defined(root: Path) -> Matrix:
+    """Read the clauses of the repository at ``root``, and none of their citations."""
+    matrix = Matrix()
+    for path in sorted((root / "spec/clauses").glob("*.md")):
+        _define(matrix, path)
     return matrix
 
 
