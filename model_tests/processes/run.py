@@ -24,7 +24,7 @@ from typing import Final
 from pktable import Table
 from pktable_spec.errors import PkTableError, SnapshotNotFoundError
 
-from model_tests.patience import PATIENCE, TooSlowError, wait_for
+from model_tests.patience import wait_for
 from model_tests.processes.content import COLUMNS, digest_of
 from model_tests.processes.events import Event, EventLog, read_events
 from model_tests.processes.judge import Verdict, judge
@@ -39,8 +39,12 @@ CREW: Final = (
 OPTIONS: Final = {"deletion-vectors.enabled": "true", "manifest.merge-min-count": "5"}
 KILL_EVERY: Final = 0.6
 """Seconds, about."""
+LEAST_LOGGED: Final = 2_000
+"""Bytes that the workers log between two kills, about twenty events."""
+TURNS: Final = 100
+"""How many workers are killed or paused at most until all that is wanted has been counted."""
 PAUSES: Final = 0.5
-"""How often a worker is stopped until the next turn, and not killed. Others overtake it, and what it is about to commit
+"""How often a worker is stopped for a while, and not killed. Others overtake it, and what it is about to commit
 may have expired by the time it goes on."""
 STOP: Final = "stop"
 
@@ -98,20 +102,17 @@ class Hammer:
                 "that all workers have started",
                 failure=lambda: next((f"{one.args} has ended" for one in crew if one.poll() is not None), ""),
             )
-            until = time.monotonic() + self.seconds
-            while (left := until - time.monotonic()) > 0 or self._lacks():
-                if left < -PATIENCE:
-                    raise TooSlowError(f"nothing was counted as {self._lacks()}")
-                pause = KILL_EVERY * drawn.uniform(0.2, 1.8)
-                time.sleep(min(pause, left) if left > 0 else pause)
-                for process in crew:
-                    process.send_signal(signal.SIGCONT)
-                if self.kills and (self.wanted or time.monotonic() < until):
-                    slot = drawn.randrange(self.workers)
-                    if drawn.random() < PAUSES:
-                        crew[slot].send_signal(signal.SIGSTOP)
-                        self.pauses += 1
-                        continue
+            until, turns = time.monotonic() + self.seconds, 0
+            while time.monotonic() < until or (self._lacks() and turns < TURNS):
+                turns += 1
+                self._let_work(KILL_EVERY * drawn.uniform(0.2, 1.8))
+                slot = drawn.randrange(self.workers)
+                if self.kills and drawn.random() < PAUSES:
+                    crew[slot].send_signal(signal.SIGSTOP)
+                    self.pauses += 1
+                    self._let_work(KILL_EVERY)
+                    crew[slot].send_signal(signal.SIGCONT)
+                elif self.kills:
                     crew[slot].kill()
                     crew[slot].wait()
                     self.killed[kinds[slot]] += 1
@@ -122,6 +123,15 @@ class Hammer:
             for process in crew:
                 process.kill()
                 process.wait()
+
+    def _let_work(self, seconds: float) -> None:
+        """Return after so many seconds in which the workers have done something, however slow the machine is."""
+        before = self._logged()
+        time.sleep(seconds)
+        wait_for(lambda: self._logged() > before + LEAST_LOGGED, "that the workers work")
+
+    def _logged(self) -> int:
+        return sum(log.stat().st_size for log in self.folder.glob("*.log"))
 
     def _lacks(self) -> list[str]:
         """Return which of the wanted names nothing was counted under."""
