@@ -1,13 +1,15 @@
 """Hypothesis for all tests: a busy machine is no failure, and continuous integration draws the same each time.
 
-
 Since these cases are not new ones, it draws half as many as are drawn elsewhere. `make deep` draws many, and others
 each time.
+
+An interrupt ends the tests and their processes wherever they are started.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +23,10 @@ settings.register_profile("here", deadline=None, suppress_health_check=BUSY)
 settings.register_profile("ci", deadline=None, suppress_health_check=BUSY, derandomize=True, max_examples=50)
 settings.register_profile("deep", deadline=None, suppress_health_check=BUSY, max_examples=400)
 settings.load_profile("deep" if DEEP else "ci" if os.environ.get("CI") else "here")
+
+# A shell lets what it starts in the background ignore interrupts, and so do all processes that this one starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

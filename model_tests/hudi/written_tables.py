@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,19 @@ def rows_of(table: HudiTable, instant: str | None = None) -> dict[str, Row]:
     found = table.to_arrow(instant=instant, columns=["k", "ts", "v"]).to_pylist()
     assert len({one["k"] for one in found}) == len(found)
     return {one["k"]: Row(one["ts"], one["v"]) for one in found}
+
+
+def look_of(path: Path) -> tuple[tuple[str, int], ...]:
+    """The names and sizes of the files of a table, instants by their order and file groups without their names.
+
+    Tables that were the same before, and were worked on by the same operations, differ in nothing else if they look
+    alike and have the same rows.
+    """
+    files = [(str(file.relative_to(path)), file.stat().st_size) for file in path.rglob("*") if file.is_file()]
+    instants = sorted({instant for name, _ in files for instant in re.findall(r"\d{17}", name)})
+    numbers = {instant: str(number) for number, instant in enumerate(instants)}
+    named = [(re.sub(r"\d{17}", lambda instant: numbers[instant[0]], name), size) for name, size in files]
+    return tuple(sorted((re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "group", name), size) for name, size in named))
 
 
 def completions(table: HudiTable) -> dict[str, str]:

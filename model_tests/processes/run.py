@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from typing import Final
 from pktable import Table
 from pktable_spec.errors import PkTableError, SnapshotNotFoundError
 
+from model_tests.patience import wait_for
 from model_tests.processes.content import COLUMNS, digest_of
 from model_tests.processes.events import Event, EventLog, read_events
 from model_tests.processes.judge import Verdict, judge
@@ -38,11 +39,13 @@ CREW: Final = (
 OPTIONS: Final = {"deletion-vectors.enabled": "true", "manifest.merge-min-count": "5"}
 KILL_EVERY: Final = 0.6
 """Seconds, about."""
+LEAST_LOGGED: Final = 2_000
+"""Bytes that the workers log between two kills, about twenty events."""
+TURNS: Final = 100
+"""How many workers are killed or paused at most until all that is wanted has been counted."""
 PAUSES: Final = 0.5
-"""How often a worker is stopped until the next turn, and not killed. Others overtake it, and what it is about to commit
+"""How often a worker is stopped for a while, and not killed. Others overtake it, and what it is about to commit
 may have expired by the time it goes on."""
-PATIENCE: Final = 120
-"""Seconds a worker may take to start, or to finish what it does."""
 STOP: Final = "stop"
 
 
@@ -50,8 +53,8 @@ STOP: Final = "stop"
 class Hammer:
     """A run.
 
-    ``seconds``: how long workers work; ``buckets``: of the table; ``kills``: whether some workers are killed, and some
-    stopped for a while.
+    ``seconds``: how long workers work, and longer until something has been counted under each name of ``wanted``;
+    ``buckets``: of the table; ``kills``: whether some workers are killed, and some stopped for a while.
     """
 
     folder: Path
@@ -60,6 +63,7 @@ class Hammer:
     buckets: int = 1
     kills: bool = False
     seed: int = 0
+    wanted: Sequence[str] = ()
     killed: Counter[str] = field(default_factory=Counter)
     pauses: int = 0
     _started: int = 0
@@ -78,9 +82,13 @@ class Hammer:
             problems += self._left(Table.open(path))
         except PkTableError as error:
             problems.append(f"at the end: {error}")
+        verdict = self._judged()
+        verdict.problems += problems
+        return verdict
+
+    def _judged(self) -> Verdict:
         verdict = judge([event for path in self.folder.glob("*.log") for event in read_events(path)])
         verdict.counts |= Counter(kills=self.killed.total(), pauses=self.pauses)
-        verdict.problems += problems
         return verdict
 
     def _work(self, path: str) -> None:
@@ -89,33 +97,46 @@ class Hammer:
         kinds = [CREW[slot % len(CREW)] for slot in range(self.workers)]
         crew = [self._start(kind, path) for kind in kinds]
         try:
-            began = time.monotonic()
-            while sum(map(_has_started, self.folder.glob("*.log"))) < self.workers:
-                if time.monotonic() > began + PATIENCE:
-                    raise TimeoutError(f"a worker did not start within {PATIENCE} seconds")
-                time.sleep(0.05)
-            until = time.monotonic() + self.seconds
-            while (left := until - time.monotonic()) > 0:
-                time.sleep(min(KILL_EVERY * drawn.uniform(0.2, 1.8), left))
-                for process in crew:
-                    process.send_signal(signal.SIGCONT)
-                if self.kills and time.monotonic() < until:
-                    slot = drawn.randrange(self.workers)
-                    if drawn.random() < PAUSES:
-                        crew[slot].send_signal(signal.SIGSTOP)
-                        self.pauses += 1
-                        continue
+            wait_for(
+                lambda: sum(map(_has_started, self.folder.glob("*.log"))) >= self.workers,
+                "that all workers have started",
+                failure=lambda: next((f"{one.args} has ended" for one in crew if one.poll() is not None), ""),
+            )
+            until, turns = time.monotonic() + self.seconds, 0
+            while time.monotonic() < until or (self._lacks() and turns < TURNS):
+                turns += 1
+                self._let_work(KILL_EVERY * drawn.uniform(0.2, 1.8))
+                slot = drawn.randrange(self.workers)
+                if self.kills and drawn.random() < PAUSES:
+                    crew[slot].send_signal(signal.SIGSTOP)
+                    self.pauses += 1
+                    self._let_work(KILL_EVERY)
+                    crew[slot].send_signal(signal.SIGCONT)
+                elif self.kills:
                     crew[slot].kill()
                     crew[slot].wait()
                     self.killed[kinds[slot]] += 1
                     crew[slot] = self._start(kinds[slot], path)
             (self.folder / STOP).touch()
-            for process in crew:
-                process.wait(PATIENCE)
+            wait_for(lambda: all(one.poll() is not None for one in crew), "an end of all workers")
         finally:
             for process in crew:
                 process.kill()
                 process.wait()
+
+    def _let_work(self, seconds: float) -> None:
+        """Return after so many seconds in which the workers have done something, however slow the machine is."""
+        before = self._logged()
+        time.sleep(seconds)
+        wait_for(lambda: self._logged() > before + LEAST_LOGGED, "that the workers work")
+
+    def _logged(self) -> int:
+        return sum(log.stat().st_size for log in self.folder.glob("*.log"))
+
+    def _lacks(self) -> list[str]:
+        """Return which of the wanted names nothing was counted under."""
+        counts = self._judged().counts if self.wanted else Counter()
+        return [name for name in self.wanted if not counts[name]]
 
     def _start(self, kind: str, path: str) -> subprocess.Popen[bytes]:
         self._started += 1

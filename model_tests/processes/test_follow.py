@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +18,9 @@ from pktable import Table
 from pktable.format.metadata.schema import encode_schema
 from pktable_spec.covers import covers
 
-WRITES, KEYS, PATIENCE = 12, 20, 60.0
+from model_tests.patience import wait_for
+
+WRITES, KEYS = 12, 20
 OPTIONS = {"deletion-vectors.enabled": "true", "write-only": "true", "bucket": "2"}
 
 
@@ -33,7 +34,15 @@ class Follower:
             self.process = subprocess.Popen(
                 [*command, "--format", "jsonl"], stdout=subprocess.PIPE, stderr=errors, text=True
             )
-        wait_for(lambda: "interrupt ends it" in log.read_text())
+        self.wait_for(lambda: "interrupt ends it" in log.read_text(), "its first note")
+
+    def wait_for(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait until something holds, which this process brings about."""
+        wait_for(holds, what, failure=self._failure)
+
+    def _failure(self) -> str:
+        code = self.process.poll()
+        return "" if code is None else f"the follower ended with {code}: {self.log.read_text()}"
 
     def end(self, number: int) -> dict[str, Any]:
         """End the process by a signal, and return its summary."""
@@ -44,16 +53,10 @@ class Follower:
 
     def summary(self) -> dict[str, Any]:
         """Return what the process printed when it ended."""
-        out, _ = self.process.communicate(timeout=PATIENCE)
+        wait_for(lambda: self.process.poll() is not None, "an end of the follower")
+        out, _ = self.process.communicate()
         summary: dict[str, Any] = json.loads(out)
         return summary
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 def rows(first: int) -> pa.Table:
@@ -77,7 +80,10 @@ def test_two_followers_compact_what_writers_leave_and_end_at_an_interrupt(tmp_pa
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda writer: write(path, writer), range(2)))
         table = Table.open(path)
-        wait_for(lambda: table.count() == 2 * KEYS and 0 not in table.files().column("level").to_pylist())
+        followers[0].wait_for(
+            lambda: table.count() == 2 * KEYS and 0 not in table.files().column("level").to_pylist(),
+            "that all is compacted",
+        )
         summaries = [followers[0].end(signal.SIGINT), followers[1].end(signal.SIGTERM)]
     finally:
         for follower in followers:
@@ -97,12 +103,15 @@ def test_a_follower_goes_on_after_the_table_was_altered(tmp_path: Path) -> None:
     follower = Follower(path, tmp_path / "log")
     try:
         table.upsert(rows(0))
-        wait_for(lambda: table.count() == KEYS)
+        follower.wait_for(lambda: table.count() == KEYS, "a compaction")
         altered = replace(table.schema, id=1, options={**table.schema.options, "num-levels": "5"})
         Path(path, "schema", "schema-1").write_bytes(encode_schema(altered))
         table = Table.open(path)
         table.upsert(rows(1))
-        wait_for(lambda: table.to_arrow(where="k = 0").column("v").to_pylist() == [1])
+        follower.wait_for(
+            lambda: table.to_arrow(where="k = 0").column("v").to_pylist() == [1],
+            "a compaction of what is new",
+        )
         assert follower.end(signal.SIGINT)["snapshots"] == 2
     finally:
         follower.process.kill()

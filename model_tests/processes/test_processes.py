@@ -18,24 +18,21 @@ from model_tests.processes.run import Hammer
 
 @covers("CMT-1", "CMT-3", "CMT-10", "CMT-24", "CMT-28", "CMT-29", "CMT-37", "CMT-48")
 def test_nothing_is_lost_or_doubled_by_processes_of_which_some_are_killed(tmp_path: Path) -> None:
-    hammer = Hammer(tmp_path, seconds=5, workers=6, buckets=1, kills=True)
-    found = hammer.run()
+    wanted = ("kills", "pauses", "committed", "lost", "compacted", "expired snapshots", "reads compared")
+    found = Hammer(tmp_path, seconds=2, workers=6, kills=True, wanted=wanted).run()
     assert not found.problems, "\n".join(found.problems)
-    for name in ("kills", "pauses", "committed", "lost", "compacted", "expired snapshots", "reads compared"):
-        assert found.counts[name] > 0, f"nothing was counted as {name}: {found.counts}"
+    assert all(found.counts[name] for name in wanted)
 
 
 @covers("CMT-29", "CMT-30")
 def test_processes_on_eight_buckets_that_nobody_kills_leave_no_file_over(tmp_path: Path) -> None:
-    found = Hammer(tmp_path, seconds=4, workers=4, buckets=8).run()
+    found = Hammer(tmp_path, seconds=2, workers=4, buckets=8, wanted=("committed", "expired snapshots")).run()
     assert not found.problems, "\n".join(found.problems)
-    assert found.counts["committed"] > 0
-    assert found.counts["expired snapshots"] > 0
 
 
 def test_the_command_prints_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "processes.md"
-    assert main(["--seconds", "2", "--workers", "3", "--buckets", "2", "--out", str(out)]) == 0
+    assert main(["--seconds", "1", "--workers", "3", "--buckets", "2", "--out", str(out)]) == 0
     text = capsys.readouterr().out
     assert out.read_text() == text
     assert "| | 2 buckets |" in text

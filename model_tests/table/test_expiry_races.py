@@ -7,7 +7,7 @@ operation, before the second, and so on until there are no more. So no race is l
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from pktable.ingest.changes import ChangeKind
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
+from model_tests.preempted import preempted
+
 OPTIONS = {"deletion-vectors.enabled": "true", "manifest.merge-min-count": "3"}
-OPERATIONS = ("read", "open", "write", "put_if_absent", "list_names", "exists", "delete")
 
 Rows = dict[int, str]
 Work = Callable[[Table], Any]
@@ -47,47 +48,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.expire_snapshots(retain_last=4)
     table.create_tag("old", snapshot=table.snapshots()[0].id)
     return path
-
-
-class Store:
-    """The operations on the store that are counted, and what another does before one of them, or during a listing."""
-
-    def __init__(
-        self, patched: pytest.MonkeyPatch, at: int, other: Callable[[], None], *, during: bool
-    ) -> None:
-        self.at, self.other, self.during, self.count = at, other, during, 0
-        for name in ["list_names"] if during else OPERATIONS:
-            patched.setattr(LocalFileIO, name, self.counted(getattr(LocalFileIO, name), name))
-
-    def counted(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def operation(store: LocalFileIO, *arguments: Any) -> Any:
-            self.count += 1
-            if self.count != self.at:
-                return original(store, *arguments)
-            before = original(store, *arguments) if self.during else None
-            self.other()
-            found = original(store, *arguments)
-            # A listing may have missed files that came or went during it, as on stores that list in pages.
-            return found if before is None else [n for n in found if n in before]
-
-        return operation
-
-
-def races(template: Path, path: Path, one: Work, other: Work, *, during: bool = False) -> Iterator[Table]:
-    """Yield the table after ``one``, for each operation of it that ``other`` can come before."""
-    at = 0
-    while True:
-        at += 1
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(template, path)
-        mine, theirs = Table.open(path), Table.open(path)
-        with pytest.MonkeyPatch.context() as patched:
-            store = Store(patched, at, lambda theirs=theirs: other(theirs), during=during)  # type: ignore[misc]
-            one(mine)
-        if store.count < at:
-            assert at > 1
-            return
-        yield Table.open(path)
 
 
 def expect_sound(table: Table) -> None:
@@ -160,7 +120,7 @@ OTHERS = {
 def test_nobody_fails_nothing_is_lost_and_nothing_is_left(
     template: Path, tmp_path: Path, one: str, other: str
 ) -> None:
-    for table in races(template, tmp_path / "t", LETTING_GO[one], OTHERS[other]):
+    for table in preempted(template, tmp_path / "t", Table.open, LETTING_GO[one], OTHERS[other]):
         expect_sound(table)
 
 
@@ -169,7 +129,9 @@ def test_nobody_fails_nothing_is_lost_and_nothing_is_left(
 def test_a_listing_that_misses_what_comes_and_goes_misleads_nobody(
     template: Path, tmp_path: Path, one: str
 ) -> None:
-    for table in races(template, tmp_path / "t", LETTING_GO[one], write_and_expire, during=True):
+    for table in preempted(
+        template, tmp_path / "t", Table.open, LETTING_GO[one], write_and_expire, in_listings=True
+    ):
         expect_sound(table)
 
 
@@ -177,7 +139,7 @@ def test_a_listing_that_misses_what_comes_and_goes_misleads_nobody(
 @pytest.mark.parametrize("one", ["expire 1", "expire 3", "tag", "write"])
 def test_a_tag_that_is_dropped_meanwhile_leaves_nothing(template: Path, tmp_path: Path, one: str) -> None:
     for other in (untag, untag_and_expire):
-        for table in races(template, tmp_path / "t", LETTING_GO[one], other):
+        for table in preempted(template, tmp_path / "t", Table.open, LETTING_GO[one], other):
             expect_sound(table)
 
 
@@ -187,7 +149,7 @@ def test_a_tag_whose_snapshot_expires_at_the_same_time_keeps_its_files(
     template: Path, tmp_path: Path, one: str
 ) -> None:
     """An expiry that listed the tags before the snapshots would see neither the tag nor the snapshot."""
-    for table in races(template, tmp_path / "t", LETTING_GO[one], tag_and_expire):
+    for table in preempted(template, tmp_path / "t", Table.open, LETTING_GO[one], tag_and_expire):
         expect_sound(table)
 
 
@@ -212,7 +174,7 @@ def test_a_read_of_the_latest_snapshot_begins_anew_when_that_expires(
     def one(table: Table) -> None:
         found.append(READS[read](table))
 
-    for table in races(template, tmp_path / "t", one, untag_and_expire):
+    for table in preempted(template, tmp_path / "t", Table.open, one, untag_and_expire):
         assert found[-1] in (before, READS[read](table), {})
 
 
@@ -223,7 +185,7 @@ def test_snapshots_are_listed_without_a_gap_while_some_expire(template: Path, tm
         assert ids
         assert ids == list(range(ids[0], ids[-1] + 1))
 
-    assert list(races(template, tmp_path / "t", one, write_and_expire))
+    assert list(preempted(template, tmp_path / "t", Table.open, one, write_and_expire))
 
 
 @covers("CMT-1", "CMT-19", "CMT-3", "CMT-5")
@@ -248,7 +210,7 @@ def test_a_commit_does_not_take_the_place_of_one_that_has_expired(
             append(table, key)
         table.expire_snapshots(retain_last=1)
 
-    for table in races(template, tmp_path / "t", lambda table: append(table, 9), other):
+    for table in preempted(template, tmp_path / "t", Table.open, lambda table: append(table, 9), other):
         assert content(table).keys() >= {9, *range(10, 10 + snapshots)}
         expect_sound(table)
 
@@ -268,7 +230,7 @@ def test_a_write_that_begins_again_writes_rows_that_can_be_read_only_once(
         table.compact(full=True)
         table.expire_snapshots(retain_last=1)
 
-    for table in races(template, tmp_path / "t", one, other):
+    for table in preempted(template, tmp_path / "t", Table.open, one, other):
         assert content(table)[9] == "new"
 
 
@@ -289,7 +251,7 @@ def overtaken_compaction(table: Table) -> None:
 @covers("CMT-24", "CMT-29", "CMT-14")
 @pytest.mark.parametrize("one", [overtaken_write, overtaken_compaction])
 def test_what_is_planned_anew_is_planned_on_what_is_there(template: Path, tmp_path: Path, one: Work) -> None:
-    for table in races(template, tmp_path / "t", one, write_and_expire):
+    for table in preempted(template, tmp_path / "t", Table.open, one, write_and_expire):
         assert one is overtaken_compaction or content(table)[9] == "new"
         expect_sound(table)
 
@@ -311,7 +273,7 @@ def test_a_read_of_a_snapshot_that_expires_meanwhile_is_refused_as_expired(
         except SnapshotNotFoundError:
             refused += 1
 
-    assert len(list(races(template, tmp_path / "t", one, untag_and_expire))) >= refused > 1
+    assert len(list(preempted(template, tmp_path / "t", Table.open, one, untag_and_expire))) >= refused > 1
 
 
 @covers("RD-19")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,10 @@ import pytest
 from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
 from pktable_spec.covers import covers
 
-SECONDS = 2.5
+from model_tests.patience import wait_for
+
+ROUNDS = 8
+"""How often each reader reads in all ways. The others work until readers have ended, however long that takes."""
 WRITERS = 2
 KEYS = 40
 OWN = 1000
@@ -33,6 +38,7 @@ OPTIONS = {
     "target-file-size": "4 kb",
 }
 Rows = dict[int, str]
+GoesOn = Callable[[], bool]
 
 
 def state(writer: int, number: int) -> Rows:
@@ -58,10 +64,10 @@ def make(path: Path, **options: str) -> Table:
     return Table.create(path, "k INT, v STRING", primary_key=["k"], options={**OPTIONS, **options})
 
 
-def write(path: Path, writer: int, until: float) -> int:
-    """Write until a time, and return the number of the last write."""
+def write(path: Path, goes_on: GoesOn, writer: int) -> int:
+    """Write, and return the number of the last write."""
     table, number = Table.open(path), 0
-    while time.time() < until:
+    while goes_on():
         number += 1
         try:
             table.write_changes(changes(writer, number), row_kind="op")
@@ -71,9 +77,9 @@ def write(path: Path, writer: int, until: float) -> int:
     return number
 
 
-def compact(path: Path, until: float) -> int:
+def compact(path: Path, goes_on: GoesOn) -> int:
     table, count = Table.open(path), 0
-    while time.time() < until:
+    while goes_on():
         try:
             count += table.compact(full=count % 2 == 0) is not None
         except CommitConflictError:
@@ -81,9 +87,9 @@ def compact(path: Path, until: float) -> int:
     return count
 
 
-def expire(path: Path, until: float) -> int:
+def expire(path: Path, goes_on: GoesOn) -> int:
     table, count = Table.open(path), 0
-    while time.time() < until:
+    while goes_on():
         count += len(table.expire_snapshots(retain_last=2))
     return count
 
@@ -143,16 +149,15 @@ class Reader:
         self.table.inspect.buckets()
         self.table.tags()
 
-    def run(self, until: float) -> Reader:
+    def run(self) -> Reader:
         ways: list[Callable[[], None]] = [
             self.latest, self.default, self.oldest, self.slowly, self.by_splits, self.metadata, self.reopened,
         ]  # fmt: skip
-        while time.time() < until:
-            for way in ways:
-                try:
-                    way()
-                except SnapshotNotFoundError:  # expired while it was read
-                    self.expired += 1
+        for way in ways * ROUNDS:
+            try:
+                way()
+            except SnapshotNotFoundError:  # expired while it was read
+                self.expired += 1
         return self
 
 
@@ -171,21 +176,22 @@ def test_threads_read_committed_states_while_others_write_compact_and_expire(
     tmp_path: Path, buckets: str
 ) -> None:
     make(tmp_path, bucket=buckets)
-    until = time.time() + SECONDS
+    # With several buckets what is compacted differs from one to the other, and so do default reads.
+    reader = Reader if buckets == "1" else FreshReader
+    ended = threading.Event()
     with ThreadPoolExecutor(8) as threads:
-        writers = {one: threads.submit(write, tmp_path, one, until) for one in range(WRITERS)}
-        others = [threads.submit(compact, tmp_path, until), threads.submit(expire, tmp_path, until)]
-        if (
-            buckets == "1"
-        ):  # with more, what is compacted differs from bucket to bucket, and so do default reads
-            readers = [threads.submit(Reader(tmp_path).run, until) for _ in range(2)]
-        else:
-            readers = [threads.submit(FreshReader(tmp_path).run, until) for _ in range(2)]
-        done = [reader.result() for reader in readers]
+        work = partial(threads.submit, path=tmp_path, goes_on=lambda: not ended.is_set())
+        writers = {one: work(write, writer=one) for one in range(WRITERS)}
+        others = [work(compact), work(expire)]
+        readers = [threads.submit(reader(tmp_path).run) for _ in range(2)]
+        try:
+            done = [one.result() for one in readers]
+        finally:
+            ended.set()
         last = {writer: future.result() for writer, future in writers.items()}
         for other in others:
             other.result()
-    assert all(reader.reads > 3 for reader in done)
+    assert all(one.reads > 3 for one in done)
     expect_sound(tmp_path, last)
 
 
@@ -200,52 +206,55 @@ class FreshReader(Reader):
 ROLES: dict[str, Callable[..., Any]] = {"write": write, "compact": compact, "expire": expire}
 
 PROGRAM = """
-import sys
+import os, sys
 from pathlib import Path
 from model_tests.table import test_readers_under_fire as fire
-role, path, *arguments = sys.argv[1:]
+role, path, stop, *arguments = sys.argv[1:]
 print("ready", flush=True)
-until = float(input())
+input()
 if role == "read":
-    reader = fire.Reader(Path(path)).run(until)
+    reader = fire.Reader(Path(path)).run()
     print(reader.reads, reader.expired)
 else:
-    print(fire.ROLES[role](Path(path), *map(int, arguments), until))
+    print(fire.ROLES[role](Path(path), lambda: not os.path.exists(stop), *map(int, arguments)))
 """
 
 
-def process(role: str, path: Path, *arguments: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM, role, str(path), *map(str, arguments)]
+def process(role: str, path: Path, stop: Path, *arguments: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, role, str(path), str(stop), *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
-def run_together(
-    processes: dict[str, subprocess.Popen[str]], seconds: float
-) -> Iterator[tuple[str, list[int]]]:
-    """Let all work for so long, from when the last has started; yield the numbers that each prints."""
-    for one in processes.values():
-        assert one.stdout is not None
-        one.stdout.readline()
-    until = f"{time.time() + seconds}\n"
-    for one in processes.values():
-        assert one.stdin is not None
-        one.stdin.write(until)
-        one.stdin.flush()
-    for name, one in processes.items():
-        out, error = one.communicate(timeout=120)
-        assert one.returncode == 0, f"{name}: {error}"
-        yield name, [int(part) for part in out.split()]
+def result_of(name: str, started: subprocess.Popen[str]) -> list[int]:
+    """Return the numbers that a process prints at its end."""
+    wait_for(lambda: started.poll() is not None, f"an end of {name}")
+    out, error = started.communicate()
+    assert started.returncode == 0, f"{name}: {error}"
+    return [int(part) for part in out.split()]
 
 
 @covers("RD-23", "RD-18", "RD-10", "CMT-15", "CMT-29")
 def test_processes_read_committed_states_while_others_write_compact_and_expire(tmp_path: Path) -> None:
-    make(tmp_path)
-    started = {f"write {one}": process("write", tmp_path, one) for one in range(WRITERS)}
-    started |= {role: process(role, tmp_path) for role in ("compact", "expire", "read")}
-    results = dict(run_together(started, SECONDS))
-    assert results["read"][0] > 3
-    expect_sound(tmp_path, {one: results[f"write {one}"][0] for one in range(WRITERS)})
+    path, stop = tmp_path / "t", tmp_path / "stop"
+    make(path)
+    others = {f"write {one}": process("write", path, stop, one) for one in range(WRITERS)}
+    others |= {role: process(role, path, stop) for role in ("compact", "expire")}
+    reader = process("read", path, stop)
+    try:
+        for one in (*others.values(), reader):
+            assert one.stdout is not None
+            one.stdout.readline()
+        for one in (*others.values(), reader):
+            assert one.stdin is not None
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        reads, _ = result_of("read", reader)
+    finally:
+        stop.touch()
+    results = {name: result_of(name, one) for name, one in others.items()}
+    assert reads > 3
+    expect_sound(path, {one: results[f"write {one}"][0] for one in range(WRITERS)})
 
 
 # ------------------------------------------------------------- without chance

@@ -26,6 +26,7 @@ from pktable.table import check
 from pktable_spec.covers import covers
 
 from model_tests.backends.failing_store import CHANGING, READING, FailingStore
+from model_tests.patience import PATIENCE
 
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "2"}
 COLUMNS = "k INT, v STRING"
@@ -251,7 +252,7 @@ def test_the_error_says_what_to_do_and_travels() -> None:
 
 def in_a_process(program: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE
     )
 
 

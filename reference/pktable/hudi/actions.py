@@ -254,6 +254,11 @@ class Actions:
         """
         return self._standing(instant, action) is Standing.SETTLED
 
+    def is_overtaken(self, instant: str) -> bool:
+        """Return whether files that a write reads may be deleted: it was rolled back, or a clean has begun since."""
+        is_cleaned = any(one.action == CLEAN and one.instant > instant for one in self.names())
+        return is_cleaned or self._standing(instant, DELTA_COMMIT) is Standing.GONE
+
     def _standing(self, instant: str, action: str) -> Standing:
         """Return how far an action is. Clauses: LOG-72, LOG-78."""
         # It is looked for first: a requested file that is gone by then says that the action has been ended.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-from pktable_spec.errors import CommitConflictError, CommitUnknownError
+from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
 
 from pktable.format.hudi.timeline_writing import encode_commit
 from pktable.hudi.actions import DELTA_COMMIT, Actions
@@ -76,7 +76,7 @@ class Attempt(ABC):
     deletes: bool
 
     def run(self) -> str | None:
-        """Return the instant, None if nothing is to be written. Raises CommitConflictError."""
+        """Return the instant, None if nothing is to be written. Raises CommitConflictError. Clauses: LOG-76."""
         instant = self.actions.begin()
         try:
             writes = self._planned(instant)
@@ -97,8 +97,11 @@ class Attempt(ABC):
             raise
         except CommitUnknownError:
             raise
-        except Exception:
+        except Exception as error:
+            is_overtaken = isinstance(error, CorruptFileError) and self.actions.is_overtaken(instant)
             if not self.actions.end(instant):
+                if is_overtaken:
+                    raise CommitConflictError(str(error), int(instant)) from error
                 raise
         return instant
 
