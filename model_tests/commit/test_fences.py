@@ -1,4 +1,4 @@
-"""Fences whose numbers are free again: one that is put too late is no fence, whoever reads and however late he looks."""
+"""Fences whose numbers are free again: one that is put too late is no fence, whoever reads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pktable import Table
 from pktable.catalog import fences
 from pktable.catalog.fences import FenceLog, FenceTakenError
-from pktable.format.metadata.fence import Fence, Rollback
+from pktable.format.metadata.fence import Fence, Rollback, encode_fence
 from pktable.format.paths import TablePaths
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
@@ -93,5 +93,5 @@ def test_what_a_fence_names_that_was_put_too_late_counts_for_nobody(path: Path) 
     snapshot = Table.open(path).snapshots()[6]
     expire(path, 4)
     late = Fence(ended={snapshot.id: snapshot.delta_manifest_list})
-    LocalFileIO().put_if_absent(TablePaths(str(path)).fence(2), fences.encode_fence(late))
+    LocalFileIO().put_if_absent(TablePaths(str(path)).fence(2), encode_fence(late))
     assert log(path).ended_as(log(path).newest(), snapshot) is None

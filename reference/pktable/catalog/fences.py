@@ -4,10 +4,10 @@ Putting a snapshot file if it is absent does not show that nobody had its id: th
 or a rollback. So both put a fence before they remove a snapshot file, and a committer looks at the fences after it put
 one. Fences are put if absent under dense numbers. So whoever puts the next fence has decided on all fences before it.
 
-Old fences are removed, which makes their numbers free again. A process that slept meanwhile can put a fence under such a
-number, though it knows none of those that followed. So it looks at the newest fence after the put. If that is younger by
-`KEPT` numbers or more, the fence may be one of these: it is removed again, and the process decides again. Readers take
-all fences that are that old for removed ones, so the fence that was put too late is never read.
+Old fences are removed, which makes their numbers free again. A process that slept meanwhile can put a fence under such
+a number, though it knows no fence that followed. So it looks at the newest fence after its put. If its own is older by
+`KEPT` numbers or more, and the newest does not say the same, it was put too late, and the process decides again.
+Readers take all fences that are so old for removed ones.
 
 A file under an expired id is removed by its name: no snapshot can have that id again. A file above the target of a
 rollback may stand where another committer wants to put a snapshot. One process may remove it: the one that creates
@@ -33,7 +33,7 @@ from pktable.store.file_io import FileIO
 from pktable.store.new_files import remove_quietly
 
 KEPT: Final = 100
-"""How many fences count, the newest included. Older ones would only tell a commit that is in doubt since before them."""
+"""How many fences count, the newest included. An older one would help only a commit that is in doubt since before it."""
 LOOKS: Final = RetryPolicy(attempts=20)
 """Each loss is a hundred expiries of others during one listing."""
 
