@@ -33,7 +33,7 @@ from pktable.store.file_io import FileIO
 from pktable.store.new_files import remove_quietly
 
 KEPT: Final = 100
-"""How many fences count, the newest included. An older one would help only a commit that is in doubt since before it."""
+"""How many fences count, the newest included. Older ones would help only commits in doubt since before them."""
 LOOKS: Final = RetryPolicy(attempts=20)
 """Each loss is a hundred expiries of others during one listing."""
 
