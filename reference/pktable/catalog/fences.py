@@ -22,11 +22,11 @@ import uuid
 from dataclasses import replace
 from typing import Final
 
-from pktable_spec.errors import CommitUnknownError
+from pktable_spec.errors import CommitUnknownError, CorruptFileError
 
 from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_fence
 from pktable.format.metadata.snapshot import Snapshot
-from pktable.format.paths import FENCE, TablePaths, numbered
+from pktable.format.paths import FENCE, GREATEST, TablePaths, numbered
 from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
@@ -96,6 +96,10 @@ class FenceLog:
         That is a later one if the fence is already old. Raises FenceTakenError. Clauses: CMT-44, CMT-57.
         """
         fence = replace(fence, number=after.number + 1)
+        if fence.number > GREATEST:
+            raise CorruptFileError(
+                "fence number", at=self._paths.fences, expected=f"less than {GREATEST}", found=after.number
+            )
         if not self._put_once(self._paths.fence(fence.number), encode_fence(fence)):
             raise FenceTakenError
         newest, numbers = self._listed()
