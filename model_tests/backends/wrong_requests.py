@@ -218,8 +218,15 @@ WORK: Final[list[tuple[Callable[[Any], Any], str]]] = [
     (lambda table: table.to_arrow(timestamp=-(10**18)), "^a snapshot at or before -1000000000000000000 ms "),
     (lambda table: table.to_arrow(columns=["nope"]), "^columns: expected some of .* found nope"),
     (lambda table: table.to_arrow(columns=[]), "^columns: expected some of .* found none"),
-    (lambda table: table.to_arrow(limit=-1), "^limit: expected an integer, 0 or more, found -1"),
-    (lambda table: table.to_arrow(limit=True), "^limit: expected an integer, 0 or more, found True"),
+    (lambda table: table.to_arrow(limit=-1), "^limit: expected an integer from 0 to 2147483647, found -1"),
+    (
+        lambda table: table.to_arrow(limit=True),
+        "^limit: expected an integer from 0 to 2147483647, found True",
+    ),
+    (
+        lambda table: table.to_arrow(limit=1 << 31),
+        "^limit: expected an integer from 0 to 2147483647, found 2147483648",
+    ),
     (lambda table: table.to_arrow(where=5), "^where: expected text, found int"),
     (lambda table: table.to_arrow(where="nope = 1"), "column 'nope' does not exist"),
     (lambda table: table.scan(limit=1).splits(), "^splits: a scan with a limit cannot be divided"),

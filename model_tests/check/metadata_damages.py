@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,18 @@ def _upgrade_that_changes(surgeon: Surgeon) -> None:
     surgeon.edit_entries(2, changed)
 
 
+def _list_of_itself(surgeon: Surgeon) -> None:
+    name = surgeon.lists(LAST)[1]
+    (meta,) = surgeon.metas(name)
+    surgeon.put_metas(name, [replace(meta, file_name=name)])
+
+
+def _tag_without_vectors(surgeon: Surgeon) -> None:
+    fields = json.loads((surgeon.root / f"snapshot/snapshot-{LAST}").read_text("utf-8"))
+    kept = {name: value for name, value in fields.items() if name not in ("indexManifest", "pktable.crc32")}
+    stray("tag/tag-a", json.dumps(kept).encode())(surgeon)
+
+
 def _tag_without_manifests(surgeon: Surgeon) -> None:
     (surgeon.root / "manifest" / surgeon.lists(1)[1]).unlink()
     tag_of_an_expired_snapshot(surgeon)
@@ -89,6 +102,8 @@ METADATA: Damages = {
         stray("tag/tag-a", b"{}"),
         {("META-2", "version")},
     ),
+    "a manifest list names itself": (_list_of_itself, {("META-3", "_KIND")}),
+    "a tag is no copy of its snapshot": (_tag_without_vectors, {("CMT-32", "tag"), ("DV-12", "live keys")}),
     "a tag is of manifests that are gone": (_tag_without_manifests, {("CMT-15", "manifest")}),
     "a schema does not match its checksum": (
         flip(lambda s: s.root / "schema/schema-0"),

@@ -10,7 +10,7 @@ from pktable import CommitId, Table
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
-from model_tests.commit.hooks import OPTIONS, ids
+from model_tests.commit.hooks import OPTIONS, Killed, dying, ids
 
 
 class Counted(LocalFileIO):
@@ -50,6 +50,38 @@ def test_a_stream_of_writes_does_not_read_all_snapshots_each_time(path: Path) ->
     before = store.reads
     assert put(other, 7, 7) == 8
     assert store.reads - before < 80  # it was committed, and that snapshot is looked for among all
+
+
+@covers("CMT-58")
+@pytest.mark.parametrize(("vectors", "dies"), [(True, True), (True, False), (False, False)])
+def test_a_repeated_write_is_told_a_snapshot_that_shows_its_rows(
+    tmp_path: Path, vectors: bool, dies: bool
+) -> None:
+    options = {"deletion-vectors.enabled": str(vectors).lower(), "bucket": "2"}
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=options)
+    put(table, 0, 0)
+    if dies:
+        with pytest.raises(Killed):
+            put(Table.open(tmp_path / "t", store=dying("put_if_absent", "/snapshot-4")), 1, 1)
+        first = 4
+    else:
+        first = put(table, 1, 1)
+    found = [put(Table.open(tmp_path / "t"), 1, 1) for _ in range(3)]
+    assert found == [first] * 3
+    assert sorted(table.to_arrow(snapshot=first)["id"].to_pylist()) == [0, 1]
+
+
+@covers("CMT-58")
+def test_a_repeated_write_whose_rows_others_have_compacted_is_told_the_latest_snapshot(
+    tmp_path: Path,
+) -> None:
+    options = {"deletion-vectors.enabled": "true"}
+    table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=options)
+    with pytest.raises(Killed):
+        put(Table.open(tmp_path / "t", store=dying("put_if_absent", "/snapshot-2")), 1, 1)
+    table.compact()
+    assert put(table, 1, 1) == 2
+    assert table.to_arrow(snapshot=2)["id"].to_pylist() == [1]
 
 
 @covers("CMT-53")

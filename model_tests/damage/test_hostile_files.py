@@ -45,7 +45,6 @@ def a_device(path: Path) -> None:
         "schema/schema-0",
         "schema/schema-1",
         "snapshot/snapshot-5",
-        "snapshot/LATEST",
         "tag/tag-a",
         "fence/fence-9",
     ],
@@ -58,6 +57,26 @@ def test_only_regular_files_are_read(path: Path, make: Callable[[Path], None], k
     errors = refusals(path, **roots)
     assert errors
     assert all("expected a regular file" in str(error) for error in errors)
+
+
+def a_file_of_many_bytes(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 34)
+
+
+@covers("CMT-13", "SAFE-3")
+@pytest.mark.parametrize("make", [a_pipe, a_socket, Path.mkdir, a_dangling_link, a_file_of_many_bytes])
+def test_a_hint_that_is_no_file_is_no_hint(path: Path, make: Callable[[Path], None]) -> None:
+    table = Table.open(path)
+    expected = table.to_arrow().to_pylist()
+    for name in ("LATEST", "EARLIEST"):
+        (path / "snapshot" / name).unlink()
+        make(path / "snapshot" / name)
+    assert Table.open(path).to_arrow().to_pylist() == expected
+    last = table.snapshots()[-1].id
+    table.upsert(table.to_arrow().slice(0, 1))
+    assert table.snapshots()[-1].id > last
+    assert not refusals(path)
 
 
 @covers("SAFE-3")
@@ -79,7 +98,7 @@ def test_a_data_file_or_index_or_manifest_that_is_a_pipe_is_refused(path: Path) 
 
 
 @covers("SAFE-6")
-@pytest.mark.parametrize("kind", ["schema/schema-0", "snapshot/snapshot-5", "snapshot/LATEST", "tag/tag-a"])
+@pytest.mark.parametrize("kind", ["schema/schema-0", "snapshot/snapshot-5", "tag/tag-a"])
 def test_a_file_of_a_terabyte_is_not_read(path: Path, kind: str) -> None:
     with (path / kind).open("r+b") as file:
         try:

@@ -85,6 +85,20 @@ def test_links_inside_the_table_and_above_it_are_followed(path: Path) -> None:
 
 
 @covers("SAFE-2")
+@pytest.mark.parametrize("name", ["p=a", "p=a/bucket-0", "snapshot"])
+def test_a_directory_that_is_swapped_for_a_link_under_an_open_table_is_refused(path: Path, name: str) -> None:
+    table = Table.open(path)
+    rows = table.to_arrow()
+    linked(path, name, path.parent / "away" / "x")
+    before = outside(path)
+    with pytest.raises(OutsideTableError):
+        table.to_arrow()
+    with pytest.raises(OutsideTableError):
+        table.upsert(rows)
+    assert outside(path) == before
+
+
+@covers("SAFE-2")
 def test_a_hint_that_is_a_link_makes_a_writer_change_nothing_else(path: Path) -> None:
     victim = path.parent / "victim"
     victim.write_text("precious")

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, PkTableError, Table
 from pktable.catalog.as_of import AsOf
+from pktable.catalog.fences import FenceLog
+from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import MANIFEST, encode_manifest
 from pktable.format.partition_path import partition_path
+from pktable.format.paths import GREATEST
 from pktable.format.types import Field, parse_type
 from pktable.store.file_io import LocalFileIO
 from pktable.store.guard import guarded
@@ -142,8 +145,44 @@ def test_a_hint_far_away_costs_a_listing(path: Path, hint: bytes) -> None:
     assert not refusals(path)
 
 
+@covers("META-57")
+@pytest.mark.parametrize("kind", ["snapshot", "fence", "schema", "changelog"])
+@pytest.mark.parametrize("number", [(1 << 63) - 1, 10**30])
+def test_a_file_whose_number_has_no_next_one_is_none(path: Path, kind: str, number: int) -> None:
+    table = Table.open(path)
+    table.expire_snapshots(retain_last=1)
+    rows = table.to_arrow()
+    (path / kind).mkdir(exist_ok=True)
+    newest = next((path / "snapshot").glob("snapshot-*"))
+    some = next((path / kind).glob(f"{kind}-*"), newest)
+    shutil.copy(some, path / kind / f"{kind}-{number}")
+    opened = Table.open(path)
+    opened.upsert(rows.slice(0, 1))
+    opened.expire_snapshots(retain_last=1)
+    assert Table.open(path).to_arrow().num_rows == rows.num_rows
+    assert not refusals(path)
+
+
+@covers("META-57")
+def test_nothing_is_put_after_the_greatest_number(path: Path) -> None:
+    table = Table.open(path)
+    rows = table.to_arrow()
+    fences = FenceLog(table.catalog.context.store, table.catalog.context.paths)
+    with pytest.raises(CorruptFileError, match="fence number"):
+        fences.put(Fence(), Fence(number=GREATEST))
+    fences.put(Fence(expired=GREATEST - 1), Fence())
+    text = (path / "snapshot/snapshot-5").read_text().replace('"id": 5', f'"id": {GREATEST}')
+    fields = {**json.loads(text), "id": GREATEST, "pktable.fence": 1}
+    fields.pop("pktable.crc32", None)
+    (path / f"snapshot/snapshot-{GREATEST}").write_text(json.dumps(fields))
+    files = set(path.rglob("*"))
+    with pytest.raises(CorruptFileError, match="snapshot id: expected less than"):
+        Table.open(path).upsert(rows)
+    assert set(path.rglob("*")) <= files
+
+
 @covers("CMT-1")
-@pytest.mark.parametrize("number", [1 << 62, (1 << 63) - 1, 10**100])
+@pytest.mark.parametrize("number", [1 << 62, (1 << 63) - 2])
 def test_a_snapshot_far_away_is_a_gap_and_no_loop(path: Path, number: int) -> None:
     shutil.copy(path / "snapshot/snapshot-5", path / f"snapshot/snapshot-{number}")
     (path / "snapshot/LATEST").unlink()

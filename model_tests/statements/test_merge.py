@@ -206,6 +206,18 @@ def test_an_update_changes_the_rows_of_its_condition(
     assert rows_of(local_table) == in_order(expected)
 
 
+@covers("STM-1")
+@pytest.mark.parametrize("source", [[], pa.table({})], ids=["list", "table"])
+def test_a_source_without_rows_or_columns_matches_nothing(tmp_path: Path, source: Any) -> None:
+    table = Table.create(tmp_path / "t", COLUMNS, primary_key=["id"], options=DV)
+    table.upsert([{"id": 1, "g": 1, "n": 1, "s": "a"}])
+    merge = table.merge(source, on="id").when_matched_delete().when_not_matched_insert_all()
+    assert merge.execute() is None
+    assert table.count() == 1
+    merge.when_not_matched_by_source_delete().execute()
+    assert table.count() == 0
+
+
 @covers("STM-4")
 def test_values_of_every_kind_are_stored_exactly(tmp_path: Path) -> None:
     columns = "id INT, d DECIMAL(10, 2), t TIMESTAMP(3), day DATE, f FLOAT, b BYTES, c CHAR(3)"

@@ -60,9 +60,18 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda t: t.upsert([ROW], commit_id=CommitId("", 1)),
         f"{A_COMMIT}a text that is not empty",
     ),
+    "a user with half a character": (lambda t: t.upsert([ROW], commit_id=CommitId("\ud800", 1)), A_COMMIT),
     "a user that is a number": (lambda t: t.delete(where="true", commit_id=CommitId(5, 5)), A_COMMIT),  # type: ignore[arg-type]
     "update": (lambda t: t.update({"v": "'b'"}, commit_id=("nightly", 7)), A_COMMIT),
     "merge": (lambda t: t.merge([ROW], "id").when_matched_delete().execute(commit_id=7), A_COMMIT),
+    "what a merge compares": (
+        lambda t: t.merge([ROW], on=5),
+        "on: expected a condition, a column or several, found 5",
+    ),  # type: ignore[arg-type]
+    "names that a merge compares": (
+        lambda t: t.merge([ROW], on=[5]),
+        "on: expected columns of target and source",
+    ),  # type: ignore[list-item]
     "overwrite": (lambda t: t.overwrite([], commit_id=7), A_COMMIT),
     "a snapshot as text": (lambda t: t.rollback(snapshot="1"), A_SNAPSHOT),
     "a tag that is a number": (lambda t: t.rollback(tag=1), "tag: expected a name, found 1"),
@@ -71,7 +80,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a span of time": (lambda t: t.expire_snapshots(retain_last=1, older_than=DAY), A_TIME),
     "an age": (lambda t: t.remove_orphans(older_than=1.5), A_TIME),
     "a timestamp": (lambda t: t.count(timestamp=DAY), "timestamp: expected a datetime, "),
-    "a limit": (lambda t: t.count(limit="3"), "limit: expected an integer, 0 or more, found '3'"),
+    "a limit": (lambda t: t.count(limit="3"), "limit: expected an integer from 0 to 2147483647, found '3'"),
     **{
         f"{name} of {call.__name__}": (partial(called, call, name), f"{name}: expected True or False, found ")
         for call, name in FLAGS

@@ -8,7 +8,7 @@ Clauses: STM-1 to STM-10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -232,8 +232,9 @@ class MergeBuilder:
         with raised_for(source):
             types = source_types(source)
         names = Names(schema.fields, source_fields(types), aliases)
-        text = on if isinstance(on, str) else ", ".join(map(str, on))
-        return cls(statements, names, source, _on(on, names), text)
+        condition = _on(on, names)
+        text = on if isinstance(on, str) else ", ".join(on)
+        return cls(statements, names, source, condition, text)
 
     def __repr__(self) -> str:
         return f"<MergeBuilder of {self.statements.catalog.context.root}: {len(self.clauses)} clauses, not executed>"
@@ -407,11 +408,13 @@ def _texts(assignments: Assignments) -> dict[str, str]:
 
 def _on(on: str | Sequence[str], names: Names) -> Expression:
     """Return the condition of a join: SQL text, or the names of columns that are equal."""
+    if not isinstance(on, str) and not (isinstance(on, Iterable) and not isinstance(on, bytes | Mapping)):
+        raise InvalidRequestError(f"on: expected a condition, a column or several, found {on!r}")
     both = {f.name for f in names.target} & {f.name for f in names.source}
     given = [on] if isinstance(on, str) else list(on)
     if isinstance(on, str) and on not in both:
         return names.condition(on, what="on")
-    absent = [name for name in given if name not in both]
+    absent = [str(name) for name in given if name not in both]
     if absent or not given:
         raise InvalidRequestError(
             f"on: expected columns of target and source, found {', '.join(absent) or 'none'}"

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -35,6 +35,9 @@ from pktable.predicate import Predicate, parse
 from pktable.run.by_size import RunnerBySize
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner, expect_runner
+
+GREATEST_LIMIT: Final = (1 << 31) - 1
+"""The greatest number of rows that Spark can limit a frame to."""
 
 Result = TypeVar("Result")
 
@@ -166,8 +169,10 @@ class Scan(ArrowRows):
         expect_runner(self.forced, has_spark=not isinstance(self.runner, LocalRunner))
         expect_flag("fresh", self.fresh)
         limit = self.limit
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-            raise InvalidRequestError(f"limit: expected an integer, 0 or more, found {limit!r}")
+        if limit is not None and (type(limit) is not int or not 0 <= limit <= GREATEST_LIMIT):
+            raise InvalidRequestError(
+                f"limit: expected an integer from 0 to {GREATEST_LIMIT}, found {limit!r}"
+            )
         if self.where is not None and not isinstance(self.where, str):
             raise InvalidRequestError(f"where: expected text, found {type(self.where).__name__}")
 

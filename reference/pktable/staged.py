@@ -5,7 +5,7 @@ another write took our sequence numbers, our rows are renumbered, and the compac
 (CMT-24, CMT-33). If another commit changed what a compaction was planned on, that compaction is discarded and planned
 again on the latest snapshot (CMT-14).
 
-Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMP-17, CMP-30.
+Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, StorageError
+from pktable_spec.vocabulary import COMPACT
 
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
@@ -83,15 +84,17 @@ class StagedWrite:
     def commit(self, commit_id: CommitId) -> TableState:
         """Make the write visible and return the state after it; if it was committed before, the state at that time.
 
-        A write that was committed before has the same ``commit_id``, with an identifier of its own.
+        A write that was committed before has the same ``commit_id``, with an identifier of its own. If it died before
+        its compaction was committed, the compaction is done now.
         Raises CommitConflictError and StorageError; their text says whether the rows are committed.
-        Clauses: CMT-2, CMT-24, CMT-33, CMT-53.
+        Clauses: CMT-2, CMT-24, CMT-33, CMT-53, CMT-58.
         """
+        done: TableState | None = None
         try:
             state = self.commit_append(commit_id)
         except AlreadyCommittedError as before:
             self.discard()
-            return before.state
+            state = done = before.state
         except (CommittedError, CommitUnknownError):
             self._discard_changes()
             raise
@@ -99,7 +102,7 @@ class StagedWrite:
             self.discard()
             raise
         try:
-            return self._commit_changes(state, commit_id)
+            return self._commit_changes(state, commit_id) if done is None else self._finish(done, commit_id)
         except CommitConflictError as error:
             raise CommitConflictError(
                 f"{COMPACTION_FAILED}: {error.what}", error.snapshot, DO_NOT_REPEAT
@@ -123,6 +126,24 @@ class StagedWrite:
             return state
         compaction = StagedCompaction(self.stager, self.changes, full=self.full, base=state)
         return compaction.commit(commit_id) or state
+
+    def _finish(self, done: TableState, commit_id: CommitId) -> TableState:
+        """Do the compaction of a write that was committed before, unless it was; ``done``: the last state of the write.
+
+        Clauses: CMT-58.
+        """
+        assert done.snapshot is not None, "it was committed"
+        shown = not self.stager.context.options.one_record_per_key  # reads merge level 0
+        if self.write_only or shown or done.snapshot.commit_kind == COMPACT:
+            return done
+        buckets = [append.place.id for append in self.appends]
+
+        def stage(state: TableState) -> StagedCompaction:
+            return self.stager.compact(state, [one for one in buckets if one in state.files], full=False)
+
+        compaction = self.stager.committer.retry_on_latest_state(stage)
+        # Without a change others have compacted the rows.
+        return compaction.commit(commit_id) or compaction.base
 
     def discard(self) -> None:
         """Remove the files; nothing of the write is left. Clauses: CMT-12."""

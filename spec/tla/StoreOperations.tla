@@ -8,7 +8,7 @@
    be lost, and a put whose answer was lost may arrive later.
 
    The means against that are fences: files whose numbers are taken once and in order,
-   and which stay.  An expiry puts a fence that names the snapshots that it expires,
+   and which stay.  (FenceNumbers says how they do though old ones are removed.)  An expiry puts a fence that names the snapshots that it expires,
    before it removes their files.  A rollback puts a fence before it removes the
    snapshots above its target.  A snapshot carries the number of rollbacks that its job
    knew.  So a file counts as a snapshot if its id is above all ids that expired, and

@@ -66,10 +66,11 @@ class CommitId:
         if not isinstance(commit_id, CommitId):
             raise InvalidRequestError(f"commit_id: expected CommitId(user, number), found {commit_id!r}")
         user, number = commit_id.user, commit_id.identifier
-        names_one = isinstance(user, str) and user != ""
+        names_one = isinstance(user, str) and user != "" and _is_whole(user)
         if not names_one or type(number) is not int or not -BATCH <= number <= BATCH:
             raise InvalidRequestError(
-                f"commit_id: expected a text that is not empty and an integer of 64 bits, found {user!r} and {number!r}"
+                "commit_id: expected a text that is not empty, of whole characters, and an integer of 64 bits, "
+                f"found {user!r} and {number!r}"
             )
         return commit_id
 
@@ -191,6 +192,11 @@ class FileChanges:
             return None
         entries, indexes = _after(state, self.changes, self.total_buckets)
         return Delta(self.kind, tuple(entries), indexes)
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether no character of ``text`` is half a surrogate pair, which no file can hold."""
+    return not any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _objections(found: Iterable[tuple[BucketId, Conflict | None]]) -> dict[BucketId, Conflict]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from pktable_spec.errors import CommitConflictError, CommitUnknownError
+from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
 from pktable_spec.vocabulary import COMPACT
 
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
@@ -36,6 +36,7 @@ from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.paths import GREATEST
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly
 
@@ -219,6 +220,13 @@ class Committer:
 
         Clauses: APP-24, CHG-1, CHG-2, CMT-5, CMT-6, CMT-22, CMT-23, META-11, META-55.
         """
+        if state.id >= GREATEST:
+            raise CorruptFileError(
+                "snapshot id",
+                at=self._context.paths.snapshots,
+                expected=f"less than {GREATEST}",
+                found=state.id,
+            )
         next_row_id = state.snapshot.next_row_id if state.snapshot else None
         if self._context.options.row_tracking:
             entries, next_row_id = with_row_ids(delta.entries, state.id + 1, next_row_id or 0)

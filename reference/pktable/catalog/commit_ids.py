@@ -24,9 +24,10 @@ class CommitIds:
         self._seen: set[CommitId] = set()
 
     def find(self, wanted: CommitId, latest: Snapshot) -> Snapshot | None:
-        """Return the retained snapshot of a write, None if there is none up to ``latest`` or it has no identifier.
+        """Return the last retained snapshot of a write: that of its compaction, if that was committed too.
 
-        Raises CorruptFileError. Clauses: CMT-53.
+        Return None if no snapshot up to ``latest`` is of the write, or if it has no identifier.
+        Raises CorruptFileError. Clauses: CMT-53, CMT-58.
         """
         if wanted.identifier == BATCH:
             return None
@@ -34,7 +35,10 @@ class CommitIds:
         if wanted not in self._seen:
             return None
         # It may be of a snapshot that has expired since, or was rolled back.
-        return next((one for one in reversed(self._snapshots.retained()) if _write(one) == wanted), None)
+        retained = self._snapshots.retained()
+        if not any(_write(one) == wanted for one in retained):
+            return None
+        return next(one for one in reversed(retained) if _id_of(one) == wanted)
 
     def _look_at_new(self, latest: Snapshot) -> None:
         snapshot: Snapshot | None = latest
@@ -50,4 +54,8 @@ def _write(snapshot: Snapshot) -> CommitId | None:
     """Return the identifier of the write that ``snapshot`` is of; a compaction has that of the write it follows."""
     if snapshot.commit_kind == COMPACT or snapshot.commit_identifier == BATCH:
         return None
+    return _id_of(snapshot)
+
+
+def _id_of(snapshot: Snapshot) -> CommitId:
     return CommitId(snapshot.commit_user, snapshot.commit_identifier)

@@ -4,11 +4,16 @@ Putting a snapshot file if it is absent does not show that nobody had its id: th
 or a rollback. So both put a fence before they remove a snapshot file, and a committer looks at the fences after it put
 one. Fences are put if absent under dense numbers. So whoever puts the next fence has decided on all fences before it.
 
+Old fences are removed, which makes their numbers free again. A process that slept meanwhile can put a fence under such
+a number, though it knows no fence that followed. So it looks at the newest fence after its put. If its own is older by
+`KEPT` numbers or more, and the newest does not say the same, it was put too late, and the process decides again.
+Readers take all fences that are so old for removed ones.
+
 A file under an expired id is removed by its name: no snapshot can have that id again. A file above the target of a
 rollback may stand where another committer wants to put a snapshot. One process may remove it: the one that creates
 a second file, which names it. Otherwise a slow process could remove the snapshot that took its place.
 
-Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, META-52, META-54.
+Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, CMT-57, META-52, META-54.
 """
 
 from __future__ import annotations
@@ -17,18 +22,18 @@ import uuid
 from dataclasses import replace
 from typing import Final
 
-from pktable_spec.errors import CommitUnknownError
+from pktable_spec.errors import CommitUnknownError, CorruptFileError
 
 from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_fence
 from pktable.format.metadata.snapshot import Snapshot
-from pktable.format.paths import FENCE, TablePaths, numbered
+from pktable.format.paths import FENCE, GREATEST, TablePaths, numbered
 from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 from pktable.store.new_files import remove_quietly
 
 KEPT: Final = 100
-"""So many fences stay. Older ones are of use only to a commit that waits for an answer since before them."""
+"""How many fences count, the newest included. Older ones would help only commits in doubt since before them."""
 LOOKS: Final = RetryPolicy(attempts=20)
 """Each loss is a hundred expiries of others during one listing."""
 
@@ -46,14 +51,19 @@ class FenceLog:
 
     def newest(self) -> Fence:
         """Return the newest fence. Raises CorruptFileError. Clauses: CMT-36."""
-        return retry(self._newest, on=FileNotFoundError, policy=LOOKS)
+        return self._listed()[0]
 
-    def _newest(self) -> Fence:
-        # Fences are put in order, and removed long after newer ones were put: a listing shows the newest, or one
-        # that was put while it ran.
-        names = self._store.list_names(self._paths.fences)
-        number = max((n for name in names if (n := numbered(name, FENCE)) is not None), default=0)
-        return self._read(number) if number else Fence()
+    def _listed(self) -> tuple[Fence, list[int]]:
+        """Return the newest fence, and the numbers of all that are there."""
+
+        def look() -> tuple[Fence, list[int]]:
+            # Fences are put in order, and removed long after newer ones were put: a listing shows the newest, or one
+            # that was put while it ran.
+            names = self._store.list_names(self._paths.fences)
+            numbers = [number for name in names if (number := numbered(name, FENCE)) is not None]
+            return (self._read(max(numbers)) if numbers else Fence()), numbers
+
+        return retry(look, on=FileNotFoundError, policy=LOOKS)
 
     def _read(self, number: int) -> Fence:
         """Return a fence by its number. Raises FileNotFoundError, CorruptFileError."""
@@ -81,13 +91,25 @@ class FenceLog:
             raise CommitUnknownError(self._paths.fence(after.number + 1), target) from error
 
     def put(self, fence: Fence, after: Fence) -> Fence:
-        """Put the fence that follows ``after``, and return it with its number. Raises FenceTakenError."""
+        """Put the fence that follows ``after``, and return the one that now has its contents.
+
+        That is a later one if the fence is already old. Raises FenceTakenError. Clauses: CMT-44, CMT-57.
+        """
         fence = replace(fence, number=after.number + 1)
+        if fence.number > GREATEST:
+            raise CorruptFileError(
+                "fence number", at=self._paths.fences, expected=f"less than {GREATEST}", found=after.number
+            )
         if not self._put_once(self._paths.fence(fence.number), encode_fence(fence)):
             raise FenceTakenError
-        if fence.number > KEPT:
-            remove_quietly(self._store, [self._paths.fence(fence.number - KEPT)])
-        return fence
+        newest, numbers = self._listed()
+        old = [number for number in numbers if _is_old(number, newest)]
+        remove_quietly(self._store, [self._paths.fence(number) for number in old])
+        if not _is_old(fence.number, newest):
+            return fence
+        if not newest.continues(fence):  # its number had been free again
+            raise FenceTakenError
+        return newest
 
     def _put_once(self, path: str, data: bytes) -> bool:
         """Return whether this process created the file ``path``, or, after an error, whether it has this content."""
@@ -113,28 +135,34 @@ class FenceLog:
         return any(self._named_by(number, snapshot) for number in unknown)
 
     def _named_by(self, number: int, snapshot: Snapshot) -> bool:
+        """Return whether a fence names ``snapshot`` as one that it ended; False for a fence that no longer counts."""
         try:
-            return self._read(number).ended.get(snapshot.id) == snapshot.delta_manifest_list
-        except FileNotFoundError:  # a hundred fences ago
+            name = self._read(number).ended.get(snapshot.id)
+        except FileNotFoundError:
             return False
+        return name == snapshot.delta_manifest_list and not _is_old(number, self.newest())
 
     def ended_as(self, fence: Fence, snapshot: Snapshot) -> bool | None:
         """Return whether a fence up to ``fence`` names ``snapshot`` as one that it ended; None if that is not known.
 
-        Clauses: CMT-35, CMT-37.
+        Clauses: CMT-35, CMT-37, CMT-57.
         """
-        other = False
+        named = other = False
+        oldest = fence.number
         # Fences that the writer of the snapshot knew did not end it.
-        for number in range(fence.number, snapshot.fence or 0, -1):
+        for oldest in range(fence.number, snapshot.fence or 0, -1):
             try:
-                name = self._read(number).ended.get(snapshot.id)
+                name = self._read(oldest).ended.get(snapshot.id)
             except FileNotFoundError:
                 return None
-            if name == snapshot.delta_manifest_list:
-                return True
+            named = name == snapshot.delta_manifest_list
+            if named:
+                break
             other = other or name is not None
+        if _is_old(oldest, self.newest()):  # what was read may have been put too late
+            return None
         # An id that expired and that no fence names had been removed before, by a writer that puts no fences.
-        return False if other or snapshot.id > fence.expired else None
+        return named or (False if other or snapshot.id > fence.expired else None)
 
     def remove_rolled_back(self, snapshot: Snapshot) -> bool:
         """Remove the file of a snapshot that was rolled back; return False if another process was to do so.
@@ -146,6 +174,11 @@ class FenceLog:
             return False
         self._store.delete(self._paths.snapshot(snapshot.id))
         return True
+
+
+def _is_old(number: int, newest: Fence) -> bool:
+    """Return whether a fence no longer counts, so that it may have been removed. Clauses: CMT-57."""
+    return number <= newest.number - KEPT
 
 
 def _names(snapshots: list[Snapshot]) -> dict[int, str]:

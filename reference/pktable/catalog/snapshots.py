@@ -29,13 +29,12 @@ from pktable_spec.errors import (
 from pktable.catalog.fences import FenceLog
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, numbered
+from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, number_of, numbered
 from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 
 EPOCH: Final = datetime(1970, 1, 1)
-LONGEST_ID = 19  # digits
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
 RACES: Final = RetryPolicy(attempts=20, longest_wait=0.05)
 """Against expiries: each loss is a commit and an expiry of others. Damage looks the same, so it must not take long."""
@@ -342,13 +341,15 @@ class SnapshotLog:
             self._store.write(self._paths.hint(name), str(snapshot).encode())
 
     def hint(self, name: str) -> int | None:
-        """Return the id in a hint file, `LATEST` or `EARLIEST`; None if there is none. Clauses: CMT-13."""
+        """Return the id in a hint file, `LATEST` or `EARLIEST`; None if there is none.
+
+        What is no file, such as a pipe, or holds no id, is no hint. Clauses: CMT-13.
+        """
         try:
             text = self._store.read(self._paths.hint(name)).strip()
-        except FileNotFoundError:
+        except (FileNotFoundError, CorruptFileError):
             return None
-        # Longer than any id it is none; Python would refuse to read it, too.
-        return int(text) if text.isdigit() and len(text) <= LONGEST_ID else None
+        return number_of(text.decode("utf-8", "replace"))
 
     def _retained(self) -> str:
         ids = self.listed()  # as they are: this is for a message about something else

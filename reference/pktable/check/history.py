@@ -34,7 +34,7 @@ class Version:
 
     ``first``: how many snapshots were followed before these. ``entries``: of its live files. ``indexes``: the entries
     of its DV index files. ``vectors_known``: False if the index manifest cannot be read. ``vectors_enabled``: whether
-    the schema of these snapshots enables deletion vectors. ``rolled_back``: the first of them is, so it was not made
+    the schema of these snapshots enables deletion vectors. ``apart``: the first of them stands apart, and was not made
     from the version before.
     """
 
@@ -44,7 +44,7 @@ class Version:
     indexes: tuple[IndexManifestEntry, ...]
     vectors_known: bool
     vectors_enabled: bool
-    rolled_back: bool
+    apart: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Open:
     indexes: tuple[IndexManifestEntry, ...]
     vectors_known: bool
     vectors_enabled: bool
-    rolled_back: bool
+    apart: bool
 
 
 @dataclass
@@ -107,7 +107,7 @@ class History:
         delta = self.manifests.list_of(
             snapshot, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
         )
-        before, self._previous = None if current.rolled_back else self._previous, None
+        before, self._previous = None if current.apart else self._previous, None
         if base is None or delta is None:
             return
         touched = self._changed(current, before, base, delta)
@@ -123,7 +123,7 @@ class History:
         if enabled != self._vectors_enabled:
             self._vectors_enabled = enabled
             touched |= self._live.keys()
-        self._begin_versions(touched, enabled, current.rolled_back)
+        self._begin_versions(touched, enabled, current.apart)
         self._ids.append(current.id)
 
     def buckets(self) -> list[BucketHistory]:
@@ -298,15 +298,15 @@ class History:
 
     # ------------------------------------------------------------- versions
 
-    def _begin_versions(self, touched: Iterable[BucketId], enabled: bool, rolled_back: bool) -> None:
+    def _begin_versions(self, touched: Iterable[BucketId], enabled: bool, apart: bool) -> None:
         """Begin a new version of each bucket that changed."""
         known = self._indexes is not None
         for identity in touched:
             entries = tuple(self._live.get(identity, {}).values())
             indexes = (self._indexes or {}).get(identity, ())
-            new = _Open(len(self._ids), entries, indexes, known, enabled, rolled_back)
+            new = _Open(len(self._ids), entries, indexes, known, enabled, apart)
             old = self._open.get(identity)
-            if old is not None and replace(old, first=new.first, rolled_back=rolled_back) == new:
+            if old is not None and replace(old, first=new.first, apart=apart) == new:
                 continue
             self._close(identity)
             if entries or indexes:
@@ -322,7 +322,7 @@ class History:
                 old.indexes,
                 old.vectors_known,
                 old.vectors_enabled,
-                old.rolled_back,
+                old.apart,
             )
             self._closed.setdefault(identity, []).append(version)
 

@@ -144,9 +144,11 @@ class CheckedManifests:
             except OutsideTableError as error:
                 return CorruptFileError("path", at=path, expected="a file in the table", found=error.leads_to)
             except CorruptFileError as error:
-                return error
+                # Kept: without the frames that it passed through, which hold what was unpacked so far.
+                error.__context__ = error.__cause__ = None
+                return error.with_traceback(None)
 
-        read = self._known.get(name, load)
+        read = self._known.get((name, decode), load)
         if isinstance(read, CorruptFileError):
             self.missing = self.missing or read.found == "none"
             self.damaged = self.damaged or read.found != "none"

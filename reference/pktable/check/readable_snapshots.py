@@ -5,7 +5,7 @@
 
 A file that does not decode becomes a finding, and the others are still read.
 
-Clauses: CMT-1, CMT-36, CMT-40, CMT-51, META-1, META-2, META-52.
+Clauses: CMT-1, CMT-32, CMT-36, CMT-40, CMT-51, META-1, META-2, META-52.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ Value = TypeVar("Value")
 class ReadableSnapshot:
     """A snapshot that was decoded. ``path``: of its snapshot file, or of the tag that is a copy of it.
 
-    ``rolled_back``: a tag keeps it, and no other snapshot was made from it or goes before it.
+    ``apart``: a tag keeps it, and no other snapshot was made from it or goes before it: it was rolled back, or its tag
+    is no copy of the snapshot.
     """
 
     path: str
     snapshot: Snapshot
-    rolled_back: bool = False
+    apart: bool = False
 
     @property
     def id(self) -> int:
@@ -51,7 +52,7 @@ class ReadableSnapshots:
     """The snapshots from which files are referenced.
 
     ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id; after them the tags of
-    snapshots that were rolled back. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these
+    snapshots that stand apart. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these
     copies, others, and snapshots of branches. ``uncopied``: snapshots that have expired and whose changelogs are kept,
     but of which there may be no copy yet. ``complete``: False if one of them is missing or damaged, so that it is
     not known which files it refers to.
@@ -114,7 +115,8 @@ def read_snapshots(
         (number, path) for number, path in retained if only in (None, number)
     ]
     files += [(None, path) for path in _named(store, TablePaths(root).tags, TAG) if only is None]
-    checked: dict[tuple[str, str], ReadableSnapshot] = {}
+    checked: list[ReadableSnapshot] = []
+    contents: dict[int, list[Snapshot]] = {}
     for number, path in files:
         snapshot = _decoded(store, path, decode_snapshot, "META-2", findings)
         if snapshot is not None and number not in (None, snapshot.id):
@@ -122,10 +124,14 @@ def read_snapshots(
             snapshot = None
         if snapshot is None:
             complete = False
-        else:  # most tags are copies of retained snapshots, which come first
-            lists = snapshot.base_manifest_list, snapshot.delta_manifest_list
-            ended = number is None and fences.is_rolled_back(fence, snapshot)
-            checked.setdefault(lists, ReadableSnapshot(path, snapshot, ended))
+        elif snapshot not in contents.setdefault(snapshot.id, []):  # tags are copies, and come last
+            contents[snapshot.id].append(snapshot)
+            apart = number is None and fences.is_rolled_back(fence, snapshot)
+            if number is None and not apart and snapshot.id in ids:
+                other = f"the contents of {SNAPSHOT}{snapshot.id}"
+                findings.add("CMT-32", "tag", path, expected=other, found="others", snapshots=(snapshot.id,))
+                apart = True
+            checked.append(ReadableSnapshot(path, snapshot, apart))
     others = {
         path: _decoded(store, path, decode_snapshot, "META-2", findings)
         for path in (_branches_and_changelogs(store, root) if only is None else ())
@@ -138,7 +144,7 @@ def read_snapshots(
         and found.id < min(ids, default=0)
     ]
     return ReadableSnapshots(
-        tuple(sorted(checked.values(), key=lambda one: (one.rolled_back, one.id))),
+        tuple(sorted(checked, key=lambda one: (one.apart, one.id))),
         tuple(copies),
         tuple(ReadableSnapshot(TablePaths(root).snapshot(one.id), one) for one in expired),
         tuple(snapshot for snapshot in others.values() if snapshot is not None),

@@ -26,7 +26,7 @@ def check_vectors(context: TableContext, bucket: BucketHistory, findings: Findin
     for version, found in zip(bucket.versions, vectors, strict=True):
         _expect_positions(context, version, found or {}, findings)
     for (old, new), (before, after) in zip(pairwise(vectors), pairwise(bucket.versions), strict=True):
-        if old is not None and new is not None and before.indexes != after.indexes and not after.rolled_back:
+        if old is not None and new is not None and before.indexes != after.indexes and not after.apart:
             _expect_growth(context, before, after, old, new, findings)
     return vectors
 

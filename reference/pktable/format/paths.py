@@ -29,6 +29,8 @@ JSON_DIRECTORIES: Final = frozenset({"schema", "snapshot", "tag", "changelog", "
 """The names of the directories whose files are JSON, or a hint."""
 
 TEMPORARY_SUFFIX: Final = ".tmp"
+GREATEST: Final = (1 << 63) - 2
+"""The greatest number in a name, so that the number after it has 64 bits as well."""
 
 NAMED_BUCKETS: Final = {-2: "postpone"}
 """Buckets whose directory is not called by their number."""
@@ -144,9 +146,20 @@ def index_file(directory: str, token: str, number: int) -> str:
 
 
 def numbered(name: str, prefix: str) -> int | None:
-    """Return the number in a name such as ``snapshot-7``, or None if the name is not made of prefix and digits."""
+    """Return the number in a name such as ``snapshot-7``, None if it is not made of the prefix and a number.
+
+    A number of more than 64 bits is none: no writer can put the one that follows it. Clauses: META-57.
+    """
     digits = name.removeprefix(prefix)
-    return int(digits) if digits != name and digits.isdecimal() and digits.isascii() else None
+    return number_of(digits) if digits != name else None
+
+
+def number_of(digits: str) -> int | None:
+    """Return the number from 0 to `GREATEST` that ``digits`` are, None if they are none. Clauses: META-57."""
+    if not digits.isdecimal() or not digits.isascii() or len(digits) > len(str(GREATEST)):
+        return None
+    number = int(digits)
+    return number if number <= GREATEST else None
 
 
 def id_of_removal(name: str) -> int | None:

@@ -40,6 +40,8 @@ def accept_source(rows: Any, schema: TableSchema) -> Any:
     except InvalidRequestError as error:
         raise InvalidRequestError(f"source: {str(error).removeprefix('rows: ')}") from None
     expect_distinct(table.column_names)
+    if not table.num_columns:  # an empty list, say: no rows of any columns
+        return schema.arrow_schema.empty_table()
     return pa.table({name: _plain(name, table.column(name)) for name in table.column_names})
 
 

@@ -91,7 +91,8 @@ class LocalFileIO:
 
     def write(self, path: str, data: bytes) -> None:
         # Not `open`: most files are small and many, and its buffer and checks cost as much as making the file.
-        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        # Not blocking: somebody may have put a named pipe there, which nobody reads.
+        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
             file = os.open(path, flags, 0o666)
         except FileNotFoundError:

@@ -12,8 +12,8 @@ A table may come from someone else. Every access to its files goes through a `Gu
 The caller may name other directories (``external_roots``) that the table may use too, by links or by external paths.
 The table cannot name them itself: its options are written by the same hand as its links.
 
-A directory is resolved once, and then remembered. So an access costs one ``lstat`` of the file, and nothing on stores
-that have no links.
+The directories above a file may be swapped for links while a table is open. So an access costs one ``lstat`` of the
+file and of each directory between it and the table directory, and nothing on stores that have no links.
 
 Clauses: SAFE-1 to SAFE-5, META-18.
 """
@@ -34,7 +34,6 @@ from pktable.format.paths import JSON_DIRECTORIES
 from pktable.store.file_info import FileInfo
 from pktable.store.file_io import FileIO, LocalFileIO, abort, locate, puts_may_be_late
 
-MOST_DIRECTORIES: Final = 1 << 16  # that are remembered at once
 ExternalRoots = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
 """Directories and URIs, or one, that a caller allows a table to use."""
 KINDS: Final = (
@@ -83,7 +82,6 @@ class GuardedStore:
     def __init__(self, inner: FileIO, root: str, external_roots: Sequence[str]) -> None:
         self._inner, self._root, self._external = inner, root, tuple(external_roots)
         self.is_local = isinstance(inner, LocalFileIO)
-        self._most_bytes: dict[str, int] = {}  # of a file that is read whole, by admitted directory
 
     def __reduce__(self) -> tuple[object, ...]:
         return GuardedStore, (self._inner, self._root, self._external)
@@ -204,22 +202,29 @@ class GuardedStore:
                 raise StorageError("write", path, errno.ELOOP, f"it is a link to {error.leads_to}") from None
 
     def _admitted(self, directory: str) -> int:
-        """Return the most bytes of a file in ``directory`` that is read whole. Raises unless it is the table's."""
-        most = self._most_bytes.get(directory)
-        if most is not None:
-            return most
+        """Return the most bytes of a file in ``directory`` that is read whole. Raises unless it is the table's.
+
+        Clauses: SAFE-2.
+        """
         rest = directory.removeprefix(self._root)
         if not directory.startswith(self._root) or rest[:1] not in ("", "/") or _leads_up(rest):
             raise CorruptFileError(
                 "path", at=directory, expected=f"a directory below {self._root}", found="another"
             )
-        if self.is_local:
+        if self.is_local and self._has_links(rest):
             self._expect_real(directory)
-        if len(self._most_bytes) >= MOST_DIRECTORIES:
-            self._most_bytes.clear()
-        most = MOST_JSON_BYTES if directory.rpartition("/")[2] in JSON_DIRECTORIES else MOST_METADATA_BYTES
-        self._most_bytes[directory] = most
-        return most
+        return MOST_JSON_BYTES if directory.rpartition("/")[2] in JSON_DIRECTORIES else MOST_METADATA_BYTES
+
+    def _has_links(self, rest: str) -> bool:
+        """Return whether a directory on the way from the table directory down ``rest``, such as ``/a/b``, is a link."""
+        end = rest.find("/", 1)
+        while rest:
+            if os.path.islink(self._root + (rest if end < 0 else rest[:end])):
+                return True
+            if end < 0:
+                return False
+            end = rest.find("/", end + 1)
+        return False
 
     def _expect_real(self, path: str) -> None:
         """Raise OutsideTableError unless a local path, its links followed, lies in an allowed directory."""

@@ -50,6 +50,10 @@ class Fence:
         known = snapshot.fence or 0
         return tuple(one.fence for one in self.rollbacks if one.fence > known and one.target < snapshot.id)
 
+    def continues(self, other: Fence) -> bool:
+        """Return whether this fence has taken over all that ``other``, an older one, says of ids."""
+        return other.expired <= self.expired and set(other.rollbacks) <= set(self.rollbacks)
+
 
 def encode_fence(fence: Fence) -> bytes:
     """Return the file of ``fence``. Clauses: META-52."""
