@@ -50,7 +50,7 @@ simulate: $(STAMP)  ## run writers, compactors, expiries and readers over a stor
 hammer: $(STAMP)  ## let real processes work on one table, and kill some of them (SECONDS=60 WORKERS=8, for one bucket and for eight)
 	@$(BIN)/python -m model_tests.processes --seconds $(if $(findstring command,$(origin SECONDS)),$(SECONDS),60) --workers $(or $(WORKERS),8) --kill
 
-tla: java $(STAMP)  ## check the TLA+ modules with TLC, and hold the oracle against them
+tla: java $(STAMP)  ## check the TLA+ modules with TLC whatever is on record, hold the oracle against them, and record the results
 	@$(BIN)/python -m model_tests.tlc
 
 bench: java $(STAMP)  ## run the benchmarks, and compare them with the last run (half an hour, and ten minutes more to make data)

@@ -1,6 +1,7 @@
 """``python -m model_tests.tlc [--keep DIR] [MODEL...]``: check the TLA+ modules; also ``make tla``.
 
-Without names everything is checked; with names, or parts of them, those models, and a violation prints
+Without names everything is checked, whatever is on record, and if all is as expected the record of the repository is
+written (`record`); with names, or parts of them, those models, and a violation prints
 its steps. ``--keep`` leaves the files TLC read, to run it by hand. Exits 1 if something is not as
 expected, 2 where nothing could be checked.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from pktable_spec.errors import InvalidRequestError
 
-from model_tests.tlc import suite
+from model_tests.tlc import record, suite
 from model_tests.tlc.models import FOLDER, Model, load
 
 
@@ -25,7 +26,11 @@ def main(arguments: Sequence[str]) -> int:
         keep, names = _parsed(list(arguments))
         if keep is not None:
             return _kept(_chosen(names), keep)
-        results = suite.check_models(_chosen(names), _say, all_of_them=False) if names else suite.run(_say)
+        with record.using("none"):
+            if names:
+                results = suite.check_models(_chosen(names), _say, all_of_them=False)
+            else:
+                results = suite.run(_say, write=True)
     except InvalidRequestError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,13 +1,13 @@
 """Run TLC on models and compare what it finds with what is expected.
 
 TLC is run with one worker, so that the number of states until a violation is always the same, in a fresh
-folder of its own. Models run side by side, two at a time.
+folder of its own. Models run side by side, two at a time. An input that TLC has had before is not given to it
+again, see `record`; the result is compared with what is expected each time.
 """
 
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +16,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from model_tests.tlc import record
 from model_tests.tlc.jar import java, tlc_jar
-from model_tests.tlc.models import FOLDER, PASSES, Model
+from model_tests.tlc.jvm import Run, run_java
+from model_tests.tlc.models import PASSES, Model
 from model_tests.tlc.values import Value, variables
 
-HEAP: Final = "1g"
+FLAGS: Final = ("-tool", "-deadlock", "-nowarning", "-lncheck", "final", "-workers", "1")
+Source: TypeAlias = Literal["run", "machine", "repository"]
+"""Where a result is from: TLC ran, or this machine or the repository had it on record."""
 MESSAGE: Final = re.compile(r"@!@!@STARTMSG (\d+):(\d+) @!@!@\n(.*?)\n?@!@!@ENDMSG \1 @!@!@", re.S)
 STATE: Final = re.compile(r"(\d+): (?:<(\w+)[^>]*>|Initial predicate|.*)\n(.*)", re.S)
 
@@ -30,6 +34,7 @@ STATE: Final = re.compile(r"(\d+): (?:<(\w+)[^>]*>|Initial predicate|.*)\n(.*)",
 class Code:
     """Numbers of TLC's messages, as ``-tool`` prints them."""
 
+    FINISHED = 2186
     SUCCESS = 2193
     STATISTICS = 2199
     STATE = 2217
@@ -37,6 +42,15 @@ class Code:
     INVARIANT = (2110, 2107)
     ACTION_PROPERTY = (2112, 2108)
     TEMPORAL = 2116
+    ASSUMPTION = (2104, 2105)
+
+
+class Printed(NamedTuple):
+    """All that TLC printed, how long it took, and where it is from."""
+
+    text: str
+    seconds: float
+    source: Source = "run"
 
 
 class Message(NamedTuple):
@@ -57,7 +71,10 @@ class TraceStep:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of TLC for one model."""
+    """The result of TLC for one model.
+
+    ``entry``: what the repository has on record, if TLC did not run.
+    """
 
     model: Model
     violated: str  # a name, PASSES, or what went wrong
@@ -65,6 +82,8 @@ class Outcome:
     seconds: float
     trace: tuple[TraceStep, ...] = ()
     printed: str = ""
+    source: Source = "run"
+    entry: Mapping[str, Any] | None = None
 
     @property
     def problem(self) -> str | None:
@@ -79,27 +98,39 @@ class Outcome:
 
 def run_tlc(folder: Path, *arguments: str, seconds: float = 1_800) -> str:
     """Run TLC on Model.tla in ``folder`` and return what it prints. Raises InvalidRequestError."""
-    command = [
-        java(),
-        *(f"-Xmx{HEAP}", "-Xss16m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-        *(f"-Djava.io.tmpdir={folder}", f"-DTLA-Library={FOLDER}", "-cp", str(tlc_jar()), "tlc2.TLC"),
-        *(
-            "-tool",
-            "-deadlock",
-            "-nowarning",
-            "-lncheck",
-            "final",
-            "-workers",
-            "1",
-            "-metadir",
-            str(folder / "states"),
-        ),
-        *("-config", "Model.cfg", *arguments, "Model.tla"),
-    ]
-    done = subprocess.run(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds, check=False
+    words = [*FLAGS, "-metadir", str(folder / "states"), "-config", "Model.cfg", *arguments, "Model.tla"]
+
+    def work(run: Run) -> None:
+        run.call("util.ToolIO", "setUserDir", None, f"{folder}/")
+        tlc = run.new("tlc2.TLC")
+        if run.call("tlc2.TLC", "handleParameters", tlc, run.words(words)):
+            run.call("tlc2.TLC", "setResolver", tlc, run.new("util.SimpleFilenameToStream"))
+            run.call("tlc2.TLC", "process", tlc)
+
+    return run_java(work, folder, seconds)
+
+
+def printed_for(files: Mapping[str, str], *arguments: str, again: bool = False) -> Printed:
+    """Return what TLC prints of the files of a model; it runs if this machine has no record of that, or ``again``."""
+    key = record.key_of(files, *FLAGS, *arguments)
+    if not again and (known := record.recalled(key)):
+        return Printed(str(known["printed"]), float(known["seconds"]), "machine")
+    started = time.monotonic()
+    with workplace() as folder:
+        for name, text in files.items():
+            (folder / name).write_text(text, "utf-8")
+        found = Printed(run_tlc(folder, *arguments), time.monotonic() - started)
+    if _is_whole(messages_in(found.text)):
+        record.remember(key, {"printed": found.text, "seconds": round(found.seconds, 2)})
+    return found
+
+
+def _is_whole(messages: Sequence[Message]) -> bool:
+    """Whether TLC came to an end that is the same each time: it went through, or a property or an assumption fails."""
+    ends = (*Code.INVARIANT, *Code.ACTION_PROPERTY, Code.TEMPORAL, Code.BEHAVIOUR, *Code.ASSUMPTION)
+    return any(one.code == Code.FINISHED for one in messages) and not any(
+        one.severity == 1 and (one.code not in ends or "java.lang" in one.text) for one in messages
     )
-    return done.stdout.decode("utf-8", "replace")
 
 
 @contextmanager
@@ -109,28 +140,32 @@ def workplace() -> Iterator[Path]:
         yield Path(place)
 
 
-def check(model: Model, modules: Mapping[str, str] = MappingProxyType({})) -> Outcome:
+def check(model: Model, modules: Mapping[str, str] = MappingProxyType({}), *, again: bool = False) -> Outcome:
     """Run one model. ``modules``: texts by file name, which take the place of those in spec/tla.
 
     Raises InvalidRequestError where TLC cannot be run at all.
     """
-    started = time.monotonic()
-    with workplace() as folder:
-        model.write(folder)
-        for name, text in modules.items():
-            (folder / name).write_text(text, "utf-8")
-        return outcome(model, run_tlc(folder), time.monotonic() - started)
+    return outcome(model, printed_for({**model.files(), **modules}, again=again))
 
 
-def outcome(model: Model, output: str, seconds: float) -> Outcome:
+def of_entry(model: Model, entry: Mapping[str, Any]) -> Outcome:
+    """Return the outcome that the repository has on record."""
+    return Outcome(model, entry["violated"], entry["states"], 0.0, (), "", "repository", entry)
+
+
+def outcome(model: Model, printed: Printed) -> Outcome:
     """Read what TLC printed."""
-    messages = [Message(int(code), int(severity), text) for code, severity, text in MESSAGE.findall(output)]
+    text, seconds, source = printed
+    messages = messages_in(text)
     statistics = next((one.text for one in messages if one.code == Code.STATISTICS), "")
     found = re.search(r"([\d,]+) distinct states found", statistics)
     states = int(found[1].replace(",", "")) if found else 0
-    return Outcome(
-        model, _violated(model, messages, output), states, seconds, tuple(_trace(messages)), output
-    )
+    violated = _violated(model, messages, text)
+    return Outcome(model, violated, states, seconds, tuple(_trace(messages)), text, source)
+
+
+def messages_in(text: str) -> list[Message]:
+    return [Message(int(code), int(severity), text) for code, severity, text in MESSAGE.findall(text)]
 
 
 def _violated(model: Model, messages: list[Message], output: str) -> str:
@@ -156,15 +191,12 @@ def run_models(
     models: Sequence[Model],
     progress: Callable[[Outcome], None] = lambda outcome: None,
     side_by_side: int = 2,
-    probed: Mapping[str, str] = MappingProxyType({}),
+    checked: Callable[[Model], Outcome] = check,
 ) -> list[Outcome]:
-    """Run models, at most ``side_by_side`` at a time; tell each outcome as it comes, return all in order.
-
-    ``probed``: the modules that those models run on that ask for it, see `coverage`.
-    """
+    """Check models, at most ``side_by_side`` at a time; tell each outcome as it comes, return all in order."""
     java(), tlc_jar()  # a missing one is said once, before anything runs
     with ThreadPoolExecutor(side_by_side) as pool:
-        running = {pool.submit(check, model, probed if model.probed else {}): model.name for model in models}
+        running = {pool.submit(checked, model): model.name for model in models}
         found = {}
         for done in as_completed(running):
             found[running[done]] = done.result()

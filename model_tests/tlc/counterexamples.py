@@ -8,6 +8,7 @@ they are committed, with ``bucket/`` before it in a table of several; positions 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -23,6 +24,7 @@ from pktable_spec.model.mechanism import EMPTY, Mechanism, Plan, State
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
+from model_tests.tlc import values
 from model_tests.tlc.checker import Outcome, TraceStep, run_models
 from model_tests.tlc.models import FOLDER, PASSES, Model, load
 from model_tests.tlc.values import Value
@@ -86,11 +88,17 @@ def problems(outcomes: Sequence[Outcome], folder: Path = STORED, *, all_of_them:
     for path, outcome in expected.items():
         if not path.is_file():
             found.append(f"{outcome.model.name}: expected a history {path.name}, found none")
-        elif path.read_text("utf-8") != as_text(history(outcome)):
+        elif not outcome.entry and path.read_text("utf-8") != as_text(history(outcome)):
             found.append(f"{outcome.model.name}: expected the trace of TLC in {path.name}, found another")
     others = set(folder.glob("*.json")) - set(expected) if all_of_them else ()
     found += [f"{path.name}: no model has this history" for path in others]
     return sorted(found)
+
+
+def digest(path: Path) -> str:
+    """Return what identifies a stored history, and the code that makes it of what TLC prints."""
+    made_by = (Path(__file__), Path(str(values.__file__)))
+    return hashlib.sha256(b"".join(one.read_bytes() for one in (path, *made_by))).hexdigest()
 
 
 # ------------------------------------------------------------------ from TLC's states

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,9 +26,10 @@ from xml.etree import ElementTree
 
 from pktable_spec.errors import InvalidRequestError
 
+from model_tests.tlc import record
 from model_tests.tlc.checker import workplace
-from model_tests.tlc.jar import java, tlc_jar
-from model_tests.tlc.models import FOLDER, Model
+from model_tests.tlc.jvm import Run, run_java
+from model_tests.tlc.models import FOLDER, Model, modules_of, used_by
 
 Verdict: TypeAlias = Literal["never evaluated", "never true", "never false"]
 UNPROBED: Final = frozenset({"StoreOperations", "StoreFaults"})
@@ -144,21 +144,8 @@ def probes(roots: frozenset[str], folder: Path = FOLDER) -> Probes:
 
     Raises InvalidRequestError where SANY cannot read them.
     """
-    texts: dict[str, str] = {}
-    missing = sorted(roots)
-    while missing:
-        name = missing.pop()
-        texts[name] = (folder / f"{name}.tla").read_text("utf-8")
-        found = (one for one in sorted(_used(texts[name])) if (folder / f"{one}.tla").is_file())
-        missing += [one for one in found if one not in texts]
-    tops = sorted(set(texts) - {used for text in texts.values() for used in _used(text)})
-    with ThreadPoolExecutor(2) as pool:
-        trees = list(pool.map(lambda name: _exported(folder / f"{name}.tla"), tops))
-    wanted: dict[Span, bool] = {}
-    for tree in trees:
-        for span, condition in _spans(tree):
-            if span.module in texts:
-                wanted[span] = wanted.get(span, False) or condition
+    texts = modules_of(roots, folder=folder)
+    wanted = _wanted(texts, folder)
     points = [Point(span, wanted[span], _text(texts[span.module], span)) for span in sorted(wanted)]
     modules = {
         f"{name}.tla": _with_probes(
@@ -167,6 +154,32 @@ def probes(roots: frozenset[str], folder: Path = FOLDER) -> Probes:
         for name, text in texts.items()
     }
     return Probes({**modules, "Probe.tla": _PROBE % (2 * len(points) + 2)}, points)
+
+
+def key_of(roots: Iterable[str], folder: Path = FOLDER) -> str:
+    """Return the key of all that the probes of modules depend on."""
+    texts = modules_of(roots, folder=folder)
+    made_by = Path(__file__).read_text("utf-8")
+    return record.key_of(
+        {"Model.tla": ""}, "probes", made_by, *(f"{name}\n{texts[name]}" for name in sorted(texts))
+    )
+
+
+def _wanted(texts: Mapping[str, str], folder: Path) -> dict[Span, bool]:
+    """Return where to put probes, and whether each is on a condition; SANY is asked if there is no record of it."""
+    key = key_of(texts, folder)
+    if known := record.recalled(key):
+        return {Span(*span): condition for *span, condition in known["spans"]}
+    tops = sorted(set(texts) - {used for text in texts.values() for used in used_by(text)})
+    with ThreadPoolExecutor(2) as pool:
+        trees = list(pool.map(lambda name: _exported(folder / f"{name}.tla"), tops))
+    wanted: dict[Span, bool] = {}
+    for tree in trees:
+        for span, condition in _spans(tree):
+            if span.module in texts:
+                wanted[span] = wanted.get(span, False) or condition
+    record.remember(key, {"spans": [[*span, condition] for span, condition in wanted.items()]})
+    return wanted
 
 
 _PROBE: Final = """---- MODULE Probe ----
@@ -184,22 +197,22 @@ def roots_of(models: Iterable[Model]) -> frozenset[str]:
     return frozenset(name.strip() for model in models for name in model.extends.split(",")) - UNPROBED
 
 
-def _used(text: str) -> set[str]:
-    """Return the modules that a module extends or instantiates."""
-    lists = re.findall(r"(?:EXTENDS|INSTANCE)((?:\s*\w+\s*,)*\s*\w+)", text)
-    return {name for names in lists for name in re.findall(r"\w+", names)}
-
-
 def _exported(path: Path) -> ElementTree.Element:
+    words = ["-o", "-I", str(path.parent), path.name]
+    name = "tla2sany.xml.XMLExporter"
+
+    def work(run: Run) -> None:
+        run.call("util.ToolIO", "setUserDir", None, f"{path.parent}/")
+        run.call(name, "main", None, run.words(words))
+
     with workplace() as place:  # SANY unpacks the standard modules there
-        command = [java(), "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={place}", "-cp", str(tlc_jar())]
-        command += ["tla2sany.xml.XMLExporter", "-o", "-I", str(path.parent), path.name]
-        done = subprocess.run(command, cwd=path.parent, capture_output=True, check=False)
-    try:
-        return ElementTree.fromstring(done.stdout)
-    except ElementTree.ParseError:
-        said = " ".join(done.stderr.decode("utf-8", "replace").split())
-        raise InvalidRequestError(f"{path}: expected a module that SANY reads, found {said[-500:]}") from None
+        said = run_java(work, place, 600)
+    found = re.search(r"<\?xml.*</modules>", said, re.S)
+    if found is None:
+        raise InvalidRequestError(
+            f"{path}: expected a module that SANY reads, found {' '.join(said.split())[-500:]}"
+        )
+    return ElementTree.fromstring(found[0].encode())
 
 
 # ------------------------------------------------------------------- which expressions

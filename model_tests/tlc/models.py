@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError
@@ -48,8 +49,13 @@ class Model:
     symmetry: str = ""
     probed: bool = False
 
-    def write(self, folder: Path) -> Path:
-        """Write Model.tla and Model.cfg, and return the former."""
+    def write(self, folder: Path) -> None:
+        """Write Model.tla and Model.cfg."""
+        for name, text in self.files().items():
+            (folder / name).write_text(text, "utf-8")
+
+    def files(self) -> dict[str, str]:
+        """Return the texts of Model.tla and Model.cfg."""
         definitions, config = [], [f"SPECIFICATION {self.specification}"]
         for name, value in self.constants.items():
             text, simple = _constant(name, value)
@@ -66,9 +72,34 @@ class Model:
         config += [f"INVARIANT {one}" for one in self.invariants]
         config += [f"PROPERTY {one}" for one in self.properties]
         body = "\n".join([f"EXTENDS {self.extends}, TLC", *definitions])
-        (folder / "Model.tla").write_text(f"---- MODULE Model ----\n{body}\n====\n", "utf-8")
-        (folder / "Model.cfg").write_text("\n".join(config) + "\n", "utf-8")
-        return folder / "Model.tla"
+        return {
+            "Model.tla": f"---- MODULE Model ----\n{body}\n====\n",
+            "Model.cfg": "\n".join(config) + "\n",
+        }
+
+
+def modules_of(
+    roots: Iterable[str], own: Mapping[str, str] = MappingProxyType({}), folder: Path = FOLDER
+) -> dict[str, str]:
+    """Return the texts of modules and of all that they extend and instantiate, by name.
+
+    ``own``: texts by file name, which take the place of those in ``folder``. A module in neither is a standard one.
+    """
+    texts: dict[str, str] = {}
+    missing = sorted(roots)
+    while missing:
+        name = missing.pop()
+        path = folder / f"{name}.tla"
+        if name not in texts and (path.name in own or path.is_file()):
+            texts[name] = own[path.name] if path.name in own else path.read_text("utf-8")
+            missing += sorted(used_by(texts[name]))
+    return texts
+
+
+def used_by(text: str) -> set[str]:
+    """Return the modules that a module extends or instantiates."""
+    lists = re.findall(r"(?:EXTENDS|INSTANCE)((?:\s*\w+\s*,)*\s*\w+)", text)
+    return {name for names in lists for name in re.findall(r"\w+", names)}
 
 
 def _constant(name: str, value: Any) -> tuple[str, bool]:

@@ -7,13 +7,14 @@ its job is the one whose staged work changed.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.model.graph import Scope, reachable
@@ -25,7 +26,8 @@ from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
 from model_tests.oracle import mechanism_faults as faults
 from model_tests.oracle.max_engine import MaxOfColumn
-from model_tests.tlc.checker import outcome, run_tlc, workplace
+from model_tests.tlc import record
+from model_tests.tlc.checker import FLAGS, Printed, Source, outcome, run_tlc, workplace
 from model_tests.tlc.models import PASSES, Expected, Model, batch
 from model_tests.tlc.values import Value, variables
 
@@ -188,12 +190,16 @@ SCOPES: Final[Mapping[str, GraphScope]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many states and edges were compared, and those that only one side has."""
+    """How many states and edges were compared, and those that only one side has.
+
+    ``source``: where TLC's side is from; a record of it tells no difference, so TLC has run where there is one.
+    """
 
     states: int
     edges: int
     states_of_one: frozenset[State]
     edges_of_one: frozenset[Edge]
+    source: Source = "run"
 
     @property
     def problem(self) -> str | None:
@@ -203,10 +209,25 @@ class Comparison:
         return None if self.states > 1 and self.edges else "compared nothing"
 
 
-def compare(name: str, mechanism: Callable[[ModelOptions], Mechanism] | None = None) -> Comparison:
-    """Compare the graphs of one of `SCOPES`. ``mechanism`` lets a test put a fault in."""
+Graph: TypeAlias = tuple[set[State], set[Edge]]
+
+
+def graph_of(name: str, mechanism: Callable[[ModelOptions], Mechanism] | None = None) -> Graph:
+    """Return what the oracle reaches in one of `SCOPES`. ``mechanism`` lets a test put a fault in."""
     scope = SCOPES[name]
-    states, edges = reachable((mechanism or scope.mechanism)(scope.options), scope.scope)
+    return reachable((mechanism or scope.mechanism)(scope.options), scope.scope)
+
+
+def compare(name: str, mechanism: Callable[[ModelOptions], Mechanism] | None = None) -> Comparison:
+    """Compare the graph of the oracle in one of `SCOPES` with TLC's, of which a digest may be on record."""
+    states, edges = graph_of(name, mechanism)
+    digests, key = digests_of((states, edges)), key_of(name)
+    known: list[tuple[Source, Mapping[str, Any] | None]] = [("repository", record.entry("graphs", name, key))]
+    if not known[0][1] and not record.is_due("graphs", name):
+        known.append(("machine", record.recalled(key)))
+    for source, found in known:
+        if found and all(found[part] == digest for part, digest in digests.items()):
+            return Comparison(len(states), len(edges), frozenset(), frozenset(), source)
     tlc_states, tlc_edges = tlc_graph(name)
     return Comparison(
         len(states | tlc_states),
@@ -216,18 +237,50 @@ def compare(name: str, mechanism: Callable[[ModelOptions], Mechanism] | None = N
     )
 
 
+def key_of(name: str) -> str:
+    """Return the key under which a digest of TLC's graph is on record."""
+    return record.key_of(SCOPES[name].model(name).files(), *FLAGS, "graph")
+
+
+def entry(name: str) -> dict[str, str]:
+    """Return what the repository keeps of TLC's graph."""
+    return {"key": key_of(name), **digests_of(tlc_graph(name))}
+
+
+def digests_of(graph: Graph) -> dict[str, str]:
+    """Return a digest of the states of a graph, and one of its edges, the same in whatever order they come."""
+    named = {state: hashlib.sha256(_canonical(state).encode()).hexdigest() for state in graph[0]}
+    edges = (f"{named[before]} {action} {job} {named[after]}" for before, action, job, after in graph[1])
+    return {
+        part: hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+        for part, lines in (("states", named.values()), ("edges", edges))
+    }
+
+
+def _canonical(value: object) -> str:
+    if isinstance(value, frozenset):
+        return "{" + ",".join(sorted(map(_canonical, value))) + "}"
+    if isinstance(value, tuple):
+        return "(" + ",".join(map(_canonical, value)) + ")"
+    return str(int(value)) if isinstance(value, int) else repr(value)
+
+
 @cache
-def tlc_graph(name: str) -> tuple[set[State], set[Edge]]:
-    """Return what TLC reaches in one of `SCOPES`. Raises InvalidRequestError where TLC fails."""
+def tlc_graph(name: str) -> Graph:
+    """Return what TLC reaches in one of `SCOPES`, and put it on record. Raises InvalidRequestError where TLC fails."""
     model = SCOPES[name].model(name)
     with workplace() as folder:
         model.write(folder)
-        found = outcome(model, run_tlc(folder, "-dump", "dot,actionlabels", "graph"), 0)
+        found = outcome(
+            model, Printed(run_tlc(folder, "-dump", "dot,actionlabels", str(folder / "graph")), 0)
+        )
         if found.violated != PASSES:
             raise InvalidRequestError(f"{model.name}: expected a graph, found {found.violated}")
         nodes, edges = read_dot(folder / "graph.dot")
     assert len(nodes) == found.states, f"{model.name}: {len(nodes)} nodes read of {found.states}"
-    return set(nodes.values()), edges
+    graph = set(nodes.values()), edges
+    record.remember(key_of(name), digests_of(graph))
+    return graph
 
 
 def read_dot(path: Path) -> tuple[dict[str, State], set[Edge]]:

@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from random import Random
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pktable_spec.model.mechanism import RECORD_SIZE, Mechanism
 from pktable_spec.model.options import ModelOptions
 
-from model_tests.tlc import counterexamples, coverage, state_graph
-from model_tests.tlc.checker import Outcome, run_models
-from model_tests.tlc.counterexamples import is_kept
+from model_tests.tlc import counterexamples, coverage, record, state_graph, wrong_types
+from model_tests.tlc.checker import FLAGS, Outcome, Source, check, of_entry, printed_for, run_models
+from model_tests.tlc.counterexamples import is_kept, path_of
 from model_tests.tlc.models import PASSES, Model, load
 from model_tests.tlc.traces import Trace, accepts, walk
 
@@ -25,7 +27,10 @@ Say: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the summary: how much was checked, and what was not as expected."""
+    """One line of the summary: how much was checked, and what was not as expected.
+
+    ``run``: by TLC now; ``machine``, ``repository``: by whose record.
+    """
 
     what: str
     models: int = 0
@@ -33,38 +38,57 @@ class Result:
     edges: int = 0
     traces: int = 0
     problems: tuple[str, ...] = ()
+    run: int = 0
+    machine: int = 0
+    repository: int = 0
 
 
-def run(say: Say = lambda line: None) -> list[Result]:
-    """Check everything. Raises InvalidRequestError where TLC cannot be run or a model is malformed."""
+def run(say: Say = lambda line: None, *, write: bool = False) -> list[Result]:
+    """Check everything. Raises InvalidRequestError where TLC cannot be run or a model is malformed.
+
+    ``write``: whether to write the repository's record of what is as expected.
+    """
     models = load()
-    return [check_coverage(models), *check_models(models, say), check_graphs(say), check_traces(say)]
+    results = [check_coverage(models), *check_models(models, say, write=write)]
+    if record.used() != "machine":  # the tests take them from the repository's record
+        results.append(check_types(say, write=write))
+    return [*results, check_graphs(say, write=write), check_traces(say)]
 
 
 def step_count() -> int:
     """Return how many lines `run` says."""
-    return len(load()) + len(state_graph.SCOPES) + 1
+    types = len(wrong_types.ALL) if record.used() != "machine" else 0
+    return len(load()) + types + len(state_graph.SCOPES) + 1
 
 
 def check_models(
-    models: Sequence[Model], say: Say = lambda line: None, *, all_of_them: bool = True
+    models: Sequence[Model],
+    say: Say = lambda line: None,
+    *,
+    all_of_them: bool = True,
+    write: bool = False,
 ) -> list[Result]:
-    """Run models: those that must hold, and those that must fail. Of some only, tell the steps too."""
+    """Run models: those that must hold, and those that must fail. Of some only, tell the steps too.
+
+    ``write``: whether to write the repository's record of them.
+    """
     done = 0
 
     def progress(outcome: Outcome) -> None:
         nonlocal done
         done += 1
         mark = "FAILED" if outcome.problem else "ok"
+        took = f"{outcome.seconds:>5.1f} s" if outcome.source == "run" else "on record"
         say(
             f"{done:>3}/{len(models)} {mark:<6} {outcome.model.name:<44} {outcome.violated:<32} "
-            f"{outcome.states:>7,} states {outcome.seconds:>5.1f} s"
+            f"{outcome.states:>7,} states {took}"
         )
         if outcome.trace and not all_of_them and is_kept(outcome.model):
             say(counterexamples.as_text(counterexamples.history(outcome)))
 
     probes = coverage.probes(coverage.roots_of(models)) if all_of_them else None
-    outcomes = run_models(models, progress, probed=probes.modules if probes else {})
+    modules = probes.modules if probes else {}
+    outcomes = run_models(models, progress, checked=lambda model: checked(model, modules))
     sound = [one for one in outcomes if one.model.expected.violated == PASSES]
     faulty = [one for one in outcomes if one.model.expected.violated != PASSES]
     kept = [one for one in faulty if is_kept(one.model)]
@@ -74,20 +98,87 @@ def check_models(
         _result("models that must fail", faulty),
         Result("stored counterexamples", models=len(kept), problems=wrong),
     ]
-    return [*results, check_reached(probes, outcomes)] if probes else results
+    if not probes:
+        return results
+    results.append(check_reached(probes, outcomes))
+    if write and not any(one.problems for one in results):
+        record.store({**record.stored(), "models": entries(outcomes)})
+    return results
+
+
+def checked(model: Model, modules: Mapping[str, str]) -> Outcome:
+    """Take what is on record of a model, or run it; on ``modules`` with probes, if it asks for that."""
+    found = record.entry("models", model.name, key_of(model))
+    if found and (not is_kept(model) or found["history"] == counterexamples.digest(path_of(model))):
+        return of_entry(model, found)
+    return check(model, modules if model.probed else {}, again=record.is_due("models", model.name))
+
+
+def key_of(model: Model) -> str:
+    """Return the key of a model in the repository's record: to know it asks for no run of SANY."""
+    return record.key_of(model.files(), *FLAGS, *([_key_of_probes()] if model.probed else []))
+
+
+@cache
+def _key_of_probes() -> str:
+    return coverage.key_of(coverage.roots_of(load()))
+
+
+def entries(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    """Return what the repository keeps of outcomes, by the name of the model.
+
+    ``reached``: the numbers of the probes that a model reached and none before it.
+    """
+    found, before = {}, set[int]()
+    for one in outcomes:
+        entry: dict[str, Any] = {"violated": one.violated, "states": one.states}
+        if is_kept(one.model):
+            entry["history"] = counterexamples.digest(path_of(one.model))
+        if one.model.probed:
+            numbers = coverage.numbers_in(one.printed)
+            entry["reached"] = as_ranges(numbers - before)
+            before |= numbers
+        found[one.model.name] = {"key": key_of(one.model), **entry}
+    return found
+
+
+def as_ranges(numbers: Iterable[int]) -> str:
+    """Return numbers as ``"1-3 7"``."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def in_ranges(text: str) -> set[int]:
+    """Return the numbers that `as_ranges` has written."""
+    ranges = (one.partition("-") for one in text.split())
+    return {number for first, _, last in ranges for number in range(int(first), int(last or first) + 1)}
 
 
 def check_reached(probes: coverage.Probes, outcomes: Sequence[Outcome]) -> Result:
     """Every branch is evaluated, and every condition comes out true and false, in some model with probes."""
     probed = [one for one in outcomes if one.model.probed]
-    numbers = {number for one in probed for number in coverage.numbers_in(one.printed)}
+    numbers = {
+        number
+        for one in probed
+        for number in (in_ranges(one.entry["reached"]) if one.entry else coverage.numbers_in(one.printed))
+    }
     found = coverage.problems(probes.unreached(numbers))
     return Result(f"{len(probes.points)} branches and conditions", models=len(probed), problems=tuple(found))
 
 
 def _result(what: str, outcomes: Sequence[Outcome]) -> Result:
     problems = tuple(one.problem for one in outcomes if one.problem)
-    return Result(what, len(outcomes), sum(one.states for one in outcomes), problems=problems)
+    states = sum(one.states for one in outcomes)
+    return Result(what, len(outcomes), states, problems=problems, **_by_source(outcomes))
+
+
+def _by_source(found: Iterable[Outcome | state_graph.Comparison]) -> dict[str, int]:
+    return Counter[str](one.source for one in found)
 
 
 def check_coverage(models: Sequence[Model]) -> Result:
@@ -103,21 +194,49 @@ def check_coverage(models: Sequence[Model]) -> Result:
     return Result("properties that can fail", models=len(held & seen), problems=problems)
 
 
-def check_graphs(say: Say = lambda line: None) -> Result:
-    """Compare the state graph of the oracle with TLC's in every scope."""
-    states = edges = 0
-    problems = []
+def check_types(say: Say = lambda line: None, *, write: bool = False) -> Result:
+    """Have TLC refuse wrong constants, and wrong values of variables."""
+
+    def found(name: str) -> tuple[str, dict[str, Any], Source]:
+        wrong = wrong_types.ALL[name]
+        key = record.key_of(wrong.files, *FLAGS, *wrong.flags)
+        if entry := record.entry("types", name, key):
+            return key, entry["found"], "repository"
+        printed = printed_for(wrong.files, *wrong.flags, again=record.is_due("types", name))
+        return key, wrong.read(printed.text), printed.source
+
+    problems, sources, kept = [], Counter[str](), {}
     with ThreadPoolExecutor(2) as pool:
-        for name, found in zip(
+        for name, (key, what, source) in zip(wrong_types.ALL, pool.map(found, wrong_types.ALL), strict=True):
+            problem = wrong_types.ALL[name].problem(what)
+            say(f"types   {name:<44} {problem or 'refused'}")
+            problems += [f"types: {name}: {problem}"] if problem else []
+            sources[source] += 1
+            kept[name] = {"key": key, "found": what}
+    if write and not problems:
+        record.store({**record.stored(), "types": kept})
+    return Result("wrong constants and values", len(kept), problems=tuple(problems), **sources)
+
+
+def check_graphs(say: Say = lambda line: None, *, write: bool = False) -> Result:
+    """Compare the state graph of the oracle with TLC's in every scope."""
+    found = {}
+    with ThreadPoolExecutor(2) as pool:
+        for name, one in zip(
             state_graph.SCOPES, pool.map(state_graph.compare, state_graph.SCOPES), strict=True
         ):
-            verdict = found.problem or "equal"
-            say(f"graph   {name:<44} {found.states:>7,} states {found.edges:>7,} edges {verdict}")
-            states, edges = states + found.states, edges + found.edges
-            if found.problem:
-                problems.append(f"graph {name}: {found.problem}")
+            say(f"graph   {name:<44} {one.states:>7,} states {one.edges:>7,} edges {one.problem or 'equal'}")
+            found[name] = one
+    problems = tuple(f"graph {name}: {one.problem}" for name, one in found.items() if one.problem)
+    if write and not problems:
+        record.store({**record.stored(), "graphs": {name: state_graph.entry(name) for name in found}})
     return Result(
-        "state graphs, oracle and TLC", len(state_graph.SCOPES), states, edges, problems=tuple(problems)
+        "state graphs, oracle and TLC",
+        len(found),
+        sum(one.states for one in found.values()),
+        sum(one.edges for one in found.values()),
+        problems=problems,
+        **_by_source(found.values()),
     )
 
 
@@ -145,7 +264,7 @@ def accepted(what: str, traces: Sequence[Trace], say: Say = lambda line: None) -
     return Result(what, states=steps, traces=len(traces), problems=problems)
 
 
-HEADINGS: Final = ("models", "states", "edges", "traces")
+HEADINGS: Final = ("models", "states", "edges", "traces", "run", "machine", "repository")
 
 
 def table(results: Sequence[Result]) -> str:

@@ -15,6 +15,19 @@ from model_tests.tlc.replay_on_tables import Replay
 
 NAMES = sorted(path.stem for path in STORED.glob("*.json"))
 
+# Most rules are kept by the commit, in the driver. Where Spark writes the records, numbers and vectors that decide:
+ON_SPARK = (
+    "c2-two-writers-numbers-of-their-own",
+    "c3-two-compactors-paimon-s-rule",
+    "c9-retraction-dropped-row-kept",
+    "c10-vector-for-a-row-of-the-same-compaction",
+    "c10-vector-of-a-rewritten-file-kept",
+    "c12-an-upsert-deletes-nothing",
+    "c16-looked-up-row-not-merged",
+    "c17-gap-in-the-numbers",
+    "many-deleted-rows-renumbered",
+)
+
 # The words by which a replay says where the table differs from the counterexample, by the start of its name.
 RULES = {
     "c1-": "2 commits made 2 snapshots",
@@ -48,6 +61,6 @@ def test_the_rule_holds_here(name: str, tmp_path: Path) -> None:
 @pytest.mark.spark
 @covers("CMT-19", "CMT-18", "CMT-33", "CMT-7", "CMT-8", "CMT-9", "CMT-10", "CMT-11", "CMT-17", "CMP-3")
 @covers("DV-6", "DV-9", "DV-10")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ON_SPARK)
 def test_the_rule_holds_on_spark(name: str, tmp_path: Path) -> None:
     rule_holds(name, tmp_path / "t", spark_session())

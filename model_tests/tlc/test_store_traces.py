@@ -66,7 +66,7 @@ def trace_of_script(jobs: Mapping[str, Job], script: Sequence[str]) -> StoreTrac
 @covers("CMT-3", "CMT-19", "CMT-35", "CMT-36", "CMT-37", "CMT-38", "CMT-42", "CMT-43")
 def test_what_actors_did_is_accepted_and_has_steps_of_every_kind() -> None:
     traces = [trace_of_text(*story) for story in STORIES.values()]
-    traces += [trace for seed in range(12) if (trace := traced_seed(seed)[1])]
+    traces += [trace for seed in range(3) if (trace := traced_seed(seed)[1])]
     text = (FOLDER / "StoreTraces.tla").read_text("utf-8")
     kinds = re.search(r"^Actions == \{(.*?)\}", text, re.M | re.S)
     assert kinds is not None

@@ -1,4 +1,7 @@
-"""Module Traces accepts what tables do: the oracle, the oracle as a table, the local runner, Spark."""
+"""Module Traces accepts what tables do, the oracle and the local runner, and refuses what they do with a fault.
+
+`make verify` has TLC explain many more walks of the oracle, and tables of the local runner and Spark.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,6 @@ OPTIONS = ModelOptions(num_levels=4, trigger=3, target_file_size=2 * RECORD_SIZE
 PLAIN = replace(OPTIONS, deletion_vectors=False)
 
 
-@covers("CMP-1", "CMP-9", "CMP-15", "DV-6", "CMT-7", "LSM-5", "LSM-10", "RD-1")
-def test_random_walks_of_the_oracle_are_accepted() -> None:
-    walks = [walk(Mechanism(options), Random(seed), 40) for options in (OPTIONS, PLAIN) for seed in range(5)]
-    assert [one.accepted for one in accepts(walks)] == [True] * 10
-
-
 # Not LevelZeroForgotten: a table that never compacts level 0 is slow, and no step of it is wrong.
 FAULTS = (
     faults.ForgetsMarks,
@@ -41,16 +38,23 @@ FAULTS = (
 )
 
 
+WALKS = 3
+WALKS_OF_RARE = {
+    faults.DropsSiblingVectors: 6,
+    faults.LimitBeforeVectors: 6,
+}  # that many walks do not come to
+
+
 @covers("CMP-12", "DV-4", "DV-9", "DV-10", "DV-17", "DV-14", "CMT-6", "CMT-10")
-def test_walks_of_a_faulty_oracle_are_rejected() -> None:
-    walks = [[walk(fault(OPTIONS), Random(seed), 40) for seed in range(6)] for fault in FAULTS]
-    verdicts = accepts([one for ones in walks for one in ones])
-    unnoticed = [
-        fault.__name__
-        for number, fault in enumerate(FAULTS)
-        if all(one.accepted for one in verdicts[6 * number :][:6])
-    ]
-    assert unnoticed == []
+@covers("CMP-1", "CMP-9", "CMP-15", "DV-6", "CMT-7", "LSM-5", "LSM-10", "RD-1")
+def test_walks_of_a_faulty_oracle_are_rejected_and_sound_ones_accepted() -> None:
+    sound = [walk(Mechanism(options), Random(seed), 40) for options in (OPTIONS, PLAIN) for seed in range(2)]
+    walked = [fault for fault in FAULTS for _ in range(WALKS_OF_RARE.get(fault, WALKS))]
+    faulty = [walk(fault(OPTIONS), Random(walked[:at].count(fault)), 40) for at, fault in enumerate(walked)]
+    verdicts = [one.accepted for one in accepts([*sound, *faulty])]
+    assert verdicts[: len(sound)] == [True] * len(sound)
+    noticed = {fault for fault, one in zip(walked, verdicts[len(sound) :], strict=True) if not one}
+    assert noticed == set(FAULTS)
 
 
 def test_a_verdict_tells_how_far_a_trace_was_explained() -> None:
@@ -76,9 +80,9 @@ def test_an_empty_trace_is_accepted_and_no_traces_give_no_verdict() -> None:
 
 
 @covers("CMT-20", "CMT-25", "CMT-2", "CMT-7", "CMP-3", "DV-14")
-@pytest.mark.parametrize("backend", ["model", "local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("backend", ["model", "local"])
 def test_what_a_table_did_is_accepted(backend: str) -> None:
-    traces = traces_of(backend, *((3, 25) if backend == "spark" else (6, 40)))
+    traces = traces_of(backend, 2, 40)
     assert {event.action for trace in traces for event in trace.events} >= {
         *("Write", "BeginWrite", "CommitWrite", "PlanCompaction", "CommitCompaction", "Crash")
     }
@@ -90,10 +94,10 @@ def test_what_a_table_did_is_accepted(backend: str) -> None:
 def test_one_of_two_buckets_is_accepted_by_itself() -> None:
     options = {**TABLE_OPTIONS, "bucket": "2"}
     traces = []
-    for seed in range(3):
+    for seed in range(2):
         recorder = worked_on(ModelTable(SHAPE, options), Random(seed), 40, bucket_count=2)
         traces.append(recorder.trace(options))
-    assert [one.accepted for one in accepts(traces)] == [True] * 3
+    assert [one.accepted for one in accepts(traces)] == [True] * 2
 
 
 def test_what_a_faulty_table_did_is_rejected() -> None:

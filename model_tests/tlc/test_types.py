@@ -1,32 +1,15 @@
-"""The types of the TLA+ modules: every variable has one, every constant is assumed to be of one, and both are seen red.
-
-A wrong constant is put into a model of models.json, and TLC must refuse it by an ASSUME. A wrong value is put
-into each variable, and TypeOK must not hold any more.
-"""
+"""The types of the TLA+ modules: every variable has one, every constant is assumed to be of one; both are seen red."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import Any, Final
 
-import pytest
-
-from model_tests.tlc.checker import MESSAGE, Code, check, run_tlc, workplace
-from model_tests.tlc.models import FOLDER, PASSES, load
+from model_tests.tlc import record
+from model_tests.tlc.checker import FLAGS, printed_for
+from model_tests.tlc.models import PASSES
 from model_tests.tlc.store_traces import model_of as store_model_of
 from model_tests.tlc.traces import Trace, model_of
-
-MODELS: Final = {model.name: model for model in load()}
-MODULES: Final = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.tla"))}
-
-
-def declared(module: str, keyword: str) -> list[str]:
-    """Return the names that ``module`` declares as VARIABLES or CONSTANTS."""
-    found = re.search(rf"^{keyword}S?\b(.*?)(?=^\S|^$)", MODULES[module], re.M | re.S)
-    if found is None:
-        return []
-    return re.findall(r"\w+", re.sub(r"\\\*.*", "", found[1]))
+from model_tests.tlc.wrong_types import ALL, MODELS, MODULES, WRONG_CONSTANTS, WRONG_VALUES, declared
 
 
 def test_names_are_found_as_they_are_declared() -> None:
@@ -64,63 +47,6 @@ def test_every_model_that_holds_checks_the_types_of_its_variables() -> None:
     assert unchecked == set()
 
 
-WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
-    "levels": {"Batches": ["+1", ""], "MaxLevel": 0, "CommitLimit": "0 - 1"},
-    "two writers": {
-        "Batches": '<<<<[key |-> 1, kind |-> "-U", row |-> 1]>>>>',
-        "Writers": 2,
-        "Compactors": "Nat",
-        "WriteLimit": "0 - 1",
-        "CompactionLimit": "0 - 1",
-        "Crashes": 1,
-        "Vectors": 1,
-        "MaxLevel": 0,
-        "Trigger": 0,
-    },
-    "commit, two buckets": {
-        "Batches": "<<<<>>>>",
-        "Writers": "{}",
-        "Compactors": 1,
-        "WriteLimit": "0 - 1",
-        "CompactionLimit": "0 - 1",
-        "Crashes": 1,
-        "BucketCount": 3,
-        "PutIfAbsent": 1,
-        "Lock": 1,
-        "Expiry": 1,
-        "TagLimit": "0 - 1",
-    },
-    "append, two deleters": {
-        "Deleters": 1,
-        "Updaters": 1,
-        "Compactors": 1,
-        "FileCount": 0,
-        "AppendLimit": "0 - 1",
-        "Buckets": 1,
-        "Vectors": 1,
-        "CommitLimit": "0 - 1",
-    },
-    "many deleted rows": {"DeletedPercent": 101},
-    "log writers": {"Writers": 1, "Planners": 1, "TimeLimit": "0 - 1", "CrashLimit": "0 - 1"},
-    "log clean": {"InstantLimit": "0 - 1", "CleanLimit": "0 - 1"},
-    "log archive": {"Writers": "{}", "Enders": 1},
-    "log chain": {
-        "CliqueFiles": "0 - 1",
-        "LogLimit": "0 - 1",
-        "PlansAfter": 1,
-        "CompletesAfter": 1,
-        "LossLimit": "0 - 1",
-    },
-    "store, reads": {
-        "Expirers": 1,
-        "Rollers": 1,
-        "Readers": 1,
-        "AnswersLost": 1,
-        "RollbackLimit": "0 - 1",
-    },
-}
-
-
 def test_a_wrong_value_of_every_constant_is_tried() -> None:
     tried = {
         (MODELS[name].extends, constant) for name, wrong in WRONG_CONSTANTS.items() for constant in wrong
@@ -134,243 +60,24 @@ def test_a_wrong_value_of_every_constant_is_tried() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "constant"), [(name, constant) for name, wrong in WRONG_CONSTANTS.items() for constant in wrong]
-)
-def test_a_model_with_a_wrong_constant_is_refused_by_an_assumption(name: str, constant: str) -> None:
-    constants = {**MODELS[name].constants, constant: WRONG_CONSTANTS[name][constant]}
-    found = check(replace(MODELS[name], constants=constants, symmetry=""))
-    # Membership in a set of another kind is an error of TLC's, not FALSE; it names the assumption all the same.
-    broken = re.match(
-        r"TLC failed: (?:Assumption|Evaluating assumption) line (\d+), .* of module (\w+)", found.violated
-    )
-    assert broken is not None, found.violated
-    module = MODELS[name].extends
-    if constant not in declared(module, "CONSTANT"):
-        module = "Bucket"
-    assert broken[2] == module
-    assert constant in MODULES[module].splitlines()[int(broken[1]) - 1]
-
-
-# A value of another type for each variable, in a state reached by one step from the first one.
-EMPTY_BUCKET: Final = "[live |-> {}, vectors |-> {}, index |-> 0, known |-> 0, commits |-> 0]"
-FILE: Final = '[records |-> <<[key |-> 1, seq |-> 0, kind |-> "+I", row |-> 1]>>, born |-> 0]'
-WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "Table": {
-        "snapshot": ("-1",),
-        "rows": ("[key \\in {1} |-> wrong]",),
-        "absorbed": ("[key \\in {1} |-> wrong]",),
-        "waiting": ('<<[key \\in {1} |-> [kind |-> "-U", row |-> 1]]>>',),
-    },
-    "Levels": {
-        "snapshot": ("-1",),
-        "runs": (
-            "<<[level |-> MaxLevel + 1, records |-> {}]>>",
-            '<<[level |-> 0, records |-> {[key |-> 1, seq |-> -1, kind |-> "+I", row |-> 1]}]>>',
-        ),
-    },
-    "DeletionVectors": {
-        "files": (f"<<[{FILE} EXCEPT !.born = -1]>>", f"<<[{FILE} EXCEPT !.records[1].seq = -1]>>"),
-        "live": ("{<<1, MaxLevel + 1>>}", "{<<-1, 0>>}"),
-        "vectors": ("{<<1, 0>>}", "{<<-1, 1>>}"),
-        "snapshot": ("-1",),
-        "pending": (
-            "[job \\in {} |-> Idle]",
-            '[job \\in Jobs |-> [kind |-> "write"]]',
-            '[job \\in Jobs |-> [kind |-> "write", changes |-> <<>>, first |-> -1, plan |-> Idle]]',
-        ),
-    },
-    "Refinement": {
-        "seen": (
-            "[runs |-> <<>>]",
-            "[seen EXCEPT !.runs = <<[level |-> -1, records |-> {}]>>]",
-            "[seen EXCEPT !.rows = [key \\in {1} |-> wrong]]",
-        )
-    },
-    "Traces": {"trace": ("0",), "at": ("0",)},
-    "StoreTraces": {"trace": ("0",), "at": ("0",)},
-    "Commit": {
-        "files": ("[b \\in {} |-> <<>>]", f"[b \\in BucketIds |-> <<[{FILE} EXCEPT !.born = -1]>>]"),
-        "snapshots": ("[id \\in {0} |-> Empty]", "[id \\in {1} |-> [Empty EXCEPT !.parts[0].index = -1]]"),
-        "tags": ("[id \\in {1} |-> [Empty EXCEPT !.writes = -1]]",),
-        "stored": ('{<<0, "manifest", 1>>}', '{<<7, "data", 1>>}'),
-        "pending": (
-            "[job \\in {} |-> Idle]",
-            '[job \\in Jobs |-> [kind |-> "write", phase |-> "data", changes |-> <<>>, parts |-> [b \\in {7} |-> 0]]]',
-            '[job \\in Jobs |-> [kind |-> "compaction", phase |-> "metadata", parts |-> [b \\in {} |-> Idle]]]',
-        ),
-        "lock": ('"nobody"',),
-        "log": ("<<wrong>>", '<<<<[key |-> 1, kind |-> "-U", row |-> 1]>>>>'),
-    },
-    "AppendTable": {
-        "files": ("<<<<<<0, wrong>>>>>>", '<<<<<<1, "second">>>>>>'),
-        "live": ("{0}",),
-        "indexes": (
-            "{[name |-> <<0, wrong>>, deleted |-> {}]}",
-            "{[name |-> <<0, CHOOSE job \\in Jobs : TRUE>>, deleted |-> {<<0, 1>>}]}",
-        ),
-        "commits": ("0 - 1",),
-        "pending": (
-            "[job \\in {} |-> Idle]",
-            '[job \\in Jobs |-> [phase |-> "computed", change |-> [places |-> {}, removed |-> {}, under |-> {}, '
-            "adds |-> <<>>, old |-> {<<0, wrong>>}, new |-> {}]]]",
-            '[job \\in Jobs |-> [phase |-> "prepared"]]',
-        ),
-        "rows": ("{<<0, wrong>>}",),
-    },
-    "LogIndex": {
-        "now": ("7",),
-        "claimed": ("{0}",),
-        "decisions": ('[time \\in Times |-> "unknown"]',),
-        "completed": ("{7}",),
-        "rolledBack": ("{0}",),
-        "ended": ("[time \\in Times |-> 7]",),
-        "seen": ("[time \\in Times |-> {0}]",),
-        "group": ("[time \\in Times |-> 7]",),
-        "work": (
-            "[p \\in {} |-> Idle]",
-            '[p \\in Processes |-> [Idle EXCEPT !.phase = "gone"]]',
-            "[p \\in Processes |-> [Idle EXCEPT !.others = {0}]]",
-        ),
-    },
-    "LogClean": {
-        "now": ("0",),
-        "bases": ("{0}",),
-        "planned": ("7",),
-        "there": ("{0}",),
-        "retained": ("7",),
-        "doomed": ("{0}",),
-        "cleans": ("3",),
-        "cleaner": ('[NoClean EXCEPT !.phase = "gone"]', "[NoClean EXCEPT !.gone = {0}]"),
-        "reader": ('[NoRead EXCEPT !.phase = "gone"]', "[NoRead EXCEPT !.listed = {0}]"),
-    },
-    "LogArchive": {
-        "requested": ("wrong",),
-        "completed": ("wrong",),
-        "decision": ('"unknown"',),
-        "history": ("wrong",),
-        "files": ("wrong",),
-        "work": (
-            "[p \\in {} |-> 0]",
-            '[p \\in Processes |-> [phase |-> "gone", won |-> "none", acknowledged |-> FALSE]]',
-        ),
-    },
-    "Changelogs": {
-        "recorded": (
-            "[job \\in {} |-> {}]",
-            "[job \\in Jobs |-> {[key |-> 1, before |-> {wrong}, after |-> {}]}]",
-        ),
-        "consumer": ("[key \\in {1} |-> wrong]", "[key \\in {wrong} |-> 1]"),
-    },
-    "LogChain": {
-        "written": ("6",),
-        "begin": ("0",),
-        "planned": ("7",),
-        "there": ("{0}",),
-        "index": (
-            "[log \\in {} |-> NoIndex]",
-            "[log \\in Logs |-> [NoIndex EXCEPT !.members = {0}]]",
-            "[log \\in Logs |-> [NoIndex EXCEPT !.chain = 6]]",
-        ),
-        "lost": ("{0}",),
-    },
-    "StoreOperations": {
-        "expired": ("-1",),
-        "rollbacks": ("<<-1>>",),
-        "held": (
-            "[id \\in {0} |-> [owner |-> Nobody, epoch |-> 0]]",
-            '[id \\in {1} |-> [owner |-> "w", epoch |-> 0]]',
-        ),
-        "puts": (
-            "[job \\in {} |-> NoPut]",
-            '[job \\in Jobs |-> [NoPut EXCEPT !.step = "gone"]]',
-            "[job \\in Jobs |-> [NoPut EXCEPT !.id = -1]]",
-        ),
-        "late": (
-            '{[job |-> "w", id |-> 1, epoch |-> 0]}',
-            "{[job |-> CHOOSE j \\in Jobs : TRUE, id |-> -1, epoch |-> 0]}",
-        ),
-        "expiries": ("[e \\in {} |-> NoJob]",),
-        "rollings": ("[r \\in {7} |-> NoJob]",),
-        "readings": ("[r \\in {} |-> NoRead]",),
-        "mistaken": ("wrong",),
-    },
-}
-IN_MODEL: Final = {
-    "Levels": "levels",
-    "DeletionVectors": "two writers",
-    "Refinement": "two writers, refinement",
-    "Commit": "commit, two buckets",
-    "StoreOperations": "store, reads",
-    "AppendTable": "append, two deleters",
-    "LogIndex": "log writers",
-    "LogClean": "log clean",
-    "LogArchive": "log archive",
-    "LogChain": "log chain",
-    "Changelogs": "changelog",
-}
-INHERITED: Final = {
-    "Refinement": ("DeletionVectors",),
-    "Traces": ("DeletionVectors",),
-    "StoreOperations": ("Commit",),
-    "StoreTraces": ("Commit", "StoreOperations"),
-    "Changelogs": ("DeletionVectors",),
-}
-TRACE_MODELS: Final = {"Traces": model_of([Trace((), 4, 3)]), "StoreTraces": store_model_of([])}
-INITIALLY: Final = {
-    "Changelogs": "ChangelogInit",
-    "StoreOperations": "StoreInit",
-    "Refinement": "Init /\\ seen = See(Now)",
-    "Traces": "TraceInit",
-    "StoreTraces": "TraceInit",
-}
-
-
 def test_wrong_values_of_every_variable_are_tried() -> None:
     tried = {(module, variable) for module, wrong in WRONG_VALUES.items() for variable in wrong}
     assert tried == {(module, one) for module in MODULES for one in declared(module, "VARIABLE")}
 
 
-@pytest.mark.parametrize("module", WRONG_VALUES)
-def test_the_type_invariant_fails_for_each_wrong_value_of_each_variable(module: str) -> None:
-    (invariant,) = re.findall(r"^(\w*TypeOK) ==", MODULES[module], re.M)
-    count = sum(map(len, WRONG_VALUES[module].values()))
-    errors, output = errors_of_wrong_steps(module, invariant)
-    assert [text for code, text in errors if code not in (*Code.INVARIANT, Code.BEHAVIOUR)] == []
-    assert sum(code in Code.INVARIANT for code, _ in errors) == count
-    assert f"{count + 1} distinct states found" in output
+def test_tlc_has_refused_every_wrong_constant_and_value() -> None:
+    stored, problems = record.stored(), {}
+    for name, wrong in ALL.items():
+        entry = record.found_in(stored, "types", name, record.key_of(wrong.files, *FLAGS, *wrong.flags))
+        problems[name] = wrong.problem(entry["found"]) if entry else "not on record: run make tla"
+    assert {name: one for name, one in problems.items() if one} == {}
 
 
-def errors_of_wrong_steps(module: str, invariant: str) -> tuple[list[tuple[int, str]], str]:
-    """Return TLC's errors, by code, and its output where each step gives one variable a wrong value."""
-    modules = (*INHERITED.get(module, ()), module)
-    variables = [variable for one in modules for variable in declared(one, "VARIABLE")]
-    steps = []
-    for variable, values in WRONG_VALUES[module].items():
-        others = ", ".join(one for one in variables if one != variable)
-        steps += [f"(Valid /\\ {variable}' = {value} /\\ UNCHANGED <<{others}>>)" for value in values]
-    base = TRACE_MODELS.get(module) or MODELS[IN_MODEL.get(module, "levels")]
-    model = replace(
-        base,
-        extends=module,
-        constants={} if module == "Table" else base.constants,
-        specification="WrongSpec",
-        invariants=(invariant,),
-        properties=(),
-        symmetry="",
-    )
-    definitions = [
-        "CONSTANT wrong",
-        f"Valid == {invariant} = TRUE",  # no step leaves a wrong state, so each is reported once
-        "WrongNext == " + " \\/ ".join(steps),
-        f"WrongSpec == ({INITIALLY.get(module, 'Init')}) /\\ [][WrongNext]_<<{', '.join(variables)}>>",
-        "====",
-    ]
-    with workplace() as folder:
-        path = model.write(folder)
-        path.write_text(path.read_text("utf-8").replace("====", "\n".join(definitions)), "utf-8")
-        with (folder / "Model.cfg").open("a", encoding="utf-8") as config:
-            config.write("CONSTANT wrong = wrong\n")
-        output = run_tlc(folder, "-continue")
-    messages = MESSAGE.findall(output)
-    return [(int(code), text) for code, severity, text in messages if severity == "1"], output
+def test_what_is_not_refused_is_a_problem() -> None:
+    wrong = ALL["Batches in levels"]
+    right = {**wrong.files, "Model.tla": ALL["MaxLevel in levels"].files["Model.tla"]}
+    assert wrong.problem(wrong.read(printed_for(wrong.files, *wrong.flags).text)) is None
+    assert wrong.problem(wrong.read(printed_for(right, *wrong.flags).text)) is not None
+    found = ALL["variables of Table"].read("")  # TLC ended before it tried any
+    assert found == {"violated": 0, "states": 0, "others": []}
+    assert ALL["variables of Table"].problem(found) is not None

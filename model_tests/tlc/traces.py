@@ -27,7 +27,7 @@ from pktable_spec.model.mechanism import EMPTY, Mechanism, StagedWrite, State
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, RowKind
 
-from model_tests.tlc.checker import outcome, run_tlc, workplace
+from model_tests.tlc.checker import outcome, printed_for
 from model_tests.tlc.models import PASSES, Expected, Model
 from model_tests.tlc.values import spelled
 
@@ -120,15 +120,11 @@ def explained(model: Model, module: str, data: str, count: int) -> list[int]:
 
     ``data``: the text of the module that holds them. Raises InvalidRequestError where TLC fails.
     """
-    with workplace() as folder:
-        model.write(folder)
-        (folder / f"{module}.tla").write_text(data, "utf-8")
-        output = run_tlc(folder)
-    violated = outcome(model, output, 0).violated
-    if violated != PASSES:
-        raise InvalidRequestError(f"expected TLC to read {count} traces, found {violated}")
+    found = outcome(model, printed_for({**model.files(), f"{module}.tla": data}))
+    if found.violated != PASSES:
+        raise InvalidRequestError(f"expected TLC to read {count} traces, found {found.violated}")
     reached = [0] * count
-    for trace, at in EXPLAINED.findall(output):
+    for trace, at in EXPLAINED.findall(found.printed):
         reached[int(trace) - 1] = max(reached[int(trace) - 1], int(at))
     return reached
 

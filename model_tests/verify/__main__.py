@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pktable.run.spark.session import require_java
 from pktable_spec.errors import InvalidRequestError
 
+from model_tests.tlc import record
 from model_tests.verify import suite
 
 
@@ -22,7 +23,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         require_java()  # before anything has begun
-        return suite.main(profile)
+        with record.using("none" if profile == "deep" else record.used()):
+            return suite.main(profile)
     except InvalidRequestError as error:
         print(f"verify: {error}", file=sys.stderr)
         return 2

@@ -1,6 +1,7 @@
 """Everything that can be checked from a command: ``make verify``, also ``pktable verify``.
 
-1. TLC checks the TLA+ models, the state graphs of the oracle, and traces of tables.
+1. TLC checks the TLA+ models, the state graphs of the oracle, and traces of tables. Models and graphs that are
+   on record are not run again (`model_tests.tlc.record`).
 2. Drawn histories run on the oracle, on the local runner and on Spark, and tables of every type on the local runner;
    stored histories run on Spark.
 3. The history of this checkout, and a larger stored stream if there is one, are replayed and compared by time travel.
