@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pytest
 
+Nodes: TypeAlias = Sequence[ast.AST]
 ROOT = Path(__file__).parents[2]
 TESTS = ("model_tests", "benchmarks")
 TESTED = ("reference/pktable", "spec/pktable_spec")
@@ -46,10 +48,10 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def defined(tree: ast.Module) -> set[str]:
+def defined(nodes: Nodes) -> set[str]:
     """Return the private names that a module defines: functions, classes, variables, attributes of ``self``."""
     names = set[str]()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -57,29 +59,30 @@ def defined(tree: ast.Module) -> set[str]:
     return {name for name in names if is_private(name)}
 
 
-def parsed(root: Path, folders: tuple[str, ...]) -> dict[Path, ast.Module]:
+@cache
+def parsed(root: Path, folders: tuple[str, ...]) -> dict[Path, Nodes]:
     paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
-    return {path: ast.parse(path.read_text("utf-8")) for path in paths}
+    return {path: list(ast.walk(ast.parse(path.read_text("utf-8")))) for path in paths}
 
 
 def reached(root: Path) -> list[str]:
     """Return a line for each private name of another package that a test or a benchmark reaches."""
-    theirs = {name for tree in parsed(root, TESTED).values() for name in defined(tree)}
-    trees = parsed(root, TESTS)
+    theirs = {name for nodes in parsed(root, TESTED).values() for name in defined(nodes)}
+    modules = parsed(root, TESTS)
     own: dict[Path, set[str]] = {}
-    for path, tree in trees.items():
-        own.setdefault(path.parent, set()).update(defined(tree))
+    for path, nodes in modules.items():
+        own.setdefault(path.parent, set()).update(defined(nodes))
     return [
         f"{path.relative_to(root)}:{line}: {what}"
-        for path, tree in trees.items()
-        for line, what in _in_module(str(path.relative_to(root)), tree, own[path.parent], theirs)
+        for path, nodes in modules.items()
+        for line, what in _in_module(str(path.relative_to(root)), nodes, own[path.parent], theirs)
     ]
 
 
-def _in_module(place: str, tree: ast.Module, own: set[str], theirs: set[str]) -> Iterator[tuple[int, str]]:
+def _in_module(place: str, nodes: Nodes, own: set[str], theirs: set[str]) -> Iterator[tuple[int, str]]:
     package = ".".join(Path(place).parent.parts)
-    tested = {alias for module, alias in _imports(tree) if module.startswith(("pktable.", "pktable_spec."))}
-    for node in ast.walk(tree):
+    tested = {alias for module, alias in _imports(nodes) if module.startswith(("pktable.", "pktable_spec."))}
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and not f"{node.module}.".startswith(f"{package}."):
             yield from ((node.lineno, f"imports {a.name}") for a in node.names if is_private(a.name))
         elif isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in OF_OTHERS:
@@ -98,8 +101,8 @@ def _in_module(place: str, tree: ast.Module, own: set[str], theirs: set[str]) ->
                     yield method.lineno, f"{node.name} overrides {method.name}"
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _imports(nodes: Nodes) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             yield from ((f"{node.module}.{alias.name}", alias.asname or alias.name) for alias in node.names)
 
@@ -115,16 +118,14 @@ def test_no_private_name_of_another_package_is_reached() -> None:
 
 
 def test_every_exception_is_needed() -> None:
-    trees = parsed(ROOT, TESTS)
-    used = {
-        node.attr for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)
-    }
+    modules = parsed(ROOT, TESTS)
+    used = {node.attr for nodes in modules.values() for node in nodes if isinstance(node, ast.Attribute)}
     assert set(OF_OTHERS) <= used
     strings = {
-        str(path.relative_to(ROOT)): {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
-        for path, tree in trees.items()
+        str(path.relative_to(ROOT)): {node.value for node in nodes if isinstance(node, ast.Constant)}
+        for path, nodes in modules.items()
     }
-    theirs = {name for tree in parsed(ROOT, TESTED).values() for name in defined(tree)}
+    theirs = {name for nodes in parsed(ROOT, TESTED).values() for name in defined(nodes)}
     assert set(NO_NAMES) <= theirs & set().union(
         *(found for place, found in strings.items() if place not in EXEMPT)
     )

@@ -183,13 +183,16 @@ def test_a_trial_sees_the_changed_module_ends_a_hang_and_leaves_the_copy_as_it_w
     assert (bench.root / module).read_text("utf-8") == good
 
 
-def test_the_tests_of_a_trial_name_the_first_that_fails(tmp_path: Path) -> None:
+def test_the_tests_of_a_trial_name_the_first_that_fails_but_for_want_of_time(tmp_path: Path) -> None:
     module, work = "spec/pktable_spec/model/buckets.py", work_of_tests(["model_tests/oracle/test_buckets.py"])
     bench = Bench(tmp_path)
     assert bench.trial(module, None, work, 120).killed_by is None
     good = (ROOT / module).read_text("utf-8")
     killed = bench.trial(module, good.replace("def bucket_of", "def no_bucket_of"), work, 120).killed_by
     assert "model_tests/oracle/test_buckets.py" in (killed or "")
+    late = tmp_path / "test_late.py"
+    late.write_text("from model_tests.patience import TooSlowError\ndef test_late():\n    raise TooSlowError\n")
+    assert bench.trial(module, None, work_of_tests([str(late)]), 120).killed_by is None
 
 
 def test_the_page_counts_equivalents_apart_and_names_the_survivors() -> None:

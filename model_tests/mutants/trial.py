@@ -24,7 +24,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from model_tests.mutants.executed import BETWEEN, OUTSIDE, Clean, Recorder, file_of
+from model_tests.patience import TooSlowError
 
 ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = ("spec", "reference", "model_tests", "benchmarks")
@@ -371,6 +372,16 @@ def work_of_tests(paths: Sequence[str]) -> Work:
 
             def pytest_runtest_logfinish(self, nodeid: str) -> None:
                 begin(BETWEEN)
+
+            @pytest.hookimpl(wrapper=True)
+            def pytest_runtest_makereport(
+                self, item: pytest.Item, call: pytest.CallInfo[None]
+            ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+                """A test that fails for want of time has found nothing."""
+                report = yield
+                if call.excinfo is not None and call.excinfo.typename == TooSlowError.__name__:
+                    report.outcome, report.longrepr = "skipped", (item.nodeid, 0, "too slow")
+                return report
 
             def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
                 if report.failed and self.failed is None:

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 
 ROWS: Final = 100_000
 EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-PATIENCE: Final = 60
+PATIENCE: Final = 300
 """Seconds for a part of the cluster to start."""
 
 

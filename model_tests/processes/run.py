@@ -100,7 +100,9 @@ class Hammer:
             wait_for(
                 lambda: sum(map(_has_started, self.folder.glob("*.log"))) >= self.workers,
                 "that all workers have started",
-                failure=lambda: next((f"{one.args} has ended" for one in crew if one.poll() is not None), ""),
+                failure=lambda: next(
+                    (f"{one.args!r} has ended" for one in crew if one.poll() is not None), ""
+                ),
             )
             until, turns = time.monotonic() + self.seconds, 0
             while time.monotonic() < until or (self._lacks() and turns < TURNS):

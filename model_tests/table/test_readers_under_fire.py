@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,9 +179,9 @@ def test_threads_read_committed_states_while_others_write_compact_and_expire(
     reader = Reader if buckets == "1" else FreshReader
     ended = threading.Event()
     with ThreadPoolExecutor(8) as threads:
-        work = partial(threads.submit, path=tmp_path, goes_on=lambda: not ended.is_set())
-        writers = {one: work(write, writer=one) for one in range(WRITERS)}
-        others = [work(compact), work(expire)]
+        arguments = tmp_path, lambda: not ended.is_set()
+        writers = {one: threads.submit(write, *arguments, one) for one in range(WRITERS)}
+        others = [threads.submit(compact, *arguments), threads.submit(expire, *arguments)]
         readers = [threads.submit(reader(tmp_path).run) for _ in range(2)]
         try:
             done = [one.result() for one in readers]
