@@ -59,8 +59,9 @@ def repeat(turn: Turn) -> int:
     if not outcome.fault:
         print(f"{turn.name}: {outcome.cases} cases, nothing failed")
         return 0
+    print(f"FAILED {turn.name}: {outcome.text}\n\nlooking for a smaller case", flush=True)
     smaller = made_smaller(turn)
-    print(f"FAILED {turn.name}: {outcome.message}\n\n{(smaller if smaller.fault else outcome).text}")
+    print(smaller.text if smaller.fault else "found none")
     return 1
 
 

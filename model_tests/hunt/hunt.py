@@ -16,7 +16,7 @@ from model_tests.hunt.workers import Worker
 
 LOOK_SECONDS: Final = 0.5
 LAST_SECONDS: Final = 20
-"""How long turns go on that are being played when the time is over."""
+"""How long turns go on that are being played when the time is over; what has failed is made small besides."""
 
 Progress = Callable[["Catch"], None]
 
@@ -122,8 +122,7 @@ class Hunt:
             while time.monotonic() < end:
                 self._start_turns()
                 self._look()
-            last = time.monotonic() + LAST_SECONDS
-            while any(self._busy()) and time.monotonic() < last:
+            while any(time.monotonic() < end + LAST_SECONDS or one.has_failed for one in self._busy()):
                 self._look()
         except KeyboardInterrupt:
             self.catch.interrupted = True

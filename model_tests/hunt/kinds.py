@@ -41,9 +41,7 @@ def histories(backend: str, number: int, steps: int, seed: int) -> int:
     )
     report = run_histories(backend, profile)
     if report.failure is not None:
-        raise FoundError(
-            report.message or "", kept(report.failure) if seeded.shrinks() else "", report.check or ""
-        )
+        raise FoundError(report.message or "", kept(report.failure), report.check or "")
     if report.mismatches:
         raise FoundError(report.message or "")
     return report.stats.histories

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import random
 import re
 import traceback
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from unittest import mock
 
 from model_tests.histories.checks import message_of
 from model_tests.seeded import made_small
@@ -73,10 +76,15 @@ class Outcome:
 
 
 def played(turn: Turn) -> Outcome:
-    """Play a turn."""
-    said = io.StringIO()
+    """Play a turn. The names of files follow from the seed, too: some faults depend on their order."""
+    said, names = io.StringIO(), random.Random(turn.seed)
+
+    def drawn_name() -> uuid.UUID:
+        return uuid.UUID(int=names.getrandbits(128), version=4)
+
+    drawn = mock.patch.object(uuid, "uuid4", drawn_name)
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()), drawn:
             return Outcome(cases=turn.kind.play(turn.seed))
     except BaseException as error:  # some stand for a process that dies
         if isinstance(error, KeyboardInterrupt):
@@ -94,7 +102,7 @@ def _failed(error: BaseException, said: str) -> Outcome:
     message = str(error) if isinstance(error, FoundError) else message_of(error)
     case = error.case if isinstance(error, FoundError) else said
     notes = "\n".join(getattr(error, "__notes__", ()))  # Hypothesis tells there what it has drawn
-    trace = "".join(traceback.format_exception(error))
+    trace = "" if isinstance(error, FoundError) else "".join(traceback.format_exception(error))
     text = "\n\n".join(part[:LONGEST] for part in (message, case, notes, trace) if part)
     return Outcome(fault=_fault_of(error), message=message.partition("\n")[0][:300], text=text)
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from model_tests.hunt.turns import Outcome, Turn, made_smaller, played
 
-SHRINKING_SECONDS: Final = 60
+SHRINKING_SECONDS: Final = 120
 STARTING_SECONDS: Final = 300
 BEGUN: Final = "begun"
 """The answer that a turn begins: until then the process starts, and imports what it needs."""
@@ -55,6 +55,11 @@ class Worker:
     def is_late(self) -> bool:
         """Whether the turn, or the search for a smaller case, has no more time."""
         return self.turn is not None and time.monotonic() - self._since > self._limit
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it looks for a smaller case."""
+        return self.turn is not None and self._failed is not None
 
     def answer(self) -> Outcome | None:
         """Return what the turn came to, None if that comes later. Raises EOFError if it died."""
