@@ -212,6 +212,15 @@ def _archive_scope(constants: Mapping[str, Any]) -> str:
     return f"1 writer, {len(_model_values(constants['Enders']))} others that end its write"
 
 
+def _fence_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of fences whose numbers become free again."""
+    counts = [len(_model_values(constants[name])) for name in ("Putters", "Askers")]
+    readers = f", {counts[1]} reader" if counts[1] else ""
+    return (
+        f"{counts[0]} processes{readers}, {constants['AttemptLimit']} fences each, {constants['Kept']} count"
+    )
+
+
 def _chain_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of the indexes of log files."""
     lost = f", {constants['LossLimit']} lost" if constants["LossLimit"] else ""
@@ -226,6 +235,7 @@ def _scope(model: Model) -> str:
         "TimeLimit": _log_scope,
         "CleanLimit": _clean_scope,
         "Enders": _archive_scope,
+        "Putters": _fence_scope,
     }
     for name, scope in scopes.items():
         if name in constants:

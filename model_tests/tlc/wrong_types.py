@@ -82,6 +82,7 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
     "log writers": {"Writers": 1, "Planners": 1, "TimeLimit": "0 - 1", "CrashLimit": "0 - 1"},
     "log clean": {"InstantLimit": "0 - 1", "CleanLimit": "0 - 1"},
     "log archive": {"Writers": "{}", "Enders": 1},
+    "fence numbers": {"Putters": "Nat", "Askers": "Nat", "Kept": 0, "AttemptLimit": "0 - 1"},
     "log chain": {
         "CliqueFiles": "0 - 1",
         "LogLimit": "0 - 1",
@@ -201,6 +202,20 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             '[p \\in Processes |-> [phase |-> "gone", won |-> "none", acknowledged |-> FALSE]]',
         ),
     },
+    "FenceNumbers": {
+        "true": ("<<7>>",),
+        "there": ("[n \\in {0} |-> {}]", "[n \\in {1} |-> {7}]"),
+        "putting": (
+            "[p \\in {} |-> 0]",
+            '[p \\in Putters |-> [phase |-> "gone", number |-> 0, known |-> {}, attempt |-> 0]]',
+            '[p \\in Putters |-> [phase |-> "idle", number |-> -1, known |-> {}, attempt |-> 0]]',
+        ),
+        "asking": (
+            "[a \\in {} |-> 0]",
+            '[a \\in Askers |-> [phase |-> "idle", number |-> 0, says |-> {7}]]',
+        ),
+        "mistaken": ("wrong",),
+    },
     "Changelogs": {
         "recorded": (
             "[job \\in {} |-> {}]",
@@ -252,6 +267,7 @@ IN_MODEL: Final = {
     "LogIndex": "log writers",
     "LogClean": "log clean",
     "LogArchive": "log archive",
+    "FenceNumbers": "fence numbers",
     "LogChain": "log chain",
     "Changelogs": "changelog",
 }
@@ -266,6 +282,7 @@ TRACE_MODELS: Final = {"Traces": model_of([Trace((), 4, 3)]), "StoreTraces": sto
 INITIALLY: Final = {
     "Changelogs": "ChangelogInit",
     "StoreOperations": "StoreInit",
+    "FenceNumbers": "FenceInit",
     "Refinement": "Init /\\ seen = See(Now)",
     "Traces": "TraceInit",
     "StoreTraces": "TraceInit",

@@ -15,7 +15,8 @@
    for ever if the process dies.  Nobody who reads it may believe it.
 
    Each fence says what all before it said, and one thing more: the process and its
-   attempt.  So the true fences are the values of a sequence, which only grows.       *)
+   attempt.  So the true fences are the values of a sequence, which only grows: that
+   sequence is what StoreOperations has.                                             *)
 EXTENDS Naturals, Sequences, FiniteSets
 
 CONSTANTS Putters,   \* the set of processes that put fences
@@ -130,8 +131,4 @@ NobodyIsMistaken == ~mistaken
 
 \* The newest fence is there, and says what all true fences said.  Clauses: CMT-36.
 NewestSaysAll == Newest = Len(true) /\ Says(Newest) = Truth(Len(true))
-
-\* The true fences are those of StoreOperations: a sequence that only grows, whoever removes files.
-GrowsOnly == Len(true') >= Len(true) /\ SubSeq(true', 1, Len(true)) = true
-FencesStay == [][GrowsOnly]_true
 =============================================================================
