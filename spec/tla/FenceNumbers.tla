@@ -54,7 +54,7 @@ TypeOK == /\ true \in Seq(Said)
 Newest == IF DOMAIN there = {} THEN 0 ELSE CHOOSE n \in DOMAIN there : \A m \in DOMAIN there : m <= n
 Says(n) == IF n = 0 THEN {} ELSE there[n]
 
-\* What the true fence of a number says.
+\* The text of the true fence of a number.
 Truth(n) == {true[m] : m \in 1..n}
 
 \* Whether a fence counts no more.  Clauses: CMT-57.

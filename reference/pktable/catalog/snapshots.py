@@ -343,7 +343,7 @@ class SnapshotLog:
     def hint(self, name: str) -> int | None:
         """Return the id in a hint file, `LATEST` or `EARLIEST`; None if there is none.
 
-        What is no file, such as a pipe, or holds no id, is no hint. Clauses: CMT-13.
+        A pipe, or a file without an id, is no hint. Clauses: CMT-13.
         """
         try:
             text = self._store.read(self._paths.hint(name)).strip()
