@@ -27,6 +27,7 @@ from pktable_spec.errors import CorruptFileError
 
 from model_tests.hudi.indexed_logs import located
 from model_tests.hudi.made_tables import MadeTable, instant, row
+from model_tests.seeded import cases
 
 UNIVERSE = [*"abcdefgh", "\uff5e", "\U0001f600"]
 SUBSETS = st.lists(st.sampled_from(UNIVERSE), min_size=1, max_size=4, unique=True)
@@ -214,5 +215,6 @@ class FileGroupMachine(RuleBasedStateMachine):
 
 def test_lookups_of_drawn_histories_find_every_key_and_no_other() -> None:
     run_state_machine_as_test(
-        FileGroupMachine, settings=settings(max_examples=40, stateful_step_count=20, deadline=None)
+        FileGroupMachine,
+        settings=settings(max_examples=cases(30, 300), stateful_step_count=20, deadline=None),
     )
