@@ -145,7 +145,9 @@ def _history(
 
 
 def _conditions(number: int, definition: Definition, universe: Universe) -> Iterator[Condition]:
-    """Yield a condition on the first column that there may be one on."""
+    """Yield a condition on the first column that there may be one on, and of append tables one on the last column."""
+    if not definition.primary_key:
+        yield "w", "<=", "5"  # behind columns without statistics
     for name, kind in definition.columns:
         if kind in ("INT", "STRING", "BIGINT") and name[0] in "kp":
             some = (universe.partitions if name == "p" else universe.keys)[kind]
