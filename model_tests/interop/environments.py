@@ -123,7 +123,7 @@ def _jar_from_pypi(version: str) -> Path:
 
 def _from_maven(group: str, artifact: str, version: str) -> Path:
     get = ("dependency:get", f"-Dartifact={group}:{artifact}:{version}", "-Dtransitive=false")
-    # What the newest release is, is asked once in a month.
+    # Maven is asked for the newest release once in a month.
     made_of = [version, dt.date.today().isoformat()[:7]] if version == NEWEST else [version]
     repository = kept(
         artifact, made_of, lambda folder: _run(_tool("mvn"), "-q", "-B", *get, f"-Dmaven.repo.local={folder}")

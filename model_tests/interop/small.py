@@ -1,6 +1,6 @@
 """A few histories in each direction, the same each time, for every change.
 
-What is drawn (`histories`) is simple and much of it. Here a history has many features: a key of several columns, values
+Drawn histories (`histories`) are simple and many. Here a history has many features: a key of several columns, values
 of all types, options that no other one has, and steps in which everyone adds, takes back and compacts.
 """
 
@@ -55,7 +55,7 @@ APPENDED: Final[Sequence[tuple[str, Condition | None]]] = (
     ("update", ("w", "<>", "5")),
     ("overwrite", None),
 )
-"""What is done to an append table, by everyone who can."""
+"""The steps of an append table, each by everyone who can."""
 FEW_COMPACTIONS: Final = {"num-sorted-run.compaction-trigger": "5", "num-levels": "6"}
 """Else writes would be merged with all there is, and leave no vectors."""
 ROWS: Final = 900

@@ -1,4 +1,4 @@
-"""What is set up is complete or not there, however many processes set it up, and whichever are killed."""
+"""A directory is complete or not there, however many processes make it, and whichever are killed."""
 
 from __future__ import annotations
 
