@@ -89,7 +89,7 @@ def without_spark(tables: Tables, query: Query, peers: Peers, slow_rounds: int) 
 
 
 def start_peers() -> Peers:
-    """Return the other readers, set up in `.interop` if need be (a minute the first time)."""
+    """Return the other readers, set up where caches go if need be (a minute the first time)."""
     starts, missing = set_up([PYPAIMON, RUST])
     found: Peers = dict(missing)
     for name, start in starts.items():

@@ -1,4 +1,4 @@
-"""The public workflows do what they are for: CI runs ``.ci/run``, and every night the deep profile runs.
+"""The public workflows do what they are for: CI runs ``.ci/run``, and every night `make deep` runs.
 
 Each check is a function of a workflow's text that returns what is wrong with it. It runs on the workflows of this
 repository, where it must find nothing, and on copies with one planted fault, where it must find that.
@@ -73,11 +73,11 @@ def not_continuous(text: str) -> list[str]:
 
 
 def not_deep(text: str) -> list[str]:
-    """Return why a workflow does not verify deeply every night and keep what failed."""
+    """Return why a workflow does not check everything every night and keep what failed."""
     wrong = []
     if not re.fullmatch(r"\d+ \d+ \* \* \*", value(section(text, "schedule"), "- cron")):
         wrong.append("not every night")
-    if commands(text) != ["make verify PROFILE=deep"]:
+    if commands(text) != ["make deep MINUTES=60"]:
         wrong.append(f"runs {commands(text)}")
     upload = action(text, "upload-artifact")
     directory = value(section(text, "env"), DIRECTORY)
@@ -100,7 +100,7 @@ FAULTS: tuple[tuple[Check, str, Mapping[str, str]], ...] = (
     (not_continuous, CI, {"run: .ci/run": "run: .ci/run || true"}),
     (not_continuous, CI, {"- run: .ci/run": "# - run: .ci/run"}),
     (not_deep, NIGHTLY, {"17 2 * * *": "17 2 * * 1"}),
-    (not_deep, NIGHTLY, {"PROFILE=deep": "PROFILE=quick"}),
+    (not_deep, NIGHTLY, {"make deep": "make test"}),
     (not_deep, NIGHTLY, {"      PKTABLE_FAILURES": "      FAILURES"}),
     (not_deep, NIGHTLY, {"path: failures": "path: other"}),
     (not_deep, NIGHTLY, {"if: failure() || cancelled()": "if: success()"}),
