@@ -1,13 +1,14 @@
 """``python -m model_tests.tlc [--keep DIR] [MODEL...]``: check the TLA+ modules; also ``make tla``.
 
-Without names everything is checked, whatever is on record, and if all is as expected the record of the repository is
-written (`record`); with names, or parts of them, those models, and a violation prints
-its steps. ``--keep`` leaves the files TLC read, to run it by hand. Exits 1 if something is not as
-expected, 2 where nothing could be checked.
+Without names everything is checked. It is run again whatever is on record, unless ``PKTABLE_TLC_RECORD`` says
+otherwise; if all is as expected, the record of the repository is written (`record`). With names, or parts of them,
+those models are checked, and a violation prints its steps. ``--keep`` leaves the files TLC read, to run it by hand.
+Exits 1 if something is not as expected, 2 where nothing could be checked.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         keep, names = _parsed(list(arguments))
         if keep is not None:
             return _kept(_chosen(names), keep)
-        with record.using("none"):
+        with record.using(os.environ.get(record.VARIABLE) or "none"):
             if names:
                 results = suite.check_models(_chosen(names), _say, all_of_them=False)
             else:

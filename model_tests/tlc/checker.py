@@ -38,7 +38,7 @@ class Code:
     SUCCESS = 2193
     STATISTICS = 2199
     STATE = 2217
-    BEHAVIOUR = 2121
+    BEHAVIOUR = (2121, 2264)
     INVARIANT = (2110, 2107)
     ACTION_PROPERTY = (2112, 2108)
     TEMPORAL = 2116
@@ -127,7 +127,7 @@ def printed_for(files: Mapping[str, str], *arguments: str, again: bool = False) 
 
 def _is_whole(messages: Sequence[Message]) -> bool:
     """Whether TLC came to an end that is the same each time: it went through, or a property or an assumption fails."""
-    ends = (*Code.INVARIANT, *Code.ACTION_PROPERTY, Code.TEMPORAL, Code.BEHAVIOUR, *Code.ASSUMPTION)
+    ends = (*Code.INVARIANT, *Code.ACTION_PROPERTY, Code.TEMPORAL, *Code.BEHAVIOUR, *Code.ASSUMPTION)
     return any(one.code == Code.FINISHED for one in messages) and not any(
         one.severity == 1 and (one.code not in ends or "java.lang" in one.text) for one in messages
     )

@@ -38,9 +38,10 @@ Step: TypeAlias = dict[str, Any]
 def is_kept(model: Model) -> bool:
     """Whether a model yields a history: one that ends, which the violation of a liveness property does not.
 
-    Steps below a commit are no operations of a table; the simulation and tests of fences take them. Histories of append
-    tables are no histories of keys; `model_tests.append` has tests that take the same steps, and `model_tests.hudi` lets
-    writers of Hudi tables work between any two operations of each other. A history does not say what a changelog records.
+    Steps below a commit are no operations of a table; the simulation and tests of fences take them. Histories of
+    append tables are no histories of keys; `model_tests.append` has tests that take the same steps, and
+    `model_tests.hudi` lets writers of Hudi tables work between any two operations of each other. A history does not
+    say what a changelog records.
     """
     of_hudi = ("LogSpec", "ChainSpec", "CleanSpec", "ArchiveSpec")
     others = ("FairSpec", "StoreSpec", "FenceSpec", "AppendSpec", *of_hudi, "ChangelogSpec")

@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -100,10 +100,17 @@ class Unreached(NamedTuple):
 
 @dataclass(frozen=True)
 class Probes:
-    """The modules with probes, by file name, and the points. The numbers of point n are 2n + 1 and 2n + 2."""
+    """The modules with probes, by file name, and the points. The numbers of point n are 2n + 1 and 2n + 2.
+
+    ``first``: what to add to the numbers that a model prints, by the module that it extends.
+    """
 
     modules: Mapping[str, str]
     points: Sequence[Point]
+    first: Mapping[str, int] = field(default_factory=dict)
+
+    def first_of(self, model: Model) -> int:
+        return self.first[model.extends.split(",")[0].strip()]
 
     def unreached(self, numbers: Iterable[int]) -> list[Unreached]:
         """Return the points that are not among the ``numbers`` that TLC printed, by module and line."""
@@ -145,19 +152,39 @@ def probes(roots: frozenset[str], folder: Path = FOLDER) -> Probes:
     Raises InvalidRequestError where SANY cannot read them.
     """
     texts = modules_of(roots, folder=folder)
-    wanted = _wanted(texts, folder)
-    points = [Point(span, wanted[span], _text(texts[span.module], span)) for span in sorted(wanted)]
-    modules = {
-        f"{name}.tla": _with_probes(
-            text, [(at, one) for at, one in enumerate(points) if one.span.module == name]
-        )
-        for name, text in texts.items()
-    }
-    return Probes({**modules, "Probe.tla": _PROBE % (2 * len(points) + 2)}, points)
+    points: list[Point] = []
+    modules: dict[str, str] = {}
+    first: dict[str, int] = {}
+    most = 0
+    for group in groups_of(texts):
+        wanted = _wanted({name: texts[name] for name in group}, folder)
+        found = [Point(span, wanted[span], _text(texts[span.module], span)) for span in sorted(wanted)]
+        for name in group:
+            own = [(at, one) for at, one in enumerate(found) if one.span.module == name]
+            modules[f"{name}.tla"] = _with_probes(texts[name], own)
+            first[name] = 2 * len(points)
+        points += found
+        most = max(most, 2 * len(found) + 2)
+    return Probes({**modules, "Probe.tla": _PROBE % (most + 1_000 - most % 1_000)}, points, first)
+
+
+def groups_of(texts: Mapping[str, str]) -> list[list[str]]:
+    """Divide modules into groups that do not use each other, in the order of their names.
+
+    Each has numbers of its own, so that the probes of one group stay as they are if another changes.
+    """
+    groups: list[set[str]] = []
+    for name, text in texts.items():
+        group = {name, *(used_by(text) & texts.keys())}
+        for other in [one for one in groups if one & group]:
+            groups.remove(other)
+            group |= other
+        groups.append(group)
+    return sorted(map(sorted, groups))
 
 
 def key_of(roots: Iterable[str], folder: Path = FOLDER) -> str:
-    """Return the key of all that the probes of modules depend on."""
+    """Return the key of all that the probes of a group of modules depend on."""
     texts = modules_of(roots, folder=folder)
     made_by = Path(__file__).read_text("utf-8")
     return record.key_of(

@@ -243,8 +243,8 @@ def key_of(name: str) -> str:
 
 
 def entry(name: str) -> dict[str, str]:
-    """Return what the repository keeps of TLC's graph."""
-    return {"key": key_of(name), **digests_of(tlc_graph(name))}
+    """Return what the repository keeps of a graph in which `compare` has found no difference."""
+    return {"key": key_of(name), **digests_of(graph_of(name))}
 
 
 def digests_of(graph: Graph) -> dict[str, str]:

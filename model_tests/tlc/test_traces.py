@@ -48,9 +48,9 @@ WALKS_OF_RARE = {
 @covers("CMP-12", "DV-4", "DV-9", "DV-10", "DV-17", "DV-14", "CMT-6", "CMT-10")
 @covers("CMP-1", "CMP-9", "CMP-15", "DV-6", "CMT-7", "LSM-5", "LSM-10", "RD-1")
 def test_walks_of_a_faulty_oracle_are_rejected_and_sound_ones_accepted() -> None:
-    sound = [walk(Mechanism(options), Random(seed), 40) for options in (OPTIONS, PLAIN) for seed in range(2)]
+    sound = [walk(Mechanism(options), Random(seed), 30) for options in (OPTIONS, PLAIN) for seed in range(2)]
     walked = [fault for fault in FAULTS for _ in range(WALKS_OF_RARE.get(fault, WALKS))]
-    faulty = [walk(fault(OPTIONS), Random(walked[:at].count(fault)), 40) for at, fault in enumerate(walked)]
+    faulty = [walk(fault(OPTIONS), Random(walked[:at].count(fault)), 30) for at, fault in enumerate(walked)]
     verdicts = [one.accepted for one in accepts([*sound, *faulty])]
     assert verdicts[: len(sound)] == [True] * len(sound)
     noticed = {fault for fault, one in zip(walked, verdicts[len(sound) :], strict=True) if not one}

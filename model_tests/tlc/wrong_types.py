@@ -203,16 +203,16 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
     },
     "FenceNumbers": {
-        "true": ("<<7>>",),
-        "there": ("[n \\in {0} |-> {}]", "[n \\in {1} |-> {7}]"),
+        "true": ("<<[by |-> wrong, attempt |-> 0]>>",),
+        "there": ("[n \\in {0} |-> {}]", "[n \\in {1} |-> {[by |-> wrong, attempt |-> 0]}]"),
         "putting": (
             "[p \\in {} |-> 0]",
             '[p \\in Putters |-> [phase |-> "gone", number |-> 0, known |-> {}, attempt |-> 0]]',
-            '[p \\in Putters |-> [phase |-> "idle", number |-> -1, known |-> {}, attempt |-> 0]]',
+            '[p \\in Putters |-> [phase |-> "idle", number |-> 0 - 1, known |-> {}, attempt |-> 0]]',
         ),
         "asking": (
             "[a \\in {} |-> 0]",
-            '[a \\in Askers |-> [phase |-> "idle", number |-> 0, says |-> {7}]]',
+            '[a \\in Askers |-> [phase |-> "idle", number |-> 0, says |-> {[by |-> wrong, attempt |-> 0]}]]',
         ),
         "mistaken": ("wrong",),
     },
@@ -346,7 +346,7 @@ def wrong_values(module: str) -> Wrong:
         return {
             "violated": sum(one.code in Code.INVARIANT for one in errors),
             "states": outcome(model, Printed(text, 0)).states,
-            "others": [one.text for one in errors if one.code not in (*Code.INVARIANT, Code.BEHAVIOUR)],
+            "others": [one.text for one in errors if one.code not in (*Code.INVARIANT, *Code.BEHAVIOUR)],
         }
 
     def problem(found: Found) -> str | None:
