@@ -229,9 +229,14 @@ def completed(words: str) -> set[str]:
     return set(out.decode().split())
 
 
-def test_commands_and_options_are_completed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_and_options_are_completed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert {"compact", "count"} <= completed("pktable co")
     assert completed("pktable re") == {"read", "replay-git"}
     assert "--metadata-only" in completed("pktable check --m")
+    monkeypatch.setattr(
+        "shellingham.detect_shell", lambda *_: ("bash", "/bin/bash")
+    )  # wherever tests are started
     assert run(["--show-completion", "bash"]) == 0
     assert "_PKTABLE_COMPLETE" in capsys.readouterr().out

@@ -191,7 +191,9 @@ def test_the_tests_of_a_trial_name_the_first_that_fails_but_for_want_of_time(tmp
     killed = bench.trial(module, good.replace("def bucket_of", "def no_bucket_of"), work, 120).killed_by
     assert "model_tests/oracle/test_buckets.py" in (killed or "")
     late = tmp_path / "test_late.py"
-    late.write_text("from model_tests.patience import TooSlowError\ndef test_late():\n    raise TooSlowError\n")
+    late.write_text(
+        "from model_tests.patience import TooSlowError\ndef test_late():\n    raise TooSlowError\n"
+    )
     assert bench.trial(module, None, work_of_tests([str(late)]), 120).killed_by is None
 
 

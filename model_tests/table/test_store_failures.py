@@ -252,7 +252,10 @@ def test_the_error_says_what_to_do_and_travels() -> None:
 
 def in_a_process(program: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
 
