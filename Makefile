@@ -1,5 +1,6 @@
 # `make help` says what there is. Every target makes .venv itself; Python 3.10+ and Java 17+ are all it needs.
 SHELL := /bin/bash
+unexport PYTHONDONTWRITEBYTECODE  # each process would compile all modules again
 .DEFAULT_GOAL := help
 PROFILE ?= quick
 SEED ?= 1

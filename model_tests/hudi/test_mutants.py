@@ -140,11 +140,11 @@ def notices(machine: type[RuleBasedStateMachine], examples: int) -> None:
 @pytest.mark.parametrize("mutant", LOOKUPS)
 def test_the_machine_of_lookups_notices(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     LOOKUPS[mutant](monkeypatch)
-    notices(FileGroupMachine, 40)
+    notices(FileGroupMachine, 30)
 
 
 @covers("LOG-50", "LOG-53", "LOG-54", "LOG-59", "LOG-60", "LOG-61")
 @pytest.mark.parametrize("mutant", WRITES)
 def test_the_machine_of_writes_notices(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     WRITES[mutant](monkeypatch)
-    notices(WriterMachine, 15)
+    notices(WriterMachine, 36)

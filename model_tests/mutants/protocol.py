@@ -256,9 +256,9 @@ PROTOCOL = (
             fences,
             (
                 "            raise FenceTakenError\n"
-                "        if fence",
+                "        newest",
                 "            self._store.write(self._paths.fence(fence.number), encode_fence(fence))\n"
-                "        if fence",
+                "        newest",
             ),
         ), "CMT-44",
         "a: rollback 1; b: expire most", "a to put_if_absent fence-; b; a", REMOVED,
