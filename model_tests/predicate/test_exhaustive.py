@@ -86,7 +86,6 @@ def function_at(path: Path, line: int) -> str:
 @pytest.fixture(scope="module")
 def unhandled(copy: Path) -> dict[str, set[str]]:
     """The functions that mypy reports for each addition to the tree."""
-    assert errors(copy) == []
     tree = copy / "pktable/predicate/tree.py"
     text = tree.read_text("utf-8")
     for before, after in ADDITIONS.items():
