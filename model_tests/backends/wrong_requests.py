@@ -256,7 +256,8 @@ WORK: Final[list[tuple[Callable[[Any], Any], str]]] = [
     ),
     (
         lambda table: table.truncate(commit_id=CommitId("a", 1 << 63)),
-        "^commit_id: expected a text that is not empty, of whole characters, and an integer of 64 bits, found 'a' and 9223372036854775808",
+        "^commit_id: expected a text that is not empty, of whole characters, and an integer of 64 bits, "
+        "found 'a' and 9223372036854775808",
     ),
     (lambda table: table.append(pa.table({})), "^append: the table has a primary key"),
     (lambda table: table.upsert(pa.table({"nope": [1]})), "^columns: "),

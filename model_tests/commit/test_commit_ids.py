@@ -63,7 +63,7 @@ def test_a_repeated_write_is_told_a_snapshot_that_shows_its_rows(
     if dies:
         with pytest.raises(Killed):
             put(Table.open(tmp_path / "t", store=dying("put_if_absent", "/snapshot-4")), 1, 1)
-        first = 4
+        first: int | None = 4
     else:
         first = put(table, 1, 1)
     found = [put(Table.open(tmp_path / "t"), 1, 1) for _ in range(3)]

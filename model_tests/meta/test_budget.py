@@ -32,7 +32,9 @@ def test_the_readme_names_the_faults_that_only_make_deep_finds() -> None:
         if path != Path(__file__)
         for fault in faults(path)
     }
-    rows = [line for line in README.partition("make deep` alone finds")[2].splitlines() if line.startswith("| `")]
+    rows = [
+        line for line in README.partition("make deep` alone finds")[2].splitlines() if line.startswith("| `")
+    ]
     named = {tuple(cell.strip().strip("`") for cell in row.strip("|").split("|")) for row in rows}
     assert named == marked
 

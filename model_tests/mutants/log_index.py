@@ -24,7 +24,6 @@ FOUND: Final = "keys_are_found: found"
 REFUSED: Final = "keys_are_found: refused: .*: block at 0: expected the rows of the completed commit"
 
 
-
 @dataclass(frozen=True)
 class LookupMutant(Mutant):
     """A fault of the index, and the case in which it shows."""

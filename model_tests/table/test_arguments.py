@@ -67,11 +67,11 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "what a merge compares": (
         lambda t: t.merge([ROW], on=5),
         "on: expected a condition, a column or several, found 5",
-    ),  # type: ignore[arg-type]
+    ),
     "names that a merge compares": (
         lambda t: t.merge([ROW], on=[5]),
         "on: expected columns of target and source",
-    ),  # type: ignore[list-item]
+    ),
     "overwrite": (lambda t: t.overwrite([], commit_id=7), A_COMMIT),
     "a snapshot as text": (lambda t: t.rollback(snapshot="1"), A_SNAPSHOT),
     "a tag that is a number": (lambda t: t.rollback(tag=1), "tag: expected a name, found 1"),

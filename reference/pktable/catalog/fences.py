@@ -4,9 +4,9 @@ Putting a snapshot file if it is absent does not show that nobody had its id: th
 or a rollback. So both put a fence before they remove a snapshot file, and a committer looks at the fences after it put
 one. Fences are put if absent under dense numbers. So whoever puts the next fence has decided on all fences before it.
 
-Old fences are removed, which makes their numbers free again. A process that slept since before can put a fence under such
-a number, though it knows no fence that followed. So it looks at the newest fence after its put. If its own is older by
-`KEPT` numbers or more, and the newest does not say the same, it was put too late, and the process decides again.
+Old fences are removed, which makes their numbers free again. A process that slept since before can put a fence under
+such a number, though it knows no fence that followed. So it looks at the newest fence after its put. If its own is
+older by `KEPT` or more, and the newest does not say the same, it was put too late, and the process decides again.
 Readers take all fences that are so old for removed ones.
 
 A file under an expired id is removed by its name: no snapshot can have that id again. A file above the target of a
