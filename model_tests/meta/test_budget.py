@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from model_tests import budget
-from model_tests.rooms.table import ROOMS, paths_of, room_named
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "model_tests" / "README.md").read_text("utf-8")
@@ -69,11 +68,3 @@ def test_what_took_longest_and_what_is_beyond_its_budget_is_told(monkeypatch: py
 def test_each_folder_of_tests_has_a_budget() -> None:
     folders = {path.parent.name for path in (ROOT / "model_tests").glob("*/test_*.py")}
     assert folders - set(budget.SECONDS) == set()
-
-
-def test_each_folder_of_the_reference_is_a_room_whose_tests_there_are() -> None:
-    reference = ROOT / "reference"
-    assert {path.parent.relative_to(reference).as_posix() for path in reference.rglob("*.py")} == set(ROOMS)
-    for room in ROOMS:
-        assert all((ROOT / path).exists() for path in paths_of(room)), room
-    assert room_named("lsm") == room_named("reference/pktable/lsm/") == "pktable/lsm"

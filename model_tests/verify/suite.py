@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields, replace
@@ -96,9 +98,11 @@ def main(profile: str) -> int:
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH
+    started = time.monotonic()
     with Reporter() as show:
         checked = checked_by_tlc(show)
-        results, (killed, survived), failed = compared(profile, show)
+        seconds = Counter({"TLC": time.monotonic() - started})
+        results, (killed, survived), failed = compared(profile, show, seconds)
     console.print(tlc_summary(checked))
     console.print(summary(results))
     console.print(
@@ -107,12 +111,19 @@ def main(profile: str) -> int:
     failed += [f"mutant {problem}" for problem in survived]
     failed += [f"{check.what}: {problem}" for check in checked for problem in check.problems]
     failed += [f"{result.what}: {problem}" for result in results if (problem := result.problem)]
+    longest = ", ".join(f"{what} {spent:.0f} s" for what, spent in seconds.most_common(8))
+    console.print(f"took longest: {longest}; all {time.monotonic() - started:.0f} s", highlight=False)
     console.print("\n".join(f"FAILED {one}" for one in failed) or "all checks passed", highlight=False)
     return 1 if failed else 0
 
 
-def compared(profile: str, show: Reporter) -> tuple[list[Result], tuple[int, list[str]], list[str]]:
-    """Run all that TLC does not check, side by side; return results, kills with survivors, and failed decoders."""
+def compared(
+    profile: str, show: Reporter, seconds: Counter[str]
+) -> tuple[list[Result], tuple[int, list[str]], list[str]]:
+    """Run all that TLC does not check, side by side; return results, kills with survivors, and failed decoders.
+
+    ``seconds``: gets the time that each check took.
+    """
     with Workers(show) as workers:
         # The longest first, so that no process waits for another at the end.
         drawn = [
@@ -128,6 +139,7 @@ def compared(profile: str, show: Reporter) -> tuple[list[Result], tuple[int, lis
         typed = workers.start(typed_tables, profile)
         mutants = workers.start(mutants_killed)
         fuzzed = workers.start(decoders_fuzzed) if profile == "deep" else None
+    seconds.update(workers.seconds)
     checks = [*map(together, drawn), typed.result(), stored.result(), *(one.result() for one in real)]
     checks.append(together(seeds))
     return (

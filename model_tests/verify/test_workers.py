@@ -49,6 +49,7 @@ def test_parts_of_a_check_are_shown_as_one() -> None:
         parts = [workers.start(counting, count) for count in (2, 3)]
     assert os.getpid() not in {part.result() for part in parts}
     assert show.shown[-1] == ("counting", 5, 5)
+    assert set(workers.seconds) == {"counting"}
     assert sorted(done for _, done, _ in show.shown) == [1, 2, 3, 4, 5]
     assert sorted(show.said) == ["counted to 2", "counted to 3"]
 

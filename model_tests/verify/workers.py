@@ -6,13 +6,15 @@ This process shows the progress of all, and the parts of one check as one.
 from __future__ import annotations
 
 import os
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from queue import Empty
 from types import TracebackType
-from typing import Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from pktable.cli.progress import Reporter
 
@@ -36,15 +38,24 @@ Line: TypeAlias = tuple[int, str, int, int]
 """The number of a part, the check that it belongs to, how much of the part is done, and the check's total."""
 
 
+class Spent(NamedTuple):
+    """The time that a part of the check ``what`` took."""
+
+    what: str
+    seconds: float
+
+
 class Workers:
     """Runs checks in other processes, and shows how far they have come; to be used in a ``with``.
 
-    The ``with`` ends when every check has. The future of a check raises the error of the check.
+    The ``with`` ends when every check has. The future of a check raises the error of the check. ``seconds``: the time
+    that all parts of each check took, by the name of the check and the texts among its arguments.
     """
 
     def __init__(self, show: Reporter) -> None:
         context = get_context("spawn")  # Spark and Arrow have threads, which a fork would not take along
-        self._lines: Queue[Line | str] = context.Queue()
+        self.seconds: Counter[str] = Counter()
+        self._lines: Queue[Line | Spent | str] = context.Queue()
         self._pool = ProcessPoolExecutor(
             min(os.cpu_count() or 1, MOST_WORKERS), context, initializer=_begin, initargs=(self._lines,)
         )
@@ -83,6 +94,9 @@ class Workers:
             if isinstance(line, str):
                 self._show.say(line)
                 continue
+            if isinstance(line, Spent):
+                self.seconds[line.what] += line.seconds
+                continue
             part, what, done, total = line
             parts = self._done.setdefault(what, {})
             parts[part] = done
@@ -102,13 +116,18 @@ class _Relay:
         _lines.put(message)
 
 
-_lines: Queue[Line | str]
+_lines: Queue[Line | Spent | str]
 
 
-def _begin(lines: Queue[Line | str]) -> None:
+def _begin(lines: Queue[Line | Spent | str]) -> None:
     global _lines
     _lines = lines
 
 
 def _run(part: int, check: Callable[..., T], arguments: tuple[object, ...], named: Mapping[str, object]) -> T:
-    return check(_Relay(part), *arguments, **named)
+    started = time.monotonic()
+    try:
+        return check(_Relay(part), *arguments, **named)
+    finally:
+        words = [check.__name__.replace("_", " "), *(one for one in arguments if isinstance(one, str))]
+        _lines.put(Spent(" ".join(words), time.monotonic() - started))
