@@ -25,7 +25,6 @@ TESTS = ("model_tests", "benchmarks")
 TESTED = ("reference/pktable", "spec/pktable_spec")
 
 OF_OTHERS: Final[Mapping[str, str]] = {
-    "_initrequest": "the only way to let an item of pytest run a second time",
     "_replace": "a public method of every NamedTuple, underscored so that no field can be called like it",
 }
 """Private names that are used as attributes, and why that is right."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
@@ -54,7 +53,7 @@ class Workers:
 
     def __init__(self, show: Reporter) -> None:
         context = get_context("spawn")  # Spark and Arrow have threads, which a fork would not take along
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = {}
         self._lines: Queue[Line | Spent | str] = context.Queue()
         self._pool = ProcessPoolExecutor(
             min(os.cpu_count() or 1, MOST_WORKERS), context, initializer=_begin, initargs=(self._lines,)
@@ -95,7 +94,7 @@ class Workers:
                 self._show.say(line)
                 continue
             if isinstance(line, Spent):
-                self.seconds[line.what] += line.seconds
+                self.seconds[line.what] = self.seconds.get(line.what, 0.0) + line.seconds
                 continue
             part, what, done, total = line
             parts = self._done.setdefault(what, {})
