@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from model_tests.backends.spark_session import EXPECTED_VERSION
+from model_tests.caches import caches
 
 TESTS: Final = Path(__file__).parent
 MARKER: Final = "versions"
@@ -32,18 +33,13 @@ _PIP: Final = (
 _STORED: Final = "--build-option=--compression=stored"  # pyspark is 450 MB of archives
 
 
-def cache() -> Path:
-    """Return the folder of what any clone of this repository can use again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pktable"
-
-
 def folder_of(version: str) -> Path:
     """Return the folder with a version of pyspark, which is installed there if need be.
 
     Several processes may ask at once, and any of them may be killed. Raises CalledProcessError if pip fails.
     """
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    folder = cache() / f"pyspark-{version}-python{python}"
+    folder = caches() / f"pyspark-{version}-python{python}"
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ KEPT = 2
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table of nine writes, of which two fences count."""
+    """A table of nine writes, in which the two newest fences count."""
     monkeypatch.setattr(fences, "KEPT", KEPT)
     table = Table.create(tmp_path / "t", "id BIGINT, v STRING", primary_key=["id"], options=OPTIONS)
     write(table, *range(1, 10))

@@ -87,7 +87,7 @@ class Turns:
         self._begun: Counter[str] = Counter()
 
     def next(self, *, alone: bool) -> Turn | None:
-        """Return the next turn; ``alone``: whether it may be of a kind of which a machine plays one at a time."""
+        """Return the next turn; ``alone``: whether it may be of a kind that is played once at a time."""
         possible = [kind for kind in self._kinds if alone or not kind.alone]
         if not possible:
             return None

@@ -1,8 +1,8 @@
 """Directories that take long to make, kept where caches go, for every checkout.
 
 One is named after what decides its contents, so that other contents are another directory. It is made aside, under a
-lock, and takes its name when it is complete. So of two processes that want it one waits for the other, and what a
-process leaves that is killed is never taken for it; the next that makes it removes that.
+lock, and takes its name when it is complete. So one of two processes that want it waits for the other. A process that
+is killed leaves an unfinished directory, which is never taken for it; the next process removes that.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from model_tests.caches import caches
+
 ROOT: Final = "PKTABLE_INTEROP"
 """The environment variable that names another directory to keep them in."""
 
@@ -26,9 +28,7 @@ def root() -> Path:
     """Return the directory that they are in: what the environment names, else a part of the user's caches."""
     if named := os.environ.get(ROOT):
         return Path(named).absolute()
-    caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # A path that is not absolute counts as none, as the XDG Base Directory Specification says.
-    return (caches if caches.is_absolute() else Path.home() / ".cache") / "pktable" / "interop"
+    return caches() / "interop"
 
 
 def kept(name: str, made_of: Sequence[str], make: Callable[[Path], object]) -> Path:

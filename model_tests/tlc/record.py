@@ -28,6 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from model_tests.caches import caches
 from model_tests.tlc.jar import tlc_jar
 from model_tests.tlc.models import FOLDER, modules_of
 
@@ -121,7 +122,7 @@ def remember(key: str, value: Mapping[str, Any]) -> None:
 
 
 def _place() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "pktable", "tlc")
+    return caches() / "tlc"
 
 
 @cache

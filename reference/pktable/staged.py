@@ -89,12 +89,12 @@ class StagedWrite:
         Raises CommitConflictError and StorageError; their text says whether the rows are committed.
         Clauses: CMT-2, CMT-24, CMT-33, CMT-53, CMT-58.
         """
-        done: TableState | None = None
+        follow = self._commit_changes
         try:
             state = self.commit_append(commit_id)
         except AlreadyCommittedError as before:
             self.discard()
-            state = done = before.state
+            state, follow = before.state, self._finish
         except (CommittedError, CommitUnknownError):
             self._discard_changes()
             raise
@@ -102,7 +102,7 @@ class StagedWrite:
             self.discard()
             raise
         try:
-            return self._commit_changes(state, commit_id) if done is None else self._finish(done, commit_id)
+            return follow(state, commit_id)
         except CommitConflictError as error:
             raise CommitConflictError(
                 f"{COMPACTION_FAILED}: {error.what}", error.snapshot, DO_NOT_REPEAT
@@ -127,19 +127,19 @@ class StagedWrite:
         compaction = StagedCompaction(self.stager, self.changes, full=self.full, base=state)
         return compaction.commit(commit_id) or state
 
-    def _finish(self, done: TableState, commit_id: CommitId) -> TableState:
-        """Do the compaction of a write that was committed before, unless it was; ``done``: the last state of the write.
+    def _finish(self, state: TableState, commit_id: CommitId) -> TableState:
+        """Do the compaction of a write that was committed before, unless it was; ``state``: the last of the write.
 
         Clauses: CMT-58.
         """
-        assert done.snapshot is not None, "it was committed"
+        assert state.snapshot is not None, "it was committed"
         shown = not self.stager.context.options.one_record_per_key  # reads merge level 0
-        if self.write_only or shown or done.snapshot.commit_kind == COMPACT:
-            return done
+        if self.write_only or shown or state.snapshot.commit_kind == COMPACT:
+            return state
         buckets = [append.place.id for append in self.appends]
 
-        def stage(state: TableState) -> StagedCompaction:
-            return self.stager.compact(state, [one for one in buckets if one in state.files], full=False)
+        def stage(latest: TableState) -> StagedCompaction:
+            return self.stager.compact(latest, [one for one in buckets if one in latest.files], full=False)
 
         compaction = self.stager.committer.retry_on_latest_state(stage)
         # Without a change others have compacted the rows.
