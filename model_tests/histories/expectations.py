@@ -254,12 +254,16 @@ class Expectations(ReadExpectations):
             fail(f"a write removes no file, found {before.entries() - layout.entries()} removed")
         if layout.vectors != before.vectors:
             fail(f"a write changes no vector: {before.vectors} became {layout.vectors}")
-        self.level_zero_was_added(layout, changes, older)
+        self.run_was_added(layout, changes, older)
         self.meaning.commit(layout.id, changes)
         self.settle(layout)
 
-    def level_zero_was_added(
-        self, layout: Layout, changes: Sequence[Change], older: Mapping[BucketId, Sequence[FileInfo]]
+    def run_was_added(
+        self,
+        layout: Layout,
+        changes: Sequence[Change],
+        older: Mapping[BucketId, Sequence[FileInfo]],
+        level: int = 0,
     ) -> None:
         """Check the new files of a write, and take them in. ``older``: the files its numbers must be above."""
         before = self.latest
@@ -268,8 +272,8 @@ class Expectations(ReadExpectations):
         if {file.bucket for file in added} != set(touched):
             fail(f"a write goes to the buckets of its keys, {set(touched)}; found {added}")
         for file in added:
-            if file.level != 0:
-                fail(f"a write goes to level 0, found {file}")
+            if file.level != level:
+                fail(f"a write goes to level {level}, found {file}")
             highest = max((other.max_sequence for other in older.get(file.bucket, [])), default=-1)
             first, last = file.min_sequence, file.max_sequence
             if first <= highest:

@@ -136,12 +136,6 @@ class Statements:
             )
         )
         assert staged is not None  # as it replaces rows
-        wrong = [append.place for append in staged.appends if not holds(append.place.partition)]
-        if wrong:
-            staged.discard()
-            raise InvalidRequestError(
-                f"overwrite: rows of partition {context.partition_path(wrong[0].partition)} do not satisfy {where!r}"
-            )
         before = staged.base.id
         after = staged.commit(commit_id).id
         return after if after != before else None

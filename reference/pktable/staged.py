@@ -5,7 +5,10 @@ another write took our sequence numbers, our rows are renumbered, and the compac
 (CMT-24, CMT-33). If another commit changed what a compaction was planned on, that compaction is discarded and planned
 again on the latest snapshot (CMT-14).
 
-Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30.
+An overwrite leaves nothing older in a bucket. So their compaction fits whatever others commit, and one snapshot
+holds its result (STM-11).
+
+Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30, STM-11.
 """
 
 from __future__ import annotations
@@ -53,8 +56,8 @@ class StaleReadError(Exception):
 class StagedWrite:
     """A write whose files exist and are not visible. Commit it or discard it, once.
 
-    ``appends``: its new level-0 files. ``changes``: its compaction, planned on ``base`` with these files. ``full``:
-    whether the whole table is compacted instead, after the commit.
+    ``appends``: its new files, at level 0 but for an overwrite's. ``changes``: its compaction, planned on ``base`` with
+    these files. ``full``: whether the whole table is compacted instead, after the commit.
     ``rules``: what its commit checks; other implementations check less. ``read``, ``replaces``: as in `Stager.write`.
     """
 
@@ -70,16 +73,37 @@ class StagedWrite:
     full: bool = False
 
     def plan(self, state: TableState) -> None:
-        """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17, CMP-30."""
+        """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17, CMP-30, STM-11."""
         self.base = state
         self.full = not self.write_only and self.stager.is_full_compaction_due(state)
-        if not self.write_only and not self.full:
-            self.changes = self.stager.changes(
-                _with_appends(state, self.appends, replaced(state, self.replaces)),
-                [append.place.id for append in self.appends],
-                full=False,
-                cached_rows={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
-            )
+        if self.replaces is not None:
+            # Nothing is looked up in older files, so that a table which leaves compaction to others need not wait.
+            waits = self.write_only and not self.stager.context.options.one_record_per_key
+            self._settle(() if waits else self._compacted(state))
+        elif not self.write_only and not self.full:
+            self.changes = self._compacted(state)
+
+    def _compacted(self, state: TableState) -> list[BucketChange]:
+        """Return the compaction of the touched buckets as if the new files were live in ``state``."""
+        return self.stager.changes(
+            _with_appends(state, self.appends, replaced(state, self.replaces)),
+            [append.place.id for append in self.appends],
+            full=False,
+            cached_rows={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
+        )
+
+    def _settle(self, changes: Iterable[BucketChange]) -> None:
+        """Put an overwrite's files where their compaction puts them; no changelog stays. Clauses: STM-11, CHG-12."""
+        context, by_bucket = self.stager.context, {change.place.id: change for change in changes}
+        self.new.paths += [path for change in by_bucket.values() for path in change.created]
+        for i, append in enumerate(self.appends):
+            files, change = append.files, by_bucket.get(append.place.id)
+            if change is not None:
+                assert change.index is None, "there are no older rows to delete"
+                gone = {file.file_name for file in change.removed}
+                files = (*(file for file in files if file.file_name not in gone), *change.added)
+            self.appends[i] = replace(append, files=files, changelog=(), rows=None)
+        self._keep_only({context.data_path(a.place, file) for a in self.appends for file in a.files})
 
     def commit(self, commit_id: CommitId) -> TableState:
         """Make the write visible and return the state after it; if it was committed before, the state at that time.
@@ -133,7 +157,7 @@ class StagedWrite:
         Clauses: CMT-58.
         """
         assert state.snapshot is not None, "it was committed"
-        shown = not self.stager.context.options.one_record_per_key  # reads merge level 0
+        shown = self.replaces is not None or not self.stager.context.options.one_record_per_key
         if self.write_only or shown or state.snapshot.commit_kind == COMPACT:
             return state
         buckets = [append.place.id for append in self.appends]
@@ -200,10 +224,13 @@ class StagedWrite:
             for append in self.appends
             for file in (*append.files, *append.changelog)
         }
-        old = [path for path in self.new.paths if path not in used]
-        remove_quietly(context.store, old)
-        self.new.paths = [path for path in self.new.paths if path not in old]
+        self._keep_only(used)
         self.plan(state)
+
+    def _keep_only(self, used: Collection[str]) -> None:
+        """Remove the new files but for those of the paths ``used``."""
+        remove_quietly(self.stager.context.store, [path for path in self.new.paths if path not in used])
+        self.new.paths = [path for path in self.new.paths if path in used]
 
     def drop_stale(self, state: TableState) -> list[BucketId]:
         """Discard the compactions whose buckets had other live files, when the write committed, than planned on.
@@ -211,10 +238,9 @@ class StagedWrite:
         ``state``: the one after the write. Returns their buckets, which are to be planned again. Clauses: CMT-54.
         """
         own = {append.place.id: append.files for append in self.appends}
-        gone = replaced(self.base, self.replaces)
         stale = []
         for bucket_id in (change.place.id for change in self.changes):
-            before = () if bucket_id in gone else self.base.files.get(bucket_id, ())
+            before = self.base.files.get(bucket_id, ())
             if _entries(*before, *own.get(bucket_id, ())) != _entries(*state.files.get(bucket_id, ())):
                 stale.append(bucket_id)
         dropped = [change for change in self.changes if change.place.id in stale]

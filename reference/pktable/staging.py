@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -38,7 +38,7 @@ from pktable.lsm.universal import Pick
 from pktable.retry import RetryPolicy, retry
 from pktable.run.runner import CompactionTask, RowChange, Runner
 from pktable.staged import StagedCompaction, StagedWrite, StaleReadError, next_sequences
-from pktable.store.new_files import NewFiles, remove_quietly
+from pktable.store.new_files import NewFiles
 
 Work = Callable[[TableState], tuple[Any, ChangeKind]]
 """Computes the changes of a statement from the state that it reads: rows, and their kinds."""
@@ -117,7 +117,7 @@ class Stager:
             if not appends and replaces is None:
                 return None
             if replaces is not None:
-                appends = [self._without_changelog(append, new) for append in appends]
+                self._expect_replaced(appends, replaces)
             only = write_only or not self.kind.compacts_writes
             staged = StagedWrite(self, appends, new, only, state, read=read, replaces=replaces)
             if self.context.has_unaware_buckets:
@@ -127,13 +127,6 @@ class Stager:
         except BaseException:
             new.remove(self.context.store)
             raise
-
-    def _without_changelog(self, append: BucketAppend, new: NewFiles) -> BucketAppend:
-        """Remove the changelog files of an append that an overwrite commits. Clauses: CHG-12."""
-        paths = {self.context.data_path(append.place, file) for file in append.changelog}
-        remove_quietly(self.context.store, paths)
-        new.paths = [path for path in new.paths if path not in paths]
-        return replace(append, changelog=())
 
     @property
     def kind(self) -> TableKind:
@@ -236,6 +229,15 @@ class Stager:
     def isolation(self, read: TableState) -> Isolation:
         """Return what compares ``read`` with later states."""
         return Isolation(read, self.committer.snapshots, self.committer.manifests, self.context.order)
+
+    def _expect_replaced(self, appends: Iterable[BucketAppend], replaces: Replaces) -> None:
+        """Raise InvalidRequestError unless an overwrite's rows are in partitions that it replaces. Clauses: STM-7."""
+        for partition in {append.place.partition for append in appends}:
+            if not replaces(partition):
+                raise InvalidRequestError(
+                    f"overwrite: rows of partition {self.context.partition_path(partition)} are outside of those "
+                    "for which the condition holds; leave them out, or change the condition"
+                )
 
     def _expect_same_keys(self, state: TableState) -> None:
         """Raise InvalidRequestError unless live files have the table's keys and its number of buckets.
