@@ -87,6 +87,15 @@ def by_id(text: str) -> list[dict[str, Any]]:
 # What is written is read
 
 
+def test_a_consumer_keeps_what_it_has_not_read(filled: Path, cli: Run) -> None:
+    said = "consumer report reads snapshot 1 next\n"
+    assert cli("consumer", filled, "report", "--next", 1) == (0, said, "")
+    assert cli("expire", filled, "--retain-last", 1) == (0, "nothing to do\n", "")
+    assert cli("consumer", filled, "--format", "csv") == (0, "consumer,next_snapshot\nreport,1\n", "")
+    assert cli("consumer", filled, "report", "--delete") == (0, "removed consumer report\n", "")
+    assert cli("expire", filled, "--retain-last", 1) == (0, "expired snapshot 1\n", "")
+
+
 def test_json_lines_come_back_as_they_were(filled: Path, cli: Run) -> None:
     code, out, err = cli("read", filled, "--format", "jsonl")
     assert (code, err) == (0, "")
@@ -275,6 +284,9 @@ def test_describe_lists_columns_keys_and_options(tmp_path: Path, cli: Run) -> No
         (("tag", "{table}", "--delete"), "NAME"),
         (("tag", "{table}", "--snapshot", "1"), "NAME"),
         (("tag", "{table}", "name", "--delete", "--snapshot", "1"), "--snapshot 1"),
+        (("consumer", "{table}", "--next", "1"), "NAME"),
+        (("consumer", "{table}", "name"), "--next N or --delete"),
+        (("consumer", "{table}", "name", "--next", "9"), "snapshot 9 does not exist"),
         (("write", "{table}", "{nowhere}.csv"), "No such file"),
         (("write", "{table}", "{nowhere}.xlsx"), ".parquet, .csv, .jsonl"),
         (("delete", "{table}"), "--where"),

@@ -34,6 +34,7 @@ ON_TABLES = (
         "check",
         "clean",
         "compact",
+        "consumer",
         "count",
         "create",
         "delete",

@@ -156,20 +156,6 @@ def test_a_rollback_whose_answer_is_lost_before_it_removes_a_file_removes_it(pat
     assert ids(path) == [1, 2, 3, 10, 11, 12]
 
 
-@covers("CMT-34", "CMT-47")
-def test_a_rollback_to_the_tag_of_an_expired_snapshot_is_refused_before_it_commits_if_there_are_branches(
-    path: Path,
-) -> None:
-    table = Table.open(path)
-    table.create_tag("old", snapshot=2)
-    table.expire_snapshots(retain_last=1)
-    (path / "branch" / "branch-b").mkdir(parents=True)
-    before = sorted(path.rglob("*"))
-    with pytest.raises(InvalidRequestError, match="branches"):
-        table.rollback(tag="old")
-    assert sorted(path.rglob("*")) == before
-
-
 @covers("CMT-43", "CMT-50")
 def test_a_repair_does_not_remove_the_snapshot_that_took_the_place_of_one_that_was_rolled_back(
     path: Path,

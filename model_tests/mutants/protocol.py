@@ -315,9 +315,9 @@ PROTOCOL = (
                 "        needed: set[str] = set()\n",
             ),
             (
-                "        return needed\n\n    def _needed_by_retained",
+                "        return needed\n\n    def _needed_by_branch",
                 "        return needed | self._snapshots.retry_on_latest(self._needed_by_retained)\n\n"
-                "    def _needed_by_retained",
+                "    def _needed_by_branch",
             ),
         ), "CMT-31",
         "a: write only, expire; b: tag middle; c: full, expire most",

@@ -223,12 +223,3 @@ def test_a_tag_is_made_once_and_of_what_is_there(tmp_path: Path, monkeypatch: py
     with pytest.raises(SnapshotNotFoundError):
         table.create_tag("late", snapshot=1)
     assert table.tags().keys() == {"one"}
-
-
-@covers("CMT-34")
-def test_a_table_with_branches_is_not_expired(tmp_path: Path) -> None:
-    table = new_table(tmp_path / "t")
-    written(table, 1, [1])
-    (tmp_path / "t" / "branch" / "branch-b").mkdir(parents=True)
-    with pytest.raises(InvalidRequestError, match="branch-b"):
-        table.expire_snapshots(retain_last=1)

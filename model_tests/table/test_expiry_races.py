@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
+from pktable import CorruptFileError, SnapshotNotFoundError, Table
 from pktable.catalog.changes import CommitId
 from pktable.ingest.changes import ChangeKind
 from pktable.store.file_io import LocalFileIO
@@ -320,19 +320,29 @@ def test_a_read_that_never_wins_ends(template: Path, tmp_path: Path, monkeypatch
 
 
 @covers("CMT-27", "CMT-34")
-def test_a_branch_that_is_made_meanwhile_keeps_its_files(
+def test_a_branch_that_is_made_from_a_tag_meanwhile_keeps_its_files(
     template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(template, tmp_path / "t")
-    delete = LocalFileIO.delete
+    """The tag goes as soon as the branch is there, between the two listings that a removal of files makes."""
+    root, branch = tmp_path / "t", tmp_path / "t" / "branch" / "branch-b" / "tag"
+    shutil.copytree(template, root)
+    list_names, delete, listed = LocalFileIO.list_names, LocalFileIO.delete, []
 
-    def branch(store: LocalFileIO, path: str) -> None:
-        (tmp_path / "t" / "branch" / "branch-b").mkdir(parents=True, exist_ok=True)
+    def begun(store: LocalFileIO, path: str) -> None:
+        listed.append(path) if "/snapshot/" in path else None
         delete(store, path)
 
-    monkeypatch.setattr(LocalFileIO, "delete", branch)
-    with pytest.raises(InvalidRequestError, match="branch-b"):
-        Table.open(tmp_path / "t").expire_snapshots(retain_last=1)
-    for directory in ("manifest", "bucket-0"):
-        kept = {file.name for file in (template / directory).iterdir()}
-        assert {file.name for file in (tmp_path / "t" / directory).iterdir()} == kept
+    def branched(store: LocalFileIO, path: str) -> list[str]:
+        names = list_names(store, path)
+        if listed and not branch.exists() and Path(path).name in ("tag", "branch"):
+            branch.mkdir(parents=True)
+            (root / "tag" / "tag-old").rename(branch / "tag-old")
+        return names
+
+    expected = content(Table.open(root), tag="old")
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFileIO, "delete", begun)
+        patched.setattr(LocalFileIO, "list_names", branched)
+        Table.open(root).expire_snapshots(retain_last=1)
+    (branch / "tag-old").rename(root / "tag" / "tag-old")
+    assert content(Table.open(root), tag="old") == expected

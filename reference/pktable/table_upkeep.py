@@ -64,6 +64,27 @@ class TableUpkeep(ABC):
                 found[name] = snapshots.by_tag(name)
         return found
 
+    def consumers(self) -> dict[str, int]:
+        """Return the id of the snapshot that each consumer reads next, by name. Raises CorruptFileError.
+
+        Clauses: META-58.
+        """
+        return self.catalog.expiry.consumers.all()
+
+    def set_consumer(self, name: str, *, next_snapshot: int) -> None:
+        """Let a reader of changes say what it reads next, so that no expiry removes it and no rollback changes it.
+
+        ``next_snapshot``: one that is retained or whose changelog is kept, or the one that follows the latest.
+        Raises InvalidRequestError and SnapshotNotFoundError. Clauses: CMT-59, CMT-60, META-58.
+        """
+        wanted = AsOf.given(next_snapshot).snapshot
+        assert wanted is not None, "it is given"
+        self.catalog.expiry.set_consumer(name, wanted)
+
+    def delete_consumer(self, name: str) -> None:
+        """Forget a consumer: expiries no longer keep what it has not read. Raises InvalidRequestError."""
+        self.catalog.expiry.consumers.remove(name)
+
     def expire_snapshots(
         self,
         *,
@@ -75,9 +96,11 @@ class TableUpkeep(ABC):
 
         The ``retain_last`` newest snapshots stay. With ``older_than`` (a time, as ``timestamp`` of `scan`) the first
         snapshot that is not older stays, and all after it. A snapshot that a tag keeps can still be read by the tag.
+        The snapshot that a consumer reads next stays, and all after it. Files that a branch needs stay.
         With an option ``changelog.*-retained`` the changes of an expired snapshot can still be read, until they expire.
         ``dry_run``: return the ids that would expire, and change nothing.
-        Raises InvalidRequestError. Clauses: CHG-17, CHG-22, CMT-16, CMT-26 to CMT-31.
+        Raises InvalidRequestError, and CorruptFileError before anything is removed.
+        Clauses: CHG-17, CHG-22, CMT-16, CMT-26 to CMT-31, CMT-34, CMT-59.
         """
         expect_flag("dry_run", dry_run)
         limit = None if older_than is None else millis_of(older_than, "older_than")

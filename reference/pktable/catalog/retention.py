@@ -20,13 +20,16 @@ Several processes expire at once, while others commit and make tags.
   snapshot that is made later needs only those of our files that the newest snapshot we see needs; that one must not
   expire before its files are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the
   tag is written, and removes the tag if the snapshot is gone: a snapshot that step 4 misses has left its tags.
+* Branches have snapshots, tags and changelogs of their own, and share the files. They are listed after the tags: a
+  branch is made from a tag.
 * A commit that was rolled back before its process looked at the fences is made again with the same data files. So the
   files of a tag whose snapshot was rolled back are left to the removal of orphans.
 
 A snapshot that expires takes its changelog files with it, unless a copy of it is kept for them (`kept_changelogs`). A
 tag does not keep them: it keeps rows, not changes.
 
-Clauses: CHG-14, CHG-17, CHG-22, CHG-23, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52.
+Clauses: CHG-14, CHG-17, CHG-22, CHG-23, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52,
+CMT-59.
 """
 
 from __future__ import annotations
@@ -34,10 +37,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, TypeVar
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
+from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FenceTakenError
 from pktable.catalog.kept_changelogs import (
     KeptChangelogs,
@@ -52,7 +57,8 @@ from pktable.catalog.state import StateLoader
 from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
-from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.paths import BRANCH, CHANGELOG, TablePaths, numbered
 from pktable.lsm.bucket import BucketId
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly
@@ -71,6 +77,7 @@ class Expiry:
     ) -> None:
         self._context, self._snapshots, self._manifests, self._states = context, snapshots, manifests, states
         self._changelogs = KeptChangelogs(context, snapshots)
+        self.consumers = Consumers(context.store, context.paths)
 
     def expire(
         self, *, retain_last: int, older_than: int | None, now_millis: int, dry_run: bool = False
@@ -79,13 +86,14 @@ class Expiry:
 
         ``older_than``: milliseconds since the epoch; only the snapshots before the first one that is not
         older. ``now_millis`` decides which changelogs have expired. ``dry_run``: only return the ids.
-        Raises InvalidRequestError. Clauses: CHG-22, CMT-16.
+        Snapshots that a consumer has not read stay. Raises InvalidRequestError and CorruptFileError.
+        Clauses: CHG-22, CMT-16, CMT-59.
         """
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
-        self.expect_no_branches()
         if dry_run:
-            return [one.id for one in self._old(self._snapshots.fences.newest(), retain_last, older_than)]
+            fence, unread = self._snapshots.fences.newest(), self.consumers.first_needed()
+            return [one.id for one in self._old(fence, retain_last, older_than, unread)]
         return retry(
             lambda: self._expire(retain_last, older_than, now_millis), on=FenceTakenError, policy=FENCES
         )
@@ -93,11 +101,13 @@ class Expiry:
     def _expire(self, retain_last: int, older_than: int | None, now_millis: int) -> list[int]:
         """Expire and return the ids. Raises FenceTakenError if another fence came between."""
         fence = self._snapshots.fences.newest()
-        old = self._old(fence, retain_last, older_than)
+        unread = self.consumers.first_needed()
+        old = self._old(fence, retain_last, older_than, unread)
         left = [one for one in self._snapshots.listed() if one <= fence.expired]
         copies = self._changelogs.of_expired()
         latest = max(self._snapshots.ids(), default=0)  # which may be rolled back by now
-        gone = expired_changelogs(self._context.options, [*copies, *old], latest, now_millis)
+        read = [one for one in (*copies, *old) if unread is None or one.id < unread]
+        gone = expired_changelogs(self._context.options, read, latest, now_millis)
         if not old and not left and not gone:
             return []
         candidates = {path for snapshot in old for path in self._named(snapshot)}
@@ -120,14 +130,20 @@ class Expiry:
         self._remove(candidates)
         return [snapshot.id for snapshot in old]
 
-    def _old(self, fence: Fence, retain_last: int, older_than: int | None) -> list[Snapshot]:
-        """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed concurrently."""
+    def _old(
+        self, fence: Fence, retain_last: int, older_than: int | None, unread: int | None
+    ) -> list[Snapshot]:
+        """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed concurrently.
+
+        ``unread``: the first that a consumer has not read.
+        """
         old: list[Snapshot] = []
         for found in self._snapshots.ids()[:-retain_last]:
             snapshot = self._snapshots.file(found)
             if snapshot is None or found <= fence.expired:
                 raise FenceTakenError  # another expiry was faster
-            if older_than is not None and snapshot.time_millis >= older_than:
+            young = older_than is not None and snapshot.time_millis >= older_than
+            if young or (unread is not None and found >= unread):
                 break
             old.append(snapshot)
         return old
@@ -140,6 +156,22 @@ class Expiry:
         """
         found = [snapshot for one in expired if (snapshot := self._snapshots.file(one))]
         return [one for one in found if self._snapshots.fences.ended_as(fence, one)]
+
+    def set_consumer(self, name: str, next_snapshot: int) -> None:
+        """Keep ``next_snapshot`` and what follows it for a consumer.
+
+        Raises InvalidRequestError, and SnapshotNotFoundError if its changes cannot be read and it is not the next one.
+        Clauses: CMT-59.
+        """
+        self._expect_changes_of(next_snapshot)
+        self.consumers.put(name, next_snapshot)
+        self._expect_changes_of(next_snapshot)  # an expiry may have looked before
+
+    def _expect_changes_of(self, wanted: int) -> None:
+        copies, ids = self._changelogs.of_expired(), self._snapshots.ids()
+        kept = [*(one.id for one in copies), *ids, max(ids, default=0) + 1]
+        if wanted not in kept:
+            raise SnapshotNotFoundError(f"snapshot {wanted}", f"{kept[0]} to {kept[-1]}, the last to come")
 
     def make_tag(self, tag: str, snapshot: int) -> None:
         """Keep a retained snapshot under a name.
@@ -163,7 +195,6 @@ class Expiry:
 
     def drop_tag(self, tag: str) -> None:
         """Remove a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17, CMT-31."""
-        self.expect_no_branches()
         self._remove_tag(tag, self._snapshots.by_tag(tag))
 
     def _remove_tag(self, tag: str, kept: Snapshot) -> None:
@@ -172,12 +203,11 @@ class Expiry:
         self._remove(candidates, kept)
 
     def _remove(self, candidates: set[str], tagged: Snapshot | None = None) -> None:
-        """Delete those of ``candidates`` that no retained snapshot and no tag needs.
+        """Delete those of ``candidates`` that no retained snapshot, no tag and no branch needs.
 
         ``tagged``: the snapshot that names them, of a tag that was removed. Clauses: CMT-52.
         """
         needed = self._needed_by_all()
-        self.expect_no_branches()  # not even one made since the first look
         fences = self._snapshots.fences
         # Looked at last: a snapshot that is rolled back after this was needed before.
         if tagged is not None and fences.is_rolled_back(fences.newest(), tagged):
@@ -187,14 +217,36 @@ class Expiry:
             remove_quietly(store, [place])
 
     def _needed_by_all(self) -> set[str]:
-        """Return the paths of the files that some retained snapshot or tag needs."""
+        """Return the paths of the files that some retained snapshot, tag, changelog or branch needs."""
         needed = self._snapshots.retry_on_latest(self._needed_by_retained)
         for tag in self._snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
                 needed.update(self.needed_by_tag(tag))
         for copy in self._changelogs.of_expired():
             needed.update(self._changelog_files(copy, ended=True))
+        for name in self._context.store.list_names(self._context.paths.branches):
+            needed.update(self._needed_by_branch(self._context.paths.of_branch(name.removeprefix(BRANCH))))
         return needed
+
+    def _needed_by_branch(self, paths: TablePaths) -> Iterator[str]:
+        """Yield the files that the snapshots, tags and kept changelogs of a branch need.
+
+        A branch that is made at the time has tags and no snapshot yet. Raises CorruptFileError. Clauses: CMT-34.
+        """
+        store, log = self._context.store, SnapshotLog(self._context.store, paths)
+        for path in chain(map(paths.snapshot, log.listed()), map(paths.tag, log.tags())):
+            with contextlib.suppress(FileNotFoundError):  # removed since the listing
+                found = decode_snapshot(store.read(path), at=path)
+                try:
+                    yield from [*self.needed_files(found), *self._changelog_files(found)]
+                except MissingManifestError:
+                    if store.exists(path):
+                        raise
+        for name in store.list_names(paths.changelogs):
+            if (number := numbered(name, CHANGELOG)) is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    path = paths.changelog(number)
+                    yield from self._changelog_files(decode_snapshot(store.read(path), at=path), ended=True)
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
         """Return the files that the snapshots up to ``latest`` need; those that expire concurrently may be left out."""
@@ -295,15 +347,6 @@ class Expiry:
         for file in live:
             yield self._context.data_path(place, file)
             yield from (f"{place.directory}/{extra}" for extra in file.extra_files)
-
-    def expect_no_branches(self) -> None:
-        """Raise InvalidRequestError if there are branches: their snapshots name files of the table. Clauses: CMT-34."""
-        branches = self._context.store.list_names(self._context.paths.branches)
-        if branches:
-            raise InvalidRequestError(
-                f"{self._context.root}: expected a table without branches, which share its files, "
-                f"found {', '.join(sorted(branches))}"
-            )
 
 
 def _lists(snapshot: Snapshot) -> list[str]:

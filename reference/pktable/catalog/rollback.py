@@ -12,7 +12,7 @@ then all others expire. A second tag keeps the files while they are copied. If t
 
 The data files of the snapshots that went are orphans; an expiry cannot tell that nothing will need them.
 
-Clauses: CMT-42, CMT-43, CMT-45, CMT-46, CMT-47.
+Clauses: CMT-42, CMT-43, CMT-45, CMT-46, CMT-47, CMT-60.
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ class Rollback:
     def to_snapshot(self, target: int) -> list[int]:
         """Make a retained snapshot the latest; return the ids of those that went, ascending.
 
-        Raises SnapshotNotFoundError, and InvalidRequestError if a tag keeps a later snapshot.
-        Clauses: CMT-42, CMT-43, CMT-45.
+        Raises SnapshotNotFoundError. Raises InvalidRequestError if a tag keeps a later snapshot or a consumer has read
+        one.
+        Clauses: CMT-42, CMT-43, CMT-45, CMT-60.
         """
         return retry(lambda: self._to_snapshot(target), on=FenceTakenError, policy=FENCES)
 
@@ -110,6 +111,7 @@ class Rollback:
         if not ended:
             return []
         self._expect_no_later_tags(target)
+        self._expect_unread(target)
         fence = self._snapshots.fences.put_rollback(fence, target, ended)
         # Also those that were committed since.
         for later in sorted((one for one in self._snapshots.listed() if one > target), reverse=True):
@@ -123,12 +125,11 @@ class Rollback:
         """Make the latest snapshot what a tag keeps; return the ids of those that went, ascending.
 
         Raises SnapshotNotFoundError. Raises InvalidRequestError if the snapshot is retained and a tag keeps a later
-        one, or if it has expired and there are branches. Clauses: CMT-45, CMT-47.
+        one or a consumer has read one. Clauses: CMT-45, CMT-47, CMT-60.
         """
         kept = self._snapshots.by_tag(tag)
         if self._snapshots.expired_error(kept) is None:
             return self.to_snapshot(kept.id)
-        self._expiry.expect_no_branches()
         second, new = f"{_SECOND}{uuid.uuid4()}", NewFiles()
         self._expiry.copy_tag(tag, kept, second)
         try:
@@ -181,6 +182,15 @@ class Rollback:
         if later:
             raise InvalidRequestError(
                 f"rollback to snapshot {target}: tags keep later snapshots; delete them first: {', '.join(later)}"
+            )
+
+    def _expect_unread(self, target: int) -> None:
+        """Raise InvalidRequestError if a consumer has read a snapshot above the target. Clauses: CMT-60."""
+        late = [name for name, following in self._expiry.consumers.all().items() if following > target + 1]
+        if late:
+            raise InvalidRequestError(
+                f"rollback to snapshot {target}: consumers have read later snapshots, and would miss what gets their "
+                f"ids; set them to {target + 1} or delete them first: {', '.join(late)}"
             )
 
     def _id_of(self, tag: str) -> int:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
+from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.check.findings import NOTE, Findings
@@ -97,7 +98,7 @@ def read_snapshots(
 
     ``keeps_changelogs``: whether changelogs outlive snapshots. ``two_commits``: as of `SnapshotLog`, for a table
     without snapshots.
-    Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, CMT-51, META-2.
+    Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, CMT-51, META-2, META-58.
     """
     log = SnapshotLog(store, TablePaths(root), two_commits)
     fences = log.fences
@@ -111,6 +112,9 @@ def read_snapshots(
     complete = only is not None or _are_dense(root, ids, findings)
     if not ids:
         complete = findings.attempt("CMT-51", log.ids, file=TablePaths(root).snapshots) is not None
+    if only is None:
+        consumers = Consumers(store, TablePaths(root))
+        findings.attempt("META-58", consumers.all, file=TablePaths(root).consumers)
     files: list[tuple[int | None, str]] = [
         (number, path) for number, path in retained if only in (None, number)
     ]

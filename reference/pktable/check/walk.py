@@ -200,6 +200,7 @@ def _lies_in_itself(store: FileIO, paths: TablePaths, findings: Findings) -> boo
     """Return whether no directory of metadata is a link that leads out of the table. Clauses: SAFE-2."""
     directories = (
         *(paths.snapshots, paths.tags, paths.changelogs, paths.manifests, paths.indexes, paths.branches),
+        paths.consumers,
     )
     return None not in [findings.attempt("CMT-1", partial(store.list_names, one)) for one in directories]
 

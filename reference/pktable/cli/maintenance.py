@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
 import typer
 from pktable_spec.errors import InvalidRequestError
@@ -24,9 +24,6 @@ from pktable.cli.app import (
     refuse,
 )
 from pktable.cli.output import Format, counted, print_change, print_outcome, print_rows
-
-if TYPE_CHECKING:
-    from pktable.table import Table
 
 INTERVAL: Final = 10.0
 MONTH: Final = 30 * 24 * 3600.0  # in seconds
@@ -130,13 +127,10 @@ def tag(
 
     Result: tag, snapshot (null for a removed tag), deleted.
     """
-    if name is None and (delete or snapshot is not None):
-        raise InvalidRequestError(f"{'--delete' if delete else '--snapshot'}: expected a NAME, found none")
-    if delete and snapshot is not None:
-        raise InvalidRequestError(f"--delete: expected a NAME alone, found --snapshot {snapshot}")
+    _expect_name(name, delete, "--snapshot", snapshot)
     table = open_table(path, storage=storage)
     if name is None:
-        _print_tags(table, output)
+        _print_named("tag", "snapshot", {tag: kept.id for tag, kept in table.tags().items()}, output)
         return
     if delete:
         table.delete_tag(name)
@@ -147,11 +141,53 @@ def tag(
     print_outcome(sentence, {"tag": name, "snapshot": snapshot, "deleted": delete}, output)
 
 
-def _print_tags(table: Table, output: Format) -> None:
+@app.command()
+def consumer(
+    path: TablePath,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of the consumer; without it the consumers are listed."),
+    ] = None,
+    next: Annotated[
+        int | None, typer.Option("--next", metavar="N", help="The snapshot whose changes it reads next.")
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Forget the consumer.")] = False,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
+    """Keep what a reader has not read, forget it, or list readers.
+
+    Result: consumer, next_snapshot (null for a forgotten consumer), deleted.
+    """
+    _expect_name(name, delete, "--next", next)
+    table = open_table(path, storage=storage)
+    if name is None:
+        _print_named("consumer", "next_snapshot", table.consumers(), output)
+        return
+    if delete:
+        table.delete_consumer(name)
+    elif next is not None:
+        table.set_consumer(name, next_snapshot=next)
+    else:
+        raise InvalidRequestError(f"consumer {name}: expected --next N or --delete, found neither")
+    sentence = f"removed consumer {name}" if delete else f"consumer {name} reads snapshot {next} next"
+    print_outcome(sentence, {"consumer": name, "next_snapshot": next, "deleted": delete}, output)
+
+
+def _expect_name(name: str | None, delete: bool, option: str, value: int | None) -> None:
+    """Raise InvalidRequestError for options of a command on one name that do not go together."""
+    if name is None and (delete or value is not None):
+        raise InvalidRequestError(f"{'--delete' if delete else option}: expected a NAME, found none")
+    if delete and value is not None:
+        raise InvalidRequestError(f"--delete: expected a NAME alone, found {option} {value}")
+
+
+def _print_named(what: str, number: str, found: Mapping[str, int], output: Format) -> None:
     import pyarrow as pa
 
-    rows = [{"tag": tag, "snapshot": kept.id} for tag, kept in table.tags().items()]
-    schema = pa.schema([("tag", pa.string()), ("snapshot", pa.int64())])
+    rows = [{what: name, number: id} for name, id in found.items()]
+    schema = pa.schema([(what, pa.string()), (number, pa.int64())])
     print_rows(pa.Table.from_pylist(rows, schema=schema), output)
 
 

@@ -1,9 +1,10 @@
 """Build the names of a table's files and directories. No other module of this package spells them.
 
-A table directory holds ``schema/``, ``snapshot/``, ``tag/``, ``changelog/``, ``manifest/``, ``index/``, ``branch/``
-and the data files, below partition directories, in ``bucket-N/``. It also holds ``fence/`` and ``staged/``, which
-Paimon does not have and leaves alone. A branch has schemas, snapshots, tags and changelogs of its own in
-``branch/branch-NAME/``; manifests, DV index files and data files are shared with the main branch.
+A table directory holds ``schema/``, ``snapshot/``, ``tag/``, ``changelog/``, ``manifest/``, ``index/``, ``branch/``,
+``consumer/`` and the data files, below partition directories, in ``bucket-N/``. It also holds ``fence/`` and
+``staged/``, which Paimon does not have and leaves alone. A branch has schemas, snapshots, tags,
+changelogs and consumers of its own in ``branch/branch-NAME/``; manifests, DV index files and data files are shared with
+the main branch.
 
 Clauses: META-1, META-2, META-9, META-49, META-50, CMT-13.
 """
@@ -21,6 +22,7 @@ BRANCH: Final = "branch-"
 BUCKET: Final = "bucket-"
 FENCE: Final = "fence-"
 REMOVED: Final = "removed-"
+CONSUMER: Final = "consumer-"
 MANIFEST: Final = "manifest"
 MANIFEST_LIST: Final = "manifest-list"
 INDEX_MANIFEST: Final = "index-manifest"
@@ -75,6 +77,13 @@ class TablePaths:
     def changelog(self, snapshot_id: int) -> str:
         """Return the path of the copy of an expired snapshot whose changelog is still kept."""
         return f"{self.changelogs}/{CHANGELOG}{snapshot_id}"
+
+    @property
+    def consumers(self) -> str:
+        return f"{self.branch_root}/consumer"
+
+    def consumer(self, name: str) -> str:
+        return f"{self.consumers}/{CONSUMER}{name}"
 
     @property
     def fences(self) -> str:
