@@ -114,15 +114,16 @@ class Expectations(ReadExpectations):
         for layout, changes in zip(new, writes, strict=True):
             self.appended(layout, changes, numbered_on=base)
 
-    @covers("DV-15", "DV-18", "RD-22")
+    @covers("CMT-15", "DV-15", "DV-18", "RD-22", "RD-28")
     def enable_vectors(self) -> None:
-        """Switch deletion vectors on. Rows that were superseded before have no vector, and must not be read."""
+        """Switch deletion vectors on. Rows that were superseded before have no vector, and must not be read.
+
+        The snapshots that are there read as before.
+        """
         assert isinstance(self.table, SuffersFaults)
         self.table.enable_vectors()
         self.options = replace(self.options, deletion_vectors=True)
         self.without_vector = set(self.latest.files)
-        for layout in self.layouts[1:]:
-            layout.visible = self.visible_rows(layout)
 
     @check
     @covers("DVF-5", "RD-11")

@@ -102,10 +102,13 @@ class ReadExpectations:
         return self.shape.pick(row, self.shape.primary_key)
 
     def visible_rows(self, layout: Layout) -> frozenset[Row]:
-        """Return the rows of a default read that skips level 0: those compacted. Clauses: RD-2, RD-15."""
+        """Return the rows of a default read that skips level 0: those compacted, or written before there were vectors.
+
+        Clauses: RD-2, RD-15, RD-28.
+        """
         oldest: dict[BucketId, int] = {}
         for key, file in layout.files.items():
-            if file.level == 0:
+            if file.level == 0 and key not in self.without_vector:
                 oldest[file.bucket] = min(self.written_by[key], oldest.get(file.bucket, layout.id))
         return frozenset(self.meaning.absorbed_rows(layout.id, oldest))
 

@@ -344,3 +344,42 @@ def test_a_default_read_of_first_row_merges_no_levels_above_zero(tmp_path: Path)
     table = changed(tmp_path, with_options(merge_engine="first-row"))
     assert [row["k"] for row in in_order(table.to_arrow())] == [0, 1, 2, 2, 3]
     assert table.count() == 5
+
+
+@covers("CMT-15", "RD-22", "RD-28", "DV-15")
+@pytest.mark.parametrize("spark", [pytest.param(True, marks=pytest.mark.spark), False], ids=["spark", "here"])
+def test_snapshots_read_the_same_when_vectors_are_switched_on_and_off(tmp_path: Path, spark: bool) -> None:
+    opened = sent_out if spark else Table.open
+    Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={"write-only": "true", "bucket": "3"})
+    expected: dict[int, list[tuple[int, int]]] = {}
+
+    def rows(**as_of: Any) -> list[tuple[int, int]]:
+        return [(row["k"], row["v"]) for row in in_order(opened(tmp_path).to_arrow(**as_of))]
+
+    def upserted(value: int, *keys: int) -> list[tuple[int, int]]:
+        column = pa.array(keys, pa.int32())
+        snapshot = opened(tmp_path).upsert(
+            pa.table({"k": column, "v": pa.array([value] * len(keys), pa.int32())})
+        )
+        assert snapshot is not None
+        expected[snapshot] = rows()
+        return expected[snapshot]
+
+    def switched(to: str) -> None:
+        before = rows()
+        changed(tmp_path, with_options(deletion_vectors__enabled=to))
+        assert rows() == before
+        assert {one: rows(snapshot=one) for one in expected} == expected
+
+    first = upserted(0, *range(8))
+    assert upserted(1, 2, 3) == [(k, int(k in (2, 3))) for k in range(8)] != first
+    switched("true")
+    assert upserted(2, 3, 9) == [(k, int(k in (2, 3))) for k in range(8)]
+    opened(tmp_path).compact()
+    compacted = [(0, 0), (1, 0), (2, 1), (3, 2), *((k, 0) for k in range(4, 8)), (9, 2)]
+    assert rows() == compacted
+    assert upserted(3, 0) == compacted
+    switched("false")
+    assert upserted(4, 1) == [(0, 3), (1, 4), *compacted[2:]]
+    switched("true")
+    assert not opened(tmp_path).check().findings

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 CACHED_INDEX_FILES = 64
 CACHED_COLUMNS = 64
+VECTORS = "deletion-vectors.enabled"
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -79,9 +81,17 @@ class TableContext:
             self.schemas = {**self.schemas, schema_id: known}
         return known
 
-    def under(self, schema: TableSchema) -> TableContext:
-        """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14, RD-22."""
-        other = TableContext(self.store, self.root, schema, self.options, self.schemas)
+    def has_vectors(self, schema_id: int) -> bool:
+        """Return whether the table had deletion vectors under a schema of some time. Raises CorruptFileError."""
+        return self.schema_of(schema_id).options.get(VECTORS, "false").lower() == "true"
+
+    def under(self, schema: TableSchema, *, vectors: bool) -> TableContext:
+        """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14, RD-22.
+
+        ``vectors``: whether it had deletion vectors.
+        """
+        options = replace(self.options, deletion_vectors_enabled=vectors)
+        other = TableContext(self.store, self.root, schema, options, self.schemas)
         other._vectors = self._vectors
         return other
 

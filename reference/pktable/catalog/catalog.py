@@ -45,7 +45,7 @@ class Catalog:
         self.committer = Committer(self.context, self.snapshots, self.manifests, self.states, clock)
         self.expiry = Expiry(self.context, self.snapshots, self.manifests, self.states)
         self.rollback = Rollback(self.context, self.snapshots, self.states, self.committer, self.expiry)
-        self._former: dict[int, TableContext] = {}
+        self._former: dict[tuple[int, bool], TableContext] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         context = self.context
@@ -60,7 +60,7 @@ class Catalog:
         """
         snapshot = as_of.find(self.snapshots)
         if snapshot is None:
-            return self.committer.retry_on_latest_state(lambda state: work(state, self.context))
+            return self.committer.retry_on_latest_state(lambda state: work(state, self._of(state)))
         try:
             return work(self.states.at(snapshot), self.under(snapshot.schema_id))
         except CorruptFileError:
@@ -96,8 +96,19 @@ class Catalog:
 
     def under(self, schema_id: int) -> TableContext:
         """Return the table as it is read under a schema of some time. Clauses: RD-14, RD-22."""
-        if schema_id == self.context.schema.id:
+        return self._under(schema_id, schema_id)
+
+    def _of(self, latest: TableState) -> TableContext:
+        """Return the table as its latest state is read. Clauses: RD-22."""
+        current = self.context.schema.id
+        return self._under(current, latest.snapshot.schema_id if latest.snapshot else current)
+
+    def _under(self, schema_id: int, written: int) -> TableContext:
+        """Return the table under the schema ``schema_id``, with deletion vectors if it had some under ``written``."""
+        vectors = self.context.has_vectors(written)
+        if (schema_id, vectors) == (self.context.schema.id, self.context.options.deletion_vectors_enabled):
             return self.context
-        if schema_id not in self._former:
-            self._former[schema_id] = self.context.under(self.context.schema_of(schema_id))
-        return self._former[schema_id]
+        if (schema_id, vectors) not in self._former:
+            schema = self.context.schema_of(schema_id)
+            self._former[schema_id, vectors] = self.context.under(schema, vectors=vectors)
+        return self._former[schema_id, vectors]

@@ -47,9 +47,9 @@ class PrimaryKeyTables:
     def files_to_read(
         self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool
     ) -> tuple[Sequence[DataFileMeta], bool]:
-        """Return the files a read takes and whether it merges them. Clauses: RD-1, RD-3, RD-4."""
+        """Return the files a read takes and whether it merges them. Clauses: RD-1, RD-3, RD-4, RD-28."""
         if not fresh and context.options.one_record_per_key:
-            live = [file for file in live if file.level > 0]
+            live = [file for file in live if file.level > 0 or _is_of_before(context, file)]
         return live, needs_merge(context, live)
 
     def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
@@ -154,6 +154,9 @@ def may_shadow_rows_without_vector(context: TableContext, live: Sequence[DataFil
     if not context.options.deletion_vectors_enabled:
         return False
     deepest = max((file.level for file in live), default=0)
-    schemas = {file.schema_id for file in live if 0 < file.level < deepest}
-    # The schema of an old snapshot, under which `TableContext.under` reads it, had no vectors if its options say so.
-    return any(not parse_options(context.schema_of(one).options).deletion_vectors_enabled for one in schemas)
+    return any(_is_of_before(context, file) for file in live if 0 < file.level < deepest)
+
+
+def _is_of_before(context: TableContext, file: DataFileMeta) -> bool:
+    """Return whether ``file`` was written before the table had the deletion vectors that it has."""
+    return context.options.deletion_vectors_enabled and not context.has_vectors(file.schema_id)
