@@ -38,7 +38,7 @@ def change(table: Table, kind: str, a: int | None = 1) -> Any:
     )  # fmt: skip
 
 
-@covers("MRG-11", "MRG-26", "TBL-9")
+@covers("MRG-11", "MRG-26", "TBL-9", "DV-24")
 @pytest.mark.parametrize(("options", "message"), wrong_requests.ENGINES)
 def test_options_that_fit_nothing_are_refused_in_one_line(
     tmp_path: Path, options: dict[str, str], message: str

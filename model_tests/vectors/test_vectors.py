@@ -42,7 +42,7 @@ def expect_all_reads(table: Table, case: dict[str, Any]) -> None:
 
 @each_vector
 @covers("RD-1", "RD-4", "RD-5", "RD-10", "RD-14", "DV-1", "DVF-2", "DVF-3", "META-29", "META-30", "META-9")
-@covers("META-15", "CMT-13")
+@covers("META-15", "META-59", "CMT-13")
 def test_a_vector_reads_as_the_paimon_that_wrote_it_reads_it(folder: Path) -> None:
     expect_all_reads(Table.open(folder / "table"), case_of(folder))
 

@@ -6,7 +6,7 @@ A table directory holds ``schema/``, ``snapshot/``, ``tag/``, ``changelog/``, ``
 changelogs and consumers of its own in ``branch/branch-NAME/``; manifests, DV index files and data files are shared with
 the main branch.
 
-Clauses: META-1, META-2, META-9, META-49, META-50, CMT-13.
+Clauses: META-1, META-2, META-9, META-49, META-50, META-59, CMT-13.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Levels above 0 hold each key once. A compaction leaves out the level-0 records of keys that an older file has.
 
-Clauses: MRG-8, MRG-12.
+Clauses: DV-24, MRG-8, MRG-12.
 """
 
 from __future__ import annotations
