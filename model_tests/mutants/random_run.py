@@ -1,6 +1,6 @@
-"""Random mutation testing: draw mutations of the kernel, the catalog and the oracle, and count how many are noticed.
+"""Random mutation testing: draw mutations of the reference and the oracle, and count how many are noticed.
 
-1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`).
+1. All mutations of the modules of `AREAS` are listed, and some are drawn by a seed (`mutations`), of each area in turn.
 2. Without a change, histories and tests must pass: their times set the limits of the trials. That, and which lines
    they execute, is recorded once for each state of the code (`records`), by all workers together.
 3. Each mutation runs against stored scripts (`store_work`), stored and drawn histories of both kinds of table, drawn
@@ -13,11 +13,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, islice, zip_longest
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -97,6 +98,14 @@ _LOG: Final = tuple(
 )
 """The log of snapshots, whose faults mostly show when several processes meet."""
 
+_STATEMENTS: Final = _tests_in("statements", "append", "engines", "table")
+_FILES: Final = _tests_in("format", "vectors", "table", "damage", "check")
+_HUDI: Final = _tests_in("hudi")
+
+_TOP: Final = tuple(
+    f"reference/pktable/{name}.py" for name in ("staging", "staged", "file_changes", "dml", "__main__")
+)
+
 AREAS: Final = (
     Area("lsm", ("reference/pktable/lsm",), _TESTS),
     Area("bucket", ("reference/pktable/bucket",), _TESTS),
@@ -104,6 +113,22 @@ AREAS: Final = (
     Area("catalog", ("reference/pktable/catalog",), _TESTS, without=_LOG),
     Area("catalog, the log", _LOG, _TESTS),
     Area("staging", ("reference/pktable/staging.py", "reference/pktable/staged.py"), _TESTS),
+    Area("kinds", ("reference/pktable/kinds",), _TESTS),
+    Area("file changes", ("reference/pktable/file_changes.py",), _TESTS),
+    Area("statements", ("reference/pktable/statements", "reference/pktable/dml.py"), _STATEMENTS),
+    Area("tables", ("reference/pktable",), _TESTS, without=_TOP),
+    Area("runs", ("reference/pktable/run",), _TESTS),
+    Area("ingest", ("reference/pktable/ingest",), (*_STATEMENTS, *_tests_in("cli"))),
+    Area("predicate", ("reference/pktable/predicate",), _tests_in("predicate", "statements", "table")),
+    Area("data files", ("reference/pktable/datafile",), _FILES),
+    Area("format", ("reference/pktable/format",), _FILES),
+    Area("metadata", ("reference/pktable/format/metadata",), _FILES),
+    Area("vectors", ("reference/pktable/format/vectors",), _FILES),
+    Area("stores", ("reference/pktable/store",), (*_tests_in("stores"), *_TESTS)),
+    Area("check", ("reference/pktable/check",), _tests_in("check", "damage", "table", "commit", "append")),
+    Area("hudi", ("reference/pktable/hudi",), _HUDI),
+    Area("format of Hudi", ("reference/pktable/format/hudi",), _HUDI),
+    Area("data source", ("reference/pktable/spark_source",), _tests_in("source")),
     Area("oracle", ("spec/pktable_spec/model",), _ORACLE, backends=("model", "local"), records=False),
 )
 
@@ -147,10 +172,12 @@ Task: TypeAlias = tuple[Area, Mutation]
 
 
 def draw(number: int, seed: int, areas: Sequence[Area] = AREAS) -> list[Task]:
-    """Return ``number`` mutations of the areas, drawn by ``seed``. Raises StaleEquivalentsError."""
+    """Return ``number`` mutations, drawn by ``seed`` from each area in turn. Raises StaleEquivalentsError."""
     expect_no_stale_equivalent()
-    area_of = {mutation: area for area in areas for mutation in area.mutations()}
-    return [(area_of[mutation], mutation) for mutation in sampled(list(area_of), number, seed)]
+    drawn = [[(area, one) for one in sampled(area.mutations(), number, seed)] for area in areas]
+    random.Random(seed).shuffle(drawn)
+    in_turn = chain.from_iterable(zip_longest(*drawn))
+    return list(islice((task for task in in_turn if task is not None), number))
 
 
 def expect_no_stale_equivalent() -> None:

@@ -122,14 +122,25 @@ def test_a_seed_draws_the_same_and_a_greater_number_draws_more() -> None:
     assert len({tuple(sampled(every, 3, seed)) for seed in range(10)}) > 1
 
 
-def test_the_areas_are_the_kernel_the_catalog_staging_and_the_oracle() -> None:
+def test_each_module_that_tests_without_spark_execute_is_of_one_area() -> None:
     files = [path.relative_to(ROOT).as_posix() for area in AREAS for path in area.modules()]
     assert len(files) == len(set(files))
-    folders = {path.rpartition("/")[0] for path in files}
-    assert {f"reference/pktable/{name}" for name in ("lsm", "bucket", "merge", "catalog")} <= folders
-    assert {"spec/pktable_spec/model", "reference/pktable"} <= folders
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "reference" / "pktable").rglob("*.py")}
+    left = {path.split("/")[2] for path in modules - set(files)} - {"__main__.py"}
+    assert left == {"cli", "replay", "run"}
+    assert {path for path in modules - set(files) if path.startswith("reference/pktable/run/")} == {
+        path for path in modules if path.startswith("reference/pktable/run/spark/")
+    }
+    assert "spec/pktable_spec/model/mechanism.py" in files
     for area in AREAS:
         assert all((ROOT / path).exists() for path in (*area.paths, *area.tests, *area.without)), area
+
+
+def test_each_area_is_drawn_from_in_turn_and_a_greater_number_draws_more() -> None:
+    areas = [area for area in AREAS if area.name in ("lsm", "staging", "kinds")]
+    few, more = draw(3, seed=1, areas=areas), draw(9, seed=1, areas=areas)
+    assert {area.name for area, _ in few} == {area.name for area in areas}
+    assert more[:3] == few != draw(3, seed=2, areas=areas)
 
 
 def test_no_recorded_equivalent_is_stale() -> None:
