@@ -159,7 +159,8 @@ class Statements:
             if set(context.schema.value_names) > set(context.schema.primary_keys):
                 merge = merge.when_matched_update_all()
             merge = merge.when_not_matched_insert_all().when_not_matched_by_source_delete()
-            return self.execute(merge.statement(), merge.source, predicate, commit_id)
+            statement = replace(merge.statement(), same_keys=True)
+            return self.execute(statement, merge.source, predicate, commit_id)
 
         def work(state: TableState) -> RowChange:
             return RowChange(self.runner.find(context, self._query(state, (), predicate)), rows)

@@ -198,7 +198,7 @@ def _keys(statement: Statement, side: str, rows: pa.Table, number: str) -> pa.Ta
     """Return the join values of ``rows`` of ``side`` and their numbers, without the rows in which one is null."""
     values = {f"key{i}": pair[side == SOURCE] for i, pair in enumerate(statement.keys)}
     keys = evaluated(values, rows, lambda _: statement.shown_on)
-    columns = [_comparable(column) for column in keys.columns]
+    columns = [_comparable(column, same_keys=statement.same_keys) for column in keys.columns]
     table = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*keys.column_names, number])
     for name in keys.column_names:
         if table.column(name).null_count:
@@ -206,11 +206,15 @@ def _keys(statement: Statement, side: str, rows: pa.Table, number: str) -> pa.Ta
     return table
 
 
-def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return floats so that equal ones have equal bits: one NaN, one zero. Other values are returned as they are."""
+def _comparable(values: pa.ChunkedArray, *, same_keys: bool) -> pa.ChunkedArray:
+    """Return floats so that equal ones have equal bits: one NaN, and one zero unless two are two keys.
+
+    Other values are returned as they are. Clauses: STM-11, MRG-7.
+    """
     if not pa.types.is_floating(values.type):
         return values
-    values = pc.add(values, pa.scalar(0.0, values.type))
+    if not same_keys:
+        values = pc.add(values, pa.scalar(0.0, values.type))
     return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
 
 

@@ -68,7 +68,8 @@ class Statement:
 
     ``columns``: the table's. ``key``: its primary key. ``keys``: pairs of equal values that join a target row with a
     source row, the target's first; empty without a source. ``residual``: what else must hold for a pair.
-    ``tracked``: whether rows of the target have ids. ``on``: the text of the condition of the join.
+    ``tracked``: whether rows of the target have ids. ``on``: the text of the condition of the join. ``same_keys``: join
+    values are equal if they are one key, not as SQL compares: it tells -0.0 from 0.0. Clauses: STM-10, MRG-7.
     """
 
     clauses: tuple[Clause, ...]
@@ -78,6 +79,7 @@ class Statement:
     residual: Expression | None = None
     tracked: bool = False
     on: str = ""
+    same_keys: bool = False
 
     @property
     def by_key(self) -> bool:

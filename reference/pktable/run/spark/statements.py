@@ -5,7 +5,7 @@ need). A CASE over the conditions gives each row the number of its clause, and a
 so that an expression that can fail meets only the rows of its clause. A window over the key finds a row that two source
 rows change, and lets an insert take the place of a row that the statement deletes or updates.
 
-Clauses: STM-1, STM-2, STM-3.
+Clauses: STM-1, STM-2, STM-3, STM-10, STM-11.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, FloatType
 
 from pktable.format.type_text import quoted
+from pktable.format.types import FLOATS
 from pktable.predicate.spark_sql import spark_text
 from pktable.predicate.tree import Expression
 from pktable.run.spark.types import for_spark, spark_schema
@@ -71,8 +73,17 @@ def _expr(expression: Expression) -> Column:
 def _on(statement: Statement) -> Column:
     on = F.lit(True)
     for left, right in statement.keys:
-        on = on & (_expr(left) == _expr(right))
+        is_float = statement.same_keys and left.type.root in FLOATS
+        on = on & (_as_key(_expr(left), is_float) == _as_key(_expr(right), is_float))
     return on if statement.residual is None else on & _expr(statement.residual)
+
+
+def _as_key(value: Column, is_float: bool) -> Column:
+    """Return a value that Spark finds equal where keys are: of floats only text tells the zeros apart.
+
+    Clauses: MRG-7.
+    """
+    return value.cast("string") if is_float else value
 
 
 def _kind_of_join(statement: Statement) -> str:
@@ -119,7 +130,11 @@ def _one_for_each(statement: Statement, changes: DataFrame) -> DataFrame:
     is_new = F.col(IS_TARGET).isNull()
     if statement.by_key:
         keys = [F.col(quoted(name)) for name in statement.key]
-        alike, shown = Window.partitionBy(*keys), _shown(statement.key, keys)
+        floats = [
+            isinstance(changes.schema[name].dataType, (FloatType, DoubleType)) for name in statement.key
+        ]
+        alike = Window.partitionBy(*map(_as_key, keys, floats))
+        shown = _shown(statement.key, keys)
     else:
         apart = F.when(is_new, F.monotonically_increasing_id())
         alike, shown = Window.partitionBy(*PLACE, apart), F.col(SHOWN)
