@@ -163,14 +163,20 @@ def coalesced(a: Text, b: Text) -> Text:
 
 
 def strings() -> Texts:
-    literals = [constant(f"'{text}'", text) for text in ("", "a", "b", "é", "aB")]
-    plain = st.sampled_from([column("s"), *literals])
+    """Functions of functions, of which `upper` and `lower` are not of each other."""
+    literals = [constant(f"'{text}'", text) for text in ("", "a", "b", "é", "aB", "ß", "Σ", "ΑΣ")]
+    plain = st.sampled_from([column("s"), column("s"), *literals])
+    inner = st.recursive(plain, made_of, max_leaves=3)
+    cased = inner | unary("upper", str.upper, inner) | unary("lower", str.lower, inner)
+    return st.recursive(cased, made_of, max_leaves=3)
+
+
+def made_of(texts: Texts) -> Texts:
     return st.one_of(
-        plain,
-        binary("||", operator.add, plain),
-        unary("upper", str.upper, plain),
-        unary("lower", str.lower, plain),
-        st.builds(substring_of, plain, st.integers(-3, 3), st.integers(-1, 3)),
+        binary("||", operator.add, texts),
+        st.builds(substring_of, texts, st.integers(-3, 3), st.integers(-1, 3)),
+        st.builds(coalesced, texts, texts),
+        st.builds(lambda a: Text(f"CAST({a.sql} AS STRING)", a.of), texts),
     )
 
 
@@ -254,7 +260,7 @@ ROWS = st.lists(
             "k": or_null(st.integers(-2, 3)),
             "n": or_null(st.integers(-2, 3)),
             "t": or_null(st.integers(-2, 3)),
-            "s": or_null(st.text("aBé", max_size=3)),
+            "s": or_null(st.text("aBéßΣİ", max_size=3)),
             "d": or_null(st.sampled_from([date(1969, 12, 31), date(2024, 2, 29), date(2024, 3, 1)])),
             "m": or_null(st.sampled_from(["-1.00", "0.00", "1.50", "2.00", "-0.25", "999.99"]).map(Decimal)),
             "f": or_null(FLOATS),

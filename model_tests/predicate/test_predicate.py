@@ -300,6 +300,11 @@ def test_nan_hides_in_no_range() -> None:
         ("w = TIMESTAMP '2024-01-01 00:00:00Z'", "TIMESTAMP"),
         ("TRY_CAST(s AS INT) = 1", "hides values"),
         ("CAST(s AS INT) = 1", "CAST from STRING to INT is not supported"),
+        ("lower(upper(s)) = 'ss'", "of a value that upper or lower makes is not supported"),
+        (
+            "upper(coalesce(NULL, lower(s) || 'a')) = 'ss'",
+            "of a value that upper or lower makes is not supported",
+        ),
         ("CAST(f AS DECIMAL(5, 2)) = 1", "DECIMAL"),
         ("CAST(k AS ARRAY<INT>) = 1", "ARRAY"),
         ("m / 2 = 1", "DECIMAL"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -10,12 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
 from pktable.predicate import parse
+from pktable.predicate.letter_case import REFUSED, changed
+from pktable.predicate.resolve import resolve_value
+from pktable.predicate.scope import Scope
+from pktable.predicate.spark_sql import spark_text
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
-from model_tests.predicate.conditions import FIELDS, LAST_MICROSECOND, SCHEMA, Row, ids, table_of
+from model_tests.predicate import conditions
+from model_tests.predicate.conditions import FIELDS, LAST_MICROSECOND, SCHEMA, Row, Text, ids, table_of
 
 
 def row(*values: Any) -> Row:
@@ -179,6 +187,64 @@ def test_spark_filters_the_same_rows() -> None:
         if answers != [ours, ours]:
             wrong[predicate.source] = (ours, *answers, predicate.text)
     assert wrong == {}
+
+
+@covers("RD-6", "TBL-21")
+@pytest.mark.spark
+@settings(
+    max_examples=12, phases=[Phase.generate], derandomize=True, deadline=None
+)  # to shrink takes minutes
+@given(st.lists(conditions.CONDITIONS, min_size=60, max_size=60), conditions.ROWS)
+def test_spark_agrees_on_drawn_conditions(drawn: list[Text], rows: list[Row]) -> None:
+    table = table_of(rows)
+    frame = spark_session().createDataFrame(table)
+    predicates = [parse(condition.sql, FIELDS) for condition in drawn]
+    given = frame.selectExpr(*(f"({predicate.source})" for predicate in predicates)).collect()
+    written = frame.selectExpr(*(predicate.text for predicate in predicates)).collect()
+    wrong = {}
+    for at, predicate in enumerate(predicates):
+        ours = ids(predicate.filter(table))
+        answers = [[n for n, answer in enumerate(rows) if answer[at]] for rows in (given, written)]
+        if answers != [ours, ours]:
+            wrong[predicate.source] = (ours, *answers, predicate.text)
+    assert wrong == {}
+
+
+@pytest.mark.versions
+@covers("TBL-21")
+@pytest.mark.spark
+def test_letter_case_is_refused_where_versions_of_unicode_differ_and_the_same_elsewhere() -> None:
+    """Every character alone and next to a capital sigma, which ends a word or does not."""
+    texts: dict[str, list[str]] = {"upper": [], "lower": []}
+    for at in range(0, 0x110000, 0x400):
+        block = [chr(one) for one in range(at, at + 0x400) if one and not 0xD800 <= one < 0xE000]
+        alone = " ".join(one for one in block if one != "Σ" and not re.search(REFUSED["lower"], one))
+        near = [one for one in block if not re.search(REFUSED["lower"], f"Σ{one}")]
+        texts["upper"].append(alone)
+        texts["lower"] += [alone, " ".join(f"a{one}Σ aΣ{one} aΣ{one}b {one}Σ" for one in near)]
+    assert sum(map(len, texts["upper"])) > 2 * 1_110_000
+    for function, whole in texts.items():
+        frame = spark_session().createDataFrame([(text,) for text in whole], "s STRING")
+        written = spark_text(resolve_value(f"{function}(s)", Scope.of(FIELDS), what="set"))
+        found = [one for (one,) in frame.selectExpr(written).collect()]
+        assert found == [changed(text, function) for text in whole]
+
+
+@covers("TBL-21")
+@pytest.mark.parametrize("runner", [pytest.param("spark", marks=pytest.mark.spark), "local"])
+def test_text_whose_case_depends_on_the_version_of_unicode_is_refused(tmp_path: Path, runner: str) -> None:
+    session = spark_session() if runner == "spark" else None
+    table = Table.create(tmp_path / "t", "id INT, s STRING", primary_key="id", spark=session, runner=runner)
+    table.upsert([{"id": 1, "s": "\u019b"}, {"id": 2, "s": "aΣ\u1ac1"}, {"id": 3, "s": "ßAΣ\u0301"}])
+    assert table.to_arrow(where="id > 1 AND upper(s) = 'SSAΣ\u0301'").num_rows == 1
+    assert table.to_arrow(where="id > 2 AND lower(s) = 'ßaς\u0301'").num_rows == 1
+    for where in ("upper(s) = 'a'", "lower(s) = 'a' OR id = 1", "id > 1 AND lower(s) = 'a'"):
+        with pytest.raises(
+            InvalidRequestError, match=r"where .*: (upper|lower): expected text whose case is"
+        ):
+            table.to_arrow(where=where)
+    with pytest.raises(InvalidRequestError, match="lower: expected text whose case is"):
+        table.update({"s": "lower(s)"}, where="id = 2")
 
 
 def merged(table: Table) -> object:

@@ -23,6 +23,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.decimals import half_up
 from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
+from pktable.predicate.letter_case import CASES, changed
 from pktable.predicate.tree import (
     BYTES,
     And,
@@ -323,17 +324,18 @@ def _cast(operand: Any, found: DataType, t: DataType) -> Any:
     return operand.cast(wanted, safe=t.root not in FLOATS)
 
 
-def _register(name: str, function: Callable[[str], str]) -> None:
-    """Register a function of strings with Arrow, whose own cannot map one letter to several."""
+def _register(function: str) -> None:
+    """Register `changed` with Arrow, whose own functions cannot map one letter to several."""
 
     def over(_: object, text: Any) -> Any:
         if isinstance(text, pa.Scalar):
-            return pa.scalar(function(text.as_py()) if text.is_valid else None, pa.string())
-        return pa.array([None if one is None else function(one) for one in text.to_pylist()], pa.string())
+            return pa.scalar(changed(text.as_py(), function) if text.is_valid else None, pa.string())
+        values = text.to_pylist()
+        return pa.array([None if one is None else changed(one, function) for one in values], pa.string())
 
-    summary = {"summary": name, "description": f"{name} of every character, as Unicode maps it"}
-    pc.register_scalar_function(over, f"pktable_{name}", summary, {"text": pa.string()}, pa.string())
+    summary = {"summary": function, "description": f"{function} of every character, as Unicode maps it"}
+    pc.register_scalar_function(over, f"pktable_{function}", summary, {"text": pa.string()}, pa.string())
 
 
-_register("upper", str.upper)
-_register("lower", str.lower)
+for _function in CASES:
+    _register(_function)

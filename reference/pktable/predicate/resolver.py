@@ -297,10 +297,23 @@ class Resolver:
         return _joined([self.text(part) for part in node.expressions])
 
     def upper(self, node: Node) -> Expression:
-        return tree.Call("upper", (self.text(node.this),), STRING)
+        return self.letter_case("upper", node)
 
     def lower(self, node: Node) -> Expression:
-        return tree.Call("lower", (self.text(node.this),), STRING)
+        return self.letter_case("lower", node)
+
+    def letter_case(self, function: tree.LetterCase, node: Node) -> Expression:
+        """Return a text in another case, which is not made of one. Clauses: TBL-21."""
+        text = self.text(node.this)
+        if any(
+            isinstance(part, tree.Call) and part.function in ("upper", "lower") for part in tree.walk(text)
+        ):
+            raise self.error(
+                "upper or lower of a value that upper or lower makes is not supported: Arrow and Spark give different "
+                "results; use one of them",
+                node,
+            )
+        return tree.Call(function, (text,), STRING)
 
     def length(self, node: Node) -> Expression:
         operand = self.expression(node.this)

@@ -15,6 +15,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.type_text import quoted
 from pktable.format.types import TIMESTAMPS, DataType, Value
+from pktable.predicate.letter_case import spark_function
 from pktable.predicate.literals import MICRO, date_text, time_text
 from pktable.predicate.tree import (
     STRING,
@@ -106,7 +107,9 @@ def _call(call: Call) -> str:
             return f"({arguments[0]} {ARITHMETIC[call.function]} {arguments[1]})"
         case "negate":
             return f"(- {arguments[0]})"
-        case "abs" | "coalesce" | "concat" | "length" | "lower" | "substring" | "upper":
+        case "lower" | "upper":
+            return spark_function(call.function, arguments[0])
+        case "abs" | "coalesce" | "concat" | "length" | "substring":
             return f"{call.function}({', '.join(arguments)})"
         case _:
             assert_never(call.function)

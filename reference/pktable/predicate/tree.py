@@ -29,8 +29,9 @@ BYTES: Final = DataType("BYTES")
 NULL: Final = DataType("NULL")  # the type of a NULL that nothing has given a type yet
 
 Arithmetic: TypeAlias = OneOf["add", "subtract", "multiply", "divide", "remainder"]
+LetterCase: TypeAlias = OneOf["upper", "lower"]
 Function: TypeAlias = (
-    Arithmetic | OneOf["negate", "abs", "concat", "upper", "lower", "length", "substring", "coalesce"]
+    Arithmetic | LetterCase | OneOf["negate", "abs", "concat", "length", "substring", "coalesce"]
 )
 Ordering: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
 Operator: TypeAlias = Ordering | OneOf["<=>"]
