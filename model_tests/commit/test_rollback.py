@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -197,6 +198,70 @@ def test_a_rollback_that_dies_after_its_fence_has_happened(path: Path) -> None:
     write(Table.open(path), 6, 7, 8)
     assert ids(path) == [1, 2, 3, 4, 6, 7, 8]
     expect_sound(path)
+
+
+@covers("CMT-43", "CMT-45", "SAFE-5")
+@pytest.mark.parametrize("name", ["put_if_absent", "delete"])
+def test_a_rollback_whose_store_fails_can_be_finished_or_says_what_finishes_it(path: Path, name: str) -> None:
+    failing = Denying(name, "/snapshot-4" if name == "delete" else "/fence/removed-4")
+    with pytest.raises(
+        StorageError, match=r"Permission denied; the snapshots are rolled back; when the store works"
+    ):
+        Table.open(path, store=failing).rollback(snapshot=3)
+    assert (ids(path), (path / "snapshot" / "snapshot-5").exists()) == ([1, 2, 3], False)
+    if name == "delete":
+        with pytest.raises(
+            CommitConflictError, match=r"snapshot-4 was rolled back.*run `pktable check --repair`"
+        ):
+            Table.open(path).rollback(snapshot=3)
+        Table.open(path).repair()
+    else:
+        assert Table.open(path).rollback(snapshot=3) == [4]
+    assert Table.open(path).rollback(snapshot=3) == []
+    write(Table.open(path), 4, 5)
+    assert ids(path) == [1, 2, 3, 4, 5]
+    expect_sound(path)
+
+
+@covers("SAFE-5", "CMT-12")
+def test_a_copy_that_can_be_neither_written_nor_closed_is_named_by_its_first_failure(path: Path) -> None:
+    table = Table.open(path)
+    table.create_tag("kept", snapshot=3)
+    table.expire_snapshots(retain_last=1)
+    with pytest.raises(StorageError, match=r"cannot write: No space left on device; free some space"):
+        Table.open(path, store=FullDisk()).rollback(tag="kept")
+    assert (ids(path), set(table.tags())) == ([1, 2, 3, 4, 5], {"kept"})
+    assert table.remove_orphans(older_than="2100-01-01") == []
+
+
+class Denying(LocalFileIO):
+    """Does not permit the operation ``name`` on paths with ``part`` in them."""
+
+    def __init__(self, name: str, part: str) -> None:
+        real = getattr(self, name)
+
+        def operation(path: str, *rest: Any) -> Any:
+            if part in path:
+                raise OSError(errno.EACCES, "Permission denied")
+            return real(path, *rest)
+
+        setattr(self, name, operation)
+
+
+class FullDisk(LocalFileIO):
+    """What is written to it fails, and again when it is closed."""
+
+    def create(self, path: str) -> Any:
+        return FullFile(path, "wb")
+
+
+class FullFile(io.FileIO):
+    def write(self, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        super().close()
+        raise OSError(errno.ENOSPC, "No space left on device, when closed")
 
 
 @covers("CMT-43")

@@ -27,6 +27,7 @@ from pktable_spec.vocabulary import COMPACT
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
 from pktable.catalog.commit_ids import CommitIds
 from pktable.catalog.delta_commits import delta_commits_after
+from pktable.catalog.fences import BEGUN
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.row_ids import with_row_ids
@@ -180,9 +181,7 @@ class Committer:
         remove_quietly(self._context.store, writer.paths)
         if outcome is Verdict.BLOCKED:
             raise CommitConflictError(
-                f"{self._context.paths.snapshot(snapshot.id)} was rolled back, and the process that began to remove it "
-                "has not; if that is dead, run `pktable check --repair`",
-                state.id,
+                f"{self._context.paths.snapshot(snapshot.id)} {BEGUN}", state.id
             ) from failure
         if failure is not None and (outcome is Verdict.FAILED or not isinstance(failure, Exception)):
             raise failure

@@ -36,6 +36,9 @@ KEPT: Final = 100
 """How many fences count, the newest included. Older ones would help only commits in doubt since before them."""
 LOOKS: Final = RetryPolicy(attempts=20)
 """Each loss is a hundred expiries of others during one listing."""
+_REPAIR: Final = "if that is dead, run `pktable check --repair`"
+BEGUN: Final = f"was rolled back, and the process that began to remove it has not; {_REPAIR}"
+"""What a message says of a snapshot file that only another process may remove."""
 
 
 class FenceTakenError(Exception):

@@ -23,17 +23,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pktable_spec.errors import CommitUnknownError, InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidRequestError,
+    SnapshotNotFoundError,
+    StorageError,
+)
 from pktable_spec.vocabulary import OVERWRITE
 
 from pktable.bucket.index import write_index
 from pktable.catalog.changes import CommitId, Conflicts, entry
 from pktable.catalog.commit import CommittedError, Committer
-from pktable.catalog.fences import FenceTakenError
+from pktable.catalog.fences import BEGUN, FenceTakenError
 from pktable.catalog.retention import FENCES, Expiry
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, IndexFiles, StateLoader, TableState
 from pktable.context import TableContext
+from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
@@ -42,6 +49,10 @@ from pktable.store.file_io import abort
 from pktable.store.new_files import NewFiles
 
 COPIED_BYTES: Final = 8 << 20
+
+STORE_FAILED: Final = (
+    "the snapshots are rolled back; when the store works again, run `pktable check --repair`"
+)
 
 _SECOND: Final = "rollback-"
 _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -109,17 +120,38 @@ class Rollback:
                 raise FenceTakenError  # another rollback was faster
             ended.append(snapshot)
         if not ended:
-            return []
+            return self._finished(fence, target)
         self._expect_no_later_tags(target)
         self._expect_unread(target)
         fence = self._snapshots.fences.put_rollback(fence, target, ended)
-        # Also those that were committed since.
+        try:
+            self._remove(fence, target)  # also those that were committed since
+        except StorageError as error:
+            raise error.with_remedy(STORE_FAILED) from error
+        self._snapshots.hint_latest(target)
+        return [snapshot.id for snapshot in ended]
+
+    def _finished(self, fence: Fence, target: int) -> list[int]:
+        """Remove what an earlier rollback to ``target`` has left; return the ids.
+
+        Raises CommitConflictError if only another process may remove it, though it may be dead.
+        Clauses: CMT-43, CMT-45.
+        """
+        removed, left = self._remove(fence, target)
+        if left:
+            raise CommitConflictError(f"{self._context.paths.snapshot(left[0])} {BEGUN}", target)
+        return sorted(removed)
+
+    def _remove(self, fence: Fence, target: int) -> tuple[list[int], list[int]]:
+        """Remove what is rolled back above ``target``; return the ids that went, and those left to other processes."""
+        removed: list[int] = []
+        left: list[int] = []
         for later in sorted((one for one in self._snapshots.listed() if one > target), reverse=True):
             snapshot = self._snapshots.file(later)
             if snapshot is not None and self._snapshots.fences.is_rolled_back(fence, snapshot):
-                self._snapshots.fences.remove_rolled_back(snapshot)
-        self._snapshots.hint_latest(target)
-        return [snapshot.id for snapshot in ended]
+                ours = self._snapshots.fences.remove_rolled_back(snapshot)
+                (removed if ours else left).append(later)
+        return removed, left
 
     def to_tag(self, tag: str, commit_id: CommitId) -> list[int]:
         """Make the latest snapshot what a tag keeps; return the ids of those that went, ascending.

@@ -24,7 +24,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTableError, StorageError
@@ -267,7 +267,8 @@ class _Sink:
             self._inner.close()
 
     def abort(self) -> None:
-        abort(self._inner)
+        with suppress(OSError):  # what it failed for is being raised
+            abort(self._inner)
 
 
 @contextmanager
