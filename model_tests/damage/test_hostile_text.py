@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,6 +66,27 @@ def test_a_finding_with_control_characters_is_spelled_out(
     assert "owned" in text
     assert "\x1b" not in text
     assert "\x9b" not in text
+
+
+@covers("SAFE-4")
+def test_a_table_for_people_cuts_a_long_text_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "x" * 3_000_000  # to fold it would take seconds for each megabyte, and more for each that follows
+    name = "n" * 100_000
+    table = Table.create(
+        tmp_path / "t", {"k": "INT", name: "STRING", "w": "ARRAY<STRING>"}, primary_key=["k"]
+    )
+    table.upsert([{"k": 1, name: long, "w": ["y" * 1000]}, {"k": 2, name: "x" * 1000, "w": None}])
+    began = time.monotonic()
+    assert run(["read", str(tmp_path / "t")]) == 0
+    assert time.monotonic() - began < 5
+    text = capsys.readouterr().out
+    assert "2 values of more than 1000 characters cut at …; jsonl and csv print all of them" in text
+    assert (text.count("x"), text.count("y")) == (1000 + 1000, 998)
+    assert "…" in text
+    run(["read", str(tmp_path / "t"), "--format", "csv"])
+    assert long in capsys.readouterr().out
 
 
 @covers("SAFE-4")

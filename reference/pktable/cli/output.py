@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS: Final = 4096
 MOST_ROWS: Final = 1000  # of a table for people
+MOST_CHARACTERS: Final = 1000  # of a value in it; to fold a longer one takes time that grows with its square
 
 
 class Format(str, Enum):
@@ -122,26 +123,36 @@ def _print_table(rows: pa.Table) -> None:
     import pyarrow.types as pt
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     console = Console(width=None if sys.stdout.isatty() else 10_000)
     table = Table()
     for field in rows.schema:
         numeric = pt.is_integer(field.type) or pt.is_decimal(field.type) or pt.is_floating(field.type)
-        table.add_column(Text(printable(field.name)), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(_cell(field.name), justify="right" if numeric else "left", overflow="fold")
+    cut = 0
     for values in json_rows(rows.slice(0, MOST_ROWS)):
-        table.add_row(*map(_cell, values))
+        texts = [_shown(value) for value in values]
+        cut += sum(text is not None and len(text) > MOST_CHARACTERS for text in texts)
+        table.add_row(*map(_cell, texts))
     console.print(table)
+    if cut:
+        longer = f"{counted(cut, 'value')} of more than {MOST_CHARACTERS} characters"
+        console.print(f"{longer} cut at …; jsonl and csv print all of them")
     if rows.num_rows > MOST_ROWS:
         console.print(f"{MOST_ROWS} of {rows.num_rows} rows; jsonl and csv print them all")
 
 
-def _cell(value: Any) -> Text:
+def _shown(value: Any) -> str | None:
+    """Return a value as text, None for null."""
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cell(text: str | None) -> Text:
     from rich.text import Text
 
-    if value is None:
+    if text is None:
         return Text("NULL", "dim")
-    return Text(printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+    return Text(printable(text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"))
 
 
 PRINTERS: Final = {Format.TABLE: _print_table, Format.JSONL: _print_jsonl, Format.CSV: _print_csv}
