@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import CorruptFileError, Table
+from pktable.bucket import windows
+from pktable.bucket.windows import RunBuffer
+from pktable.datafile import decoded_size
+from pktable.datafile.readers import ParquetRows
 from pktable.format import avro, bounds
 from pktable.format.avro import decode_container
 from pktable.format.bounds import MOST_JSON_BYTES
 from pktable.format.metadata.columnar_records import decode_columnar
 from pktable.format.metadata.json_text import decode_json
 from pktable.format.metadata.schema import decode_schema
+from pktable.format.types import DataType
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.format.vectors.index_file import encode_index
 from pktable_spec.covers import covers
@@ -114,6 +121,76 @@ def test_a_columnar_file_that_states_more_rows_than_its_bytes_can_hold_is_refuse
     surgeon.edit_file(file.name, file_size=len(data), row_count=count)
     with pytest.raises(CorruptFileError, match=f"{count} rows in"):
         Table.open(path).to_arrow()
+
+
+LONG = "x" * 10_000
+
+
+def repeated(count: int, first: str | None) -> pa.Table:
+    """Rows with one long text, in a dictionary. Before it comes a value that tells nothing of it."""
+    numbers = pa.array([None if first is None else 1, *[0] * (count - 1)], pa.int32())
+    text = pa.DictionaryArray.from_arrays(numbers, pa.array([LONG, first or ""]))
+    return pa.table({"k": range(count), "s": text})
+
+
+@covers("SAFE-8")
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
+@pytest.mark.parametrize("count", [3_000, 30_000])
+@pytest.mark.parametrize("first", ["a", None])
+def test_rows_that_repeat_a_long_text_are_decoded_a_few_at_a_time(
+    codec: str, count: int, first: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoded_size, "BATCH_BYTES", 1 << 20)
+    sink = pa.BufferOutputStream()
+    noise = pa.table(
+        {"noise": [os.urandom(40) for _ in range(count)]}
+    )  # so that the larger file is no small one
+    table = repeated(count, first).append_column("noise", noise.column(0))
+    pq.write_table(table, sink, compression=codec, store_schema=False, row_group_size=20_000)
+    stored = ParquetRows(pa.BufferReader(sink.getvalue()), "x")
+    assert stored.large == (count == 30_000)
+    columns = {"k": DataType("BIGINT"), "s": DataType("STRING")}
+    for ranges in (None, np.array([[500, 2_500]])):
+        rows = 0
+        for start, part in stored.tables(columns, ranges=ranges, batch_rows=1 << 17):
+            assert part.get_total_buffer_size() <= 2 << 20
+            assert part.column("k")[0].as_py() == start
+            rows += part.num_rows
+        assert rows >= (count if ranges is None else 2_000)
+
+
+@covers("SAFE-8")
+def test_texts_in_pages_and_in_lists_are_decoded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoded_size, "BATCH_BYTES", 1 << 20)
+    texts = pa.array([f"{i} {LONG}" for i in range(1_000)])
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 1_001, 10), pa.int32()), texts)
+    for column, kind in ((texts, "STRING"), (lists, "ARRAY")):
+        for dictionary in (True, False):
+            sink = pa.BufferOutputStream()
+            pq.write_table(pa.table({"s": column}), sink, use_dictionary=dictionary, compression="zstd")
+            stored = ParquetRows(pa.BufferReader(sink.getvalue()), "x")
+            parts = [one for _, one in stored.tables({"s": DataType(kind)}, ranges=None, batch_rows=1 << 17)]
+            assert max(part.nbytes for part in parts) <= 1 << 20
+            assert pa.concat_tables(parts).column("s").combine_chunks().equals(column)
+
+
+@covers("SAFE-8")
+def test_a_merge_holds_no_more_than_a_bounded_number_of_bytes_of_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(windows, "BATCH_BYTES", 1 << 20)
+    table = pa.table({"k": range(100), "s": [LONG] * 100})
+    buffer = RunBuffer(iter([("x", table)] * 50), 1 << 20, level=0)
+    buffer.fill()
+    assert buffer.more
+    assert buffer.rows == 200
+
+
+@covers("SAFE-8")
+def test_the_findings_of_a_check_are_short(path: Path) -> None:
+    surgeon = Surgeon(path)
+    surgeon.edit_file(live(surgeon), file_name=f"{LONG}.parquet")
+    assert all(len(str(finding)) < 3_000 for finding in Table.open(path).check().findings)
 
 
 @pytest.mark.versions

@@ -82,7 +82,7 @@ class CorruptFileError(PkTableError):
     """
 
     def __init__(self, what: str, *, at: str, expected: object, found: object) -> None:
-        super().__init__(f"{at}: {what}: expected {_brief(expected)}, found {_brief(found)}")
+        super().__init__(f"{at}: {what}: expected {brief(expected)}, found {brief(found)}")
         self.what, self.at, self.expected, self.found = what, at, expected, found
 
     def __reduce__(self) -> tuple[object, ...]:  # the error is sent back by Spark's workers
@@ -96,7 +96,7 @@ def _corrupt(what: str, at: str, expected: object, found: object) -> CorruptFile
 LONGEST_SHOWN: Final = 500
 
 
-def _brief(fact: object) -> str:
+def brief(fact: object) -> str:
     """Return a fact as text for a message. It may come from a file of someone else, and be of any length."""
     text = str(fact)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}… ({len(text)} characters)"

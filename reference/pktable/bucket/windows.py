@@ -22,6 +22,7 @@ from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.reader import DataReader
 from pktable.context import TableContext
+from pktable.datafile.decoded_size import BATCH_BYTES
 from pktable.datafile.encoded import concatenated
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
@@ -123,7 +124,10 @@ def aligned(
 
 
 class RunBuffer:
-    """The next records of one run. ``tables``: with the path each comes from; ``share``: rows to hold at once."""
+    """The next records of one run. ``tables``: with the path each comes from; ``share``: rows to hold at once.
+
+    No further table is read to them once they take `BATCH_BYTES`. Clauses: SAFE-8.
+    """
 
     def __init__(self, tables: Tables, share: int, level: int) -> None:
         self.level = level
@@ -142,7 +146,7 @@ class RunBuffer:
 
     def fill(self) -> None:
         """Read on until the buffer has its share of rows, or the run is at its end."""
-        while self.more and self.rows < self._share:
+        while self.more and self.rows < self._share and self._bytes() < BATCH_BYTES:
             following = next(self._tables, None)
             if following is None:
                 self.more = False
@@ -150,6 +154,9 @@ class RunBuffer:
                 self._path, table = following
                 self._pending.append(table)
                 self.rows += table.num_rows
+
+    def _bytes(self) -> int:
+        return sum(table.nbytes for table in self._pending)
 
     def take(self, count: int) -> pa.Table:
         """Remove and return the first ``count`` rows."""

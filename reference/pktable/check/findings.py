@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTableError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTableError, brief
 
 ERROR: Final = "error"
 NOTE: Final = "note"
@@ -83,8 +83,8 @@ class Findings:
                 clause,
                 what,
                 self._relative(file),
-                str(expected),
-                str(found),
+                brief(expected),
+                brief(found),
                 severity,
                 tuple(snapshots),
                 self.partition,

@@ -1,10 +1,11 @@
 """Read the rows of a data file as they are stored: Parquet by row groups, ORC by stripes, Avro by blocks.
 
 Each reader yields tables of the requested columns in file order, with the position of each table's first row, and
-keeps at most one row group, stripe or block in memory. Column types are those of the format; `evolution` converts
-them to the types of the table. Errors are those of the libraries (`LIBRARY_ERRORS`).
+keeps at most one row group, stripe or block in memory, and of Parquet only as many rows as fit there decoded. Column
+types are those of the format; `evolution` converts them to the types of the table. Errors are those of the libraries
+(`LIBRARY_ERRORS`).
 
-Clauses: META-17, META-29, META-33, META-44, RD-7.
+Clauses: META-17, META-29, META-33, META-44, RD-7, SAFE-8.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
+from pktable.datafile.decoded_size import rows_at_once
 from pktable.datafile.encoded import narrowed, worth_encoded
 from pktable.datafile.page_index import REMEMBERED_BYTES, PageBounds, PageLayout
 from pktable.datafile.parquet_footer import (
@@ -145,8 +147,9 @@ class ParquetRows:
             rows = self.metadata.row_group(group).num_rows
             wanted = None if ranges is None else within(ranges, position, position + rows)
             if wanted is None or len(wanted):
-                chosen = self._chosen(group, wanted, list(columns)) or self._whole(group, columns, batch_rows)
-                for start, table in chosen:
+                at_once = rows_at_once(self._source, self.metadata, group, columns, batch_rows)
+                chosen = self._chosen(group, wanted, list(columns), at_once)
+                for start, table in chosen or self._whole(group, columns, at_once):
                     stored = self.narrowed(table, encoded) if narrow else table
                     for offset in range(0, table.num_rows, batch_rows):
                         yield position + start + offset, stored.slice(offset, batch_rows)
@@ -193,10 +196,13 @@ class ParquetRows:
         return PagedRows(self._source, footer.layout, self._at)
 
     def _chosen(
-        self, group: int, wanted: RowRanges | None, names: list[str]
+        self, group: int, wanted: RowRanges | None, names: list[str], at_once: int
     ) -> Iterator[tuple[int, pa.Table]] | None:
-        """Return the rows of ``wanted`` page by page, None if all of the row group should be read."""
-        if wanted is None or not self.by_pages:
+        """Return the rows of ``wanted`` page by page, None if all of the row group should be read.
+
+        ``at_once``: how many rows may be decoded together.
+        """
+        if wanted is None or not self.by_pages or int((wanted[:, 1] - wanted[:, 0]).sum()) > at_once:
             return None
         if any(holds_nanoseconds(self.schema.field(name).type) for name in names):
             return None
