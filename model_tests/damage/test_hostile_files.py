@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pktable import CorruptFileError, Table
+from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.table import check
 from pktable_spec.covers import covers
 
@@ -119,3 +123,66 @@ def test_a_manifest_or_dv_index_file_of_a_terabyte_is_not_read(path: Path, kind:
     errors = refusals(path)
     assert errors
     assert all("size of a metadata file" in str(error) for error in errors)
+
+
+def with_column(file: Path, name: str, change: Callable[[Any], Any]) -> None:
+    """Rewrite a column of a Parquet file in any Arrow type, which the file tells Arrow."""
+    table = pq.read_table(file)
+    at = table.column_names.index(name)
+    pq.write_table(table.set_column(at, name, change(table.column(at))), file)
+
+
+def rewritten(surgeon: Surgeon, name: str, change: Callable[[Any], Any]) -> None:
+    file = surgeon.data_file(live(surgeon))
+    with_column(file, name, change)
+    surgeon.edit_file(file.name, file_size=file.stat().st_size)
+
+
+@covers("RD-11", "META-17")
+@pytest.mark.parametrize("column", ["k", "p", "v"])
+def test_a_column_that_a_file_calls_a_dictionary_is_read_and_checked_as_any_other(
+    path: Path, column: str
+) -> None:
+    table = Table.open(path)
+    expected = [table.to_arrow(fresh=fresh).sort_by("k").to_pylist() for fresh in (False, True)]
+    rewritten(Surgeon(path), column, lambda values: values.dictionary_encode())
+    table = Table.open(path)
+    assert [table.to_arrow(fresh=fresh).sort_by("k").to_pylist() for fresh in (False, True)] == expected
+    assert not [str(one) for one in table.check().findings if one.severity == "error"]
+    table.compact(full=True)
+    assert Table.open(path).to_arrow().sort_by("k").to_pylist() == expected[1]
+    assert not refusals(path)
+
+
+@covers("RD-11")
+@pytest.mark.parametrize("encoded", [True, False])
+def test_text_that_is_no_utf_8_is_a_finding_and_no_crash(path: Path, encoded: bool) -> None:
+    def broken(values: Any) -> Any:
+        data = pa.array([b"\xff" if i == 0 else b"x" for i in range(len(values))])
+        text = pa.StringArray.from_buffers(len(data), data.buffers()[1], data.buffers()[2])
+        return text.dictionary_encode() if encoded else text
+
+    surgeon = Surgeon(path)
+    rewritten(surgeon, "v", broken)
+    assert "UTF8" in str(Table.open(path).check())
+    with pytest.raises(InvalidRequestError, match=r"^where .*upper.*UTF8"):
+        Table.open(path).to_arrow(where="upper(v) = 'A'")
+    errors = refusals(path)
+    assert errors
+    assert all(
+        "UTF8" in str(error) and surgeon.data_file(live(surgeon)).name in str(error) for error in errors
+    )
+
+
+@covers("RD-11", "META-3")
+def test_a_manifest_list_that_names_itself_is_damage_to_everyone(path: Path) -> None:
+    surgeon = Surgeon(path)
+    for name in surgeon.lists(LAST):
+        size = (path / "manifest" / name).stat().st_size
+        surgeon.put_metas(name, [replace(one, file_name=name, file_size=size) for one in surgeon.metas(name)])
+    errors = refusals(path)
+    assert errors
+    assert all(isinstance(error, CorruptFileError) for error in errors)
+    assert check(path).errors
+    with pytest.raises(CorruptFileError):
+        Table.open(path).remove_orphans(older_than="2100-01-01")

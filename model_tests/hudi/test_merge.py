@@ -182,6 +182,14 @@ def test_a_delete_with_an_ordering_value_may_come_too_late(table: MadeTable) -> 
     assert table.rows() == {"a": 1, "c": 1}
 
 
+@covers("LOG-28")
+@pytest.mark.parametrize("kind", ["rows", "partial rows", "deletes"])
+def test_a_block_without_records_changes_nothing(table: MadeTable, kind: str) -> None:
+    columns = ("k", "ts") if kind == "partial rows" else ("k", "ts", "v")
+    write(table, table.deletes(2) if kind == "deletes" else table.data(2, [], columns=columns))
+    assert table.rows() == {"a": 1, "b": 1, "c": 1}
+
+
 def test_a_delete_with_an_ordering_value_of_another_type_is_refused(table: MadeTable) -> None:
     write(table, table.deletes(2, Delete("a", None, "String", "x")))
     with pytest.raises(InvalidRequestError, match="ordering value of type String"):

@@ -52,7 +52,7 @@ def rewrite_files(
             reader.keep_encoded(columns)
             tables = tracked_rows(reader, columns) if tracked else reader.read(columns)
             for position, table in tables:
-                yield without_deleted(table, position, vector)
+                yield without_deleted(reader.valid(table), position, vector)
 
     added = write_files(
         context, state.place, rows(), new, source=source, now_millis=now_millis, tracked=tracked

@@ -159,7 +159,7 @@ class DataReader:
     ) -> Iterator[pa.Table]:
         """Yield the rows that ``vector`` does not delete. Clauses: DV-1, CMP-12."""
         for position, table in self.read(columns, batch_rows=batch_rows):
-            yield without_deleted(table, position, vector)
+            yield without_deleted(self.valid(table), position, vector)
 
     def remembered(
         self, columns: Sequence[str], vector: DeletionVector | None, *, batch_rows: int = BATCH_ROWS
@@ -169,7 +169,15 @@ class DataReader:
         Clauses: DV-22.
         """
         for position, table in self.read(columns, batch_rows=batch_rows):
-            yield without_deleted(table, position, vector, but=~is_add(table))
+            yield without_deleted(self.valid(table), position, vector, but=~is_add(table))
+
+    def valid(self, rows: pa.Table) -> pa.Table:
+        """Return ``rows`` of the file, whose values can be worked with.
+
+        Raises CorruptFileError for text that is no UTF-8, which a read only hands on.
+        """
+        self.guarded(lambda: rows.validate(full=True))
+        return rows
 
     def _expect_rows(self, found: int) -> None:
         if found != self.meta.row_count:
@@ -224,11 +232,21 @@ class DataReader:
         if column.source is None:
             return pa.chunked_array([pa.nulls(table.num_rows, to_arrow(column.kind))])
         name, before = column.source
-        stored = table.column(name)
-        if pa.types.is_dictionary(stored.type):  # which was asked for only if it has the type of today
+        stored: Any = table.column(name)
+        if column.name in self._encoded and self._is_encoded(stored.type, before, column.kind):
             return stored
-        return self.guarded(
-            lambda: conformed(stored, before, column.kind, f"{self.path}: column {column.name}")
+
+        def conform() -> pa.ChunkedArray:
+            # A file may call a column a dictionary that nobody has asked for as one.
+            plain = stored.cast(stored.type.value_type) if pa.types.is_dictionary(stored.type) else stored
+            return conformed(plain, before, column.kind, f"{self.path}: column {column.name}")
+
+        return self.guarded(conform)
+
+    def _is_encoded(self, found: Any, before: DataType, kind: DataType) -> bool:
+        """Return whether a column is encoded by a dictionary, and its values are of the type of today."""
+        return (
+            pa.types.is_dictionary(found) and found.value_type == to_arrow(kind) and same_values(before, kind)
         )
 
     def guarded(self, work: Callable[[], Result]) -> Result:

@@ -96,7 +96,7 @@ class _FileCheck:
         values = [one.name for one in self.context.schema.fields if self._is_stored(one.name)]
         for _, table in reader.read((*columns, *values), batch_rows=BATCH_ROWS):
             if table.num_rows:
-                yield table
+                yield reader.valid(table)
 
     def _is_stored(self, column: str) -> bool:
         """Return whether the file has a column; with data evolution it may have a few. Clauses: APP-23."""

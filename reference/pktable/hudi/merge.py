@@ -245,7 +245,7 @@ class Merger:
 
     def _matches(self, batch: pa.Table, verified: Mask | None, position: int) -> tuple[Numbers, Numbers]:
         """Return the rows of ``batch`` that the log says something about, and their keys."""
-        found: list[tuple[Numbers, Numbers]] = []
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]  # a log may have no record at all
         folded, unplaced = self._folded, np.arange(len(self._folded.keys))
         if verified is not None:
             places = folded.positions - position

@@ -330,6 +330,7 @@ def _register(function: str) -> None:
     def over(_: object, text: Any) -> Any:
         if isinstance(text, pa.Scalar):
             return pa.scalar(changed(text.as_py(), function) if text.is_valid else None, pa.string())
+        text.validate(full=True)  # a file may have text that is no UTF-8
         values = text.to_pylist()
         return pa.array([None if one is None else changed(one, function) for one in values], pa.string())
 
