@@ -229,7 +229,6 @@ REFUSED = [
     ({"changelog-producer": "other"}, "full-compaction or input or lookup or none"),
     ({"changelog-producer.row-deduplicate": "true"}, "column a, of type ARRAY<INT>, in"),
     ({"changelog-producer.row-deduplicate-ignore-fields": "b"}, "column b does not exist"),
-    ({"changelog-producer.compaction-interval": "1 min"}, "changelog producers have no such option"),
     ({"changelog.num-retained.max": "0"}, "expected a positive integer"),
     ({"changelog.num-retained.min": "6", "changelog.num-retained.max": "5"}, "retained.max=5"),
     ({"changelog.time-retained": "5 weeks"}, "expected a time such as 7 d"),
@@ -343,6 +342,28 @@ def test_without_vectors_a_lookup_has_merged_what_lies_deeper(tmp_path: Path) ->
     table.compact(full=True)
     assert rows(table, where="id < 2") == {(0, 11), (1, 113)}
     assert not table.check().findings
+
+
+@covers("CHG-35", "CHG-19", "CHG-20", "CHG-16")
+def test_with_a_forced_lookup_levels_hold_the_same_and_no_changelog_is_written(tmp_path: Path) -> None:
+    by_lookup = summed(tmp_path / "lookup", **{"changelog-producer": "lookup"})
+    forced = summed(tmp_path / "forced", **{"force-lookup": "true"})
+    for table in (by_lookup, forced):
+        put(table, ("+I", 1, 100))
+        put(table, ("-U", 1, 4), ("+U", 1, 6))
+        assert rows(table, where="id < 2") == {(0, 11), (1, 113)}
+    assert records(forced, 1) == records(by_lookup, 1)
+    assert not list((tmp_path / "forced").rglob("changelog-*"))
+    # A table whose levels somebody else has filled by lookups says so by this option alone.
+    renamed = {
+        name: value for name, value in by_lookup.schema.options.items() if name != "changelog-producer"
+    }
+    schema = replace(by_lookup.schema, id=1, options={**renamed, "force-lookup": "true"})
+    (tmp_path / "lookup/schema/schema-1").write_bytes(encode_schema(schema))
+    assert rows(Table.open(tmp_path / "lookup"), where="id < 2") == {(0, 11), (1, 113)}
+    forced.compact(full=True)
+    assert rows(forced, where="id < 2") == {(0, 11), (1, 113)}
+    assert not forced.check().findings
 
 
 @covers("CHG-19")

@@ -9,10 +9,13 @@ from pktable.cli import run
 from pktable_spec.options import OPTIONS
 
 
-def test_every_option_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_option_that_is_more_than_a_name_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["options", "--format", "jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["option"] for row in rows] == [option.name for option in OPTIONS]
+    assert [row["option"] for row in rows] == [option.name for option in OPTIONS if not option.is_one_of_many]
+    assert run(["options", "sink.parallel", "--format", "jsonl"]) == 0
+    (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (row["option"], row["effect"]) == ("sink.parallelism", "ignored")
     (vectors,) = [row for row in rows if row["option"] == "deletion-vectors.enabled"]
     assert (vectors["default"], vectors["values"], vectors["effect"]) == (
         "false",

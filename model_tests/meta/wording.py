@@ -25,8 +25,17 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 
 SPECIFICATION: Final = (
-    *("__init__", "covers", "errors", "interface", "option_table", "options", "options_page", "trace"),
-    "vocabulary",
+    *(
+        "__init__",
+        "covers",
+        "errors",
+        "harmless_options",
+        "interface",
+        "option_table",
+        "option_values",
+        "options",
+    ),
+    *("options_page", "trace", "vocabulary"),
 )
 
 REFERENCE: Final = (

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyspark_pktable
 import pytest
-from pktable import InvalidRequestError, NotATableError, Table
-from pktable.spark_source.options import INCREMENTAL, READ, Options
+from pktable import InvalidRequestError, NotATableError, Table, UnsupportedOptionError
+from pktable.format.metadata.schema import encode_schema
+from pktable.spark_source.options import INCREMENTAL, READ, READ_STREAM, WRITE, Options
+from pktable_spec.covers import covers
 
 from model_tests.source.driven import read, source
 
@@ -86,6 +89,24 @@ def test_the_mode_follows_from_the_other_options() -> None:
     assert Options.given({"scan.mode": "default", "scan.tag-name": "a"}, READ).mode == "from-snapshot"
     options = Options.given({"Incremental-Between": "1, first"}, READ)
     assert (options.mode, options.between) == (INCREMENTAL, (1, "first"))
+
+
+@covers("TBL-35")
+def test_the_source_ignores_the_options_that_its_user_names(path: Path) -> None:
+    schema = Table.open(path).schema
+    later = replace(
+        schema, id=schema.id + 1, options={**schema.options, "scan.of-tomorrow": "1", "type": "x"}
+    )
+    (path / "schema" / f"schema-{later.id}").write_bytes(encode_schema(later))
+    with pytest.raises(UnsupportedOptionError, match=r"scan.of-tomorrow"):
+        Options.given({"path": str(path), "ignoreOptions": "type"}, READ).open_table().count()
+    both = {"path": str(path), "ignoreoptions": "type, scan.of-tomorrow"}
+    assert (
+        Options.given(both, READ).open_table().count()
+        == Options.given(both, READ_STREAM).open_table().count()
+    )
+    with pytest.raises(InvalidRequestError, match="option ignoreoptions: not an option of write"):
+        Options.given(both, WRITE)
 
 
 def test_the_source_is_found_by_its_name_where_the_package_is_installed() -> None:

@@ -3,17 +3,18 @@
 Every piece of work on a bucket gets a `TableContext`. It pickles, so that the same work can be sent to an
 executor; caches stay behind.
 
-Clauses: META-1, META-9, META-18, META-41, META-49, META-50, DV-2, DVF-5, RD-14, RD-22.
+Clauses: META-1, META-9, META-18, META-41, META-49, META-50, DV-2, DVF-5, RD-14, RD-22, TBL-33.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 CACHED_INDEX_FILES = 64
 CACHED_COLUMNS = 64
 VECTORS = "deletion-vectors.enabled"
+LOG: Final = logging.getLogger("pktable")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -64,6 +66,7 @@ class TableContext:
         """Columns of the files of a schema, as a `DataReader` found them."""
         self._same_keys = {schema.id}
         self._merging: dict[int, bool] = {}
+        self._warned_of: set[str] = set()
 
     def schema_of(self, schema_id: int) -> TableSchema:
         """Return the schema a file was written under, also one that is newer than this object.
@@ -92,8 +95,32 @@ class TableContext:
         """
         options = replace(self.options, deletion_vectors_enabled=vectors)
         other = TableContext(self.store, self.root, schema, options, self.schemas)
-        other._vectors = self._vectors
+        other._vectors, other._warned_of = self._vectors, self._warned_of
         return other
+
+    def require_readable(self) -> None:
+        """Raise UnsupportedOptionError if an option asks for other rows than those of a snapshot.
+
+        Clauses: TBL-30, TBL-33, TBL-34.
+        """
+        self.options.require_readable()
+        self._warn_of_unknown()
+
+    def require_changes_readable(self) -> None:
+        """Raise UnsupportedOptionError if an option says that files hold rows in another way.
+
+        Clauses: TBL-30, TBL-33, TBL-34.
+        """
+        self.options.require_changes_readable()
+        self._warn_of_unknown()
+
+    def _warn_of_unknown(self) -> None:
+        """Warn of each option that nobody knows, once for a table that was opened."""
+        for name in self.options.unknown:
+            if name not in self._warned_of:
+                self._warned_of.add(name)
+                what = "no release that is known has this option, and it is ignored"
+                LOG.warning("%s: option %r: %s", self.root, name, what)
 
     def expect_keys(self, files: Iterable[DataFileMeta]) -> None:
         """Raise InvalidRequestError if a file's key has other types than the table's.
@@ -163,11 +190,11 @@ class TableContext:
         return self.options.deletion_vectors_enabled and self.options.remembers_deletions
 
     def deeper_rows_are_merged(self, files: Iterable[DataFileMeta]) -> bool:
-        """Return whether records of ``files`` above level 0 hold what deeper ones hold. Clauses: CHG-19.
+        """Return whether records of ``files`` above level 0 hold what deeper ones hold. Clauses: CHG-19, CHG-35.
 
         Files of a table that got deletion vectors later may be older than these.
         """
-        if not self.options.deletion_vectors_enabled or self.options.changelog_producer != "lookup":
+        if not self.options.deletion_vectors_enabled or not self.options.looks_up:
             return self.options.deeper_rows_are_merged
         return any(self._merged_under(one) for one in {file.schema_id for file in files if file.level > 0})
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 
-from pktable.catalog.arguments import expect_flag
+from pktable.catalog.arguments import expect_flag, ignored_options
 from pktable.catalog.as_of import LATEST
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
@@ -54,11 +54,18 @@ class Table(TableReads, TableUpkeep):
     ``catalog`` and ``stager`` are the parts below this face, for tools; ``inspect`` shows what snapshots are made of.
     """
 
-    def __init__(self, store: FileIO, root: str, schemas: Mapping[int, TableSchema], runner: Runner) -> None:
+    def __init__(
+        self,
+        store: FileIO,
+        root: str,
+        schemas: Mapping[int, TableSchema],
+        runner: Runner,
+        ignored: Sequence[str] = (),
+    ) -> None:
         kind_of(schemas[max(schemas)], root)  # refuses a table of a kind that is not supported
         self.path = root
         self.runner = runner
-        self.catalog = Catalog(store, root, schemas, now_millis)
+        self.catalog = Catalog(store, root, schemas, now_millis, ignored)
         self.stager = Stager(
             self.catalog.context, self.catalog.states, self.catalog.committer, runner, now_millis
         )
@@ -114,6 +121,7 @@ class Table(TableReads, TableUpkeep):
         spark: SparkSession | None = None,
         runner: Runner | str | None = None,
         external_roots: ExternalRoots = (),
+        ignore_options: str | Sequence[str] = (),
     ) -> Table:
         """Open an existing table, ours or Paimon's.
 
@@ -128,12 +136,16 @@ class Table(TableReads, TableUpkeep):
           `Runner` that does the work.
         * ``external_roots``: directories and URIs outside of the table, or one, that it may use, by external paths of
           its files or by symbolic links. By default a table that leads out of its directory is refused.
+        * ``ignore_options``: names of table options that reads are not to refuse, or one. The caller knows that no row
+          depends on them. Writes stay refused.
 
         Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
         an option that the store does not have.
-        Clauses: META-1, SAFE-1 to SAFE-5, TBL-21.
+        Clauses: META-1, SAFE-1 to SAFE-5, TBL-21, TBL-35.
         """
-        return cls(*find_table(path, store, storage_options, external_roots), runner_of(spark, runner))
+        ignored = ignored_options(ignore_options)
+        found = find_table(path, store, storage_options, external_roots)
+        return cls(*found, runner_of(spark, runner), ignored)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
@@ -142,7 +154,8 @@ class Table(TableReads, TableUpkeep):
 
     def __reduce__(self) -> tuple[object, ...]:
         context = self.catalog.context
-        return Table, (context.store, self.path, dict(context.schemas), LocalRunner())
+        schemas = dict(context.schemas)
+        return Table, (context.store, self.path, schemas, LocalRunner(), self.catalog.ignored)
 
     @property
     def schema(self) -> TableSchema:

@@ -4,209 +4,103 @@
 
 * implemented: parsed into a field of `TableOptions`;
 * harmless: changes nothing that is written or read, so it is ignored;
-* writing, reading, merging: only the listed values are honoured, and any other is refused by whoever writes,
-  reads or merges;
-* refused: known, not implemented, refused by writers whatever its value.
+* writing, reading, merging, everything: only the listed values are honoured, and any other is refused by whoever
+  writes, reads, merges, or does any of these.
 
-An option that is not in the table is refused by writers, too. ``spec/options.md`` is generated from the table.
+A name that is not in the table is of no release that is known. Writers refuse it, and readers, too, if it begins as
+options do that change rows (`CHANGING_ROWS`). ``spec/options.md`` is generated from the table.
 
-Clauses: TBL-9.
+Clauses: TBL-9, TBL-30 to TBL-36.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Mapping
 from difflib import get_close_matches
-from enum import Enum
-from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final
 
-from pktable_spec.errors import InvalidRequestError
-
-SIZE: Final = re.compile(r"^\s*(\d{1,18})\s*([a-z]*)\s*$", re.I)
-UNITS: Final = {
-    **dict.fromkeys(("", "b", "bytes"), 1),
-    **dict.fromkeys(("k", "kb"), 1 << 10),
-    **dict.fromkeys(("m", "mb"), 1 << 20),
-    **dict.fromkeys(("g", "gb"), 1 << 30),
-}
-SPAN: Final = SIZE
-SPANS: Final = {
-    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1000),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
-    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
-    **dict.fromkeys(("d", "day", "days"), 86_400_000),
-}
-JAVA_INT: Final = 1 << 31
-NO_VALUE: Final = "no value"
-ALIKE: Final = 0.7  # from which ratio of `difflib` on a name is taken for a misspelling
-
-
-class Effect(Enum):
-    """The effect of an option. The value is its name for readers."""
-
-    IMPLEMENTED = "implemented"
-    HARMLESS = "ignored"
-    WRITING = "writers refuse other values"
-    READING = "readers refuse other values"
-    MERGING = "merges refuse other values"
-    REFUSED = "writers refuse it"
-
-
-class Parser(NamedTuple):
-    """How a value is read. ``takes``: the values it allows, in words. ``parse`` raises InvalidRequestError."""
-
-    takes: str
-    parse: Callable[[str, str], object]
-
-
-class StatsMode(NamedTuple):
-    """``metadata.stats-mode``: none, full or truncate, and for truncate the length that is kept."""
-
-    name: str
-    truncate: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option. ``name``: Paimon's; a final ``*`` stands for any ending.
-
-    ``default``: the value that counts if the option is absent, as text; None if there is none. ``description``: one
-    sentence; for a refused option, the reason. ``field``: of `TableOptions`, which ``parser`` fills.
-    ``values``: the only ones that are honoured, in upper or lower case; None if ``parser`` accepts or refuses.
-    """
-
-    name: str
-    effect: Effect
-    default: str | None
-    description: str
-    field: str | None = None
-    parser: Parser | None = None
-    values: Collection[str] | None = None
-
-    def honours(self, value: str) -> bool:
-        """Return whether ``value`` has the meaning that is implemented; parsing may still refuse it."""
-        if self.effect is Effect.REFUSED:
-            return False
-        return self.values is None or value.lower() in {one.lower() for one in self.values}
-
-    @property
-    def expected(self) -> str:
-        """The values that are honoured, as an error names them."""
-        reason = f", because {self.description}" if self.effect is Effect.REFUSED else ""
-        return " or ".join(sorted(self.values or ())) or f"the option to be absent{reason}"
-
-    @property
-    def takes(self) -> str:
-        """The values that are honoured, as a page lists them."""
-        if self.values is not None:
-            return ", ".join(sorted(self.values)) or NO_VALUE
-        return self.parser.takes if self.parser else NO_VALUE if self.effect is Effect.REFUSED else "any text"
-
-    def parse(self, value: str | None) -> object:
-        """Return the value of the field, None where there is neither a value nor a default."""
-        assert self.parser is not None, "only an option with a field is parsed"
-        return None if value is None else self.parser.parse(self.name, value)
-
-
-def _boolean(name: str, value: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise InvalidRequestError(f"option {name}={value!r}: expected true or false")
-    return value.lower() == "true"
-
-
-def _integer(name: str, value: str) -> int:
-    """Return an integer that Paimon, too, can hold."""
-    try:
-        number = int(value)
-    except ValueError:
-        raise InvalidRequestError(f"option {name}={value!r}: expected an integer") from None
-    if not -JAVA_INT <= number < JAVA_INT:
-        raise InvalidRequestError(
-            f"option {name}={value!r}: expected an integer from {-JAVA_INT} to {JAVA_INT - 1}"
-        )
-    return number
-
-
-def _positive(name: str, value: str) -> int:
-    number = _integer(name, value)
-    if number < 1:
-        raise InvalidRequestError(f"option {name}={value!r}: expected a positive integer")
-    return number
-
-
-def _ratio(name: str, value: str) -> Fraction:
-    """Return the exact value of a decimal number."""
-    try:
-        number = Fraction(repr(float(value)))
-    except ValueError:  # also of nan and inf
-        number = Fraction(-1)
-    if not 0 <= number <= 1:
-        raise InvalidRequestError(f"option {name}={value!r}: expected a number from 0 to 1")
-    return number
-
-
-def _size(name: str, value: str) -> int:
-    """Return bytes."""
-    found = SIZE.match(value)
-    if not found or found[2].lower() not in UNITS:
-        raise InvalidRequestError(f"option {name}={value!r}: expected a size such as 8 mb")
-    return int(found[1]) * UNITS[found[2].lower()]
-
-
-def _duration(name: str, value: str) -> int:
-    """Return milliseconds."""
-    found = SPAN.match(value)
-    if not found or found[2].lower() not in SPANS:
-        raise InvalidRequestError(f"option {name}={value!r}: expected a time such as 7 d")
-    return int(found[1]) * SPANS[found[2].lower()]
-
-
-def _stats_mode(name: str, value: str) -> StatsMode:
-    if value in ("none", "full"):
-        return StatsMode(value, None)
-    found = re.match(r"^truncate\((\d{1,9})\)$", value)
-    if not found:
-        raise InvalidRequestError(f"option {name}={value!r}: expected none, full or truncate(N)")
-    return StatsMode("truncate", int(found[1]))
-
-
-def _directory(name: str, value: str) -> str:
-    """Return a path below the table, without a slash at either end."""
-    path = value.strip("/")
-    if not {"..", "."}.isdisjoint(path.split("/")) or "\0" in path or "\\" in path:
-        raise InvalidRequestError(
-            f"option {name}={value!r}: expected a path below the table, without . and .."
-        )
-    return path
-
-
-BOOLEAN: Final = Parser("true, false", _boolean)
-INTEGER: Final = Parser("an integer", _integer)
-POSITIVE: Final = Parser("an integer from 1", _positive)
-DURATION: Final = Parser("a time such as 7 d", _duration)
-TRUTH: Final = Parser("true, false", lambda name, value: value.lower() == "true")
-RATIO: Final = Parser("a number from 0 to 1", _ratio)
-SIZE_BYTES: Final = Parser("a size, such as 8 mb", _size)
-NAMES: Final = Parser(
-    "column names, comma-separated",
-    lambda name, value: tuple(part.strip() for part in value.split(",") if part.strip()),
+from pktable_spec.harmless_options import HARMLESS_NAMES
+from pktable_spec.option_values import (
+    BOOLEAN,
+    DIRECTORY,
+    DURATION,
+    INTEGER,
+    NAMES,
+    NO_VALUE,
+    POSITIVE,
+    RATIO,
+    SIZE_BYTES,
+    STATS_MODE,
+    TEXT,
+    TRUTH,
+    WORD,
+    Condition,
+    Effect,
+    Option,
 )
-TEXT: Final = Parser("any text", lambda name, value: value)
-WORD: Final = Parser("a word", lambda name, value: value.lower())
-DIRECTORY: Final = Parser("a relative path", _directory)
-STATS_MODE: Final = Parser("none, full, truncate(N)", _stats_mode)
+
+ALIKE: Final = 0.7  # from which ratio of `difflib` on a name is taken for a misspelling
 
 MERGE_ENGINES: Final = {"deduplicate", "partial-update", "aggregation", "first-row"}
 """The implemented merge engines, in lower case. Another engine adds its name here."""
 
 FLAG: Final = ("true", "false")
+WHOLE_READS: Final = ("default", "latest", "latest-full", "full")
 
 IMPLEMENTED, HARMLESS, WRITING = Effect.IMPLEMENTED, Effect.HARMLESS, Effect.WRITING
-READING, MERGING, REFUSED = Effect.READING, Effect.MERGING, Effect.REFUSED
+READING, MERGING, EVERYTHING = Effect.READING, Effect.MERGING, Effect.EVERYTHING
+
+CHANGING_ROWS: Final = (
+    *("fields.", "field.", "sequence.", "merge-", "deletion-vectors.", "partial-update.", "aggregation."),
+    *("deduplicate.", "first-row.", "ignore-", "force-", "rowkind.", "record-level.", "changelog-", "bucket"),
+    *(
+        "primary-key",
+        "pk-",
+        "scan.",
+        "log.scan",
+        "incremental-",
+        "branch",
+        "chain-table.",
+        "postpone.",
+        "batch-",
+    ),
+    *(
+        "query-auth",
+        "partition.",
+        "data-evolution.",
+        "row-tracking.",
+        "data-file.",
+        "index-file-",
+        "manifest.",
+    ),
+)
+"""How the names begin of options that change which rows a table has, or where they are. Clauses: TBL-34."""
+
+
+def _value(options: Mapping[str, str], name: str, default: str) -> str:
+    return options.get(name, default).lower()
+
+
+NOT_POSTPONED: Final = Condition("`bucket` is not -2", lambda given: _value(given, "bucket", "-1") != "-2")
+NO_LEVEL_IS_SKIPPED: Final = Condition(
+    "default reads do not skip level 0",
+    lambda given: (
+        _value(given, "deletion-vectors.enabled", "false") != "true"
+        and _value(given, "merge-engine", "deduplicate") != "first-row"
+    ),
+)
+NO_CHAIN: Final = Condition(
+    "`chain-table.enabled` is not true", lambda given: _value(given, "chain-table.enabled", "false") != "true"
+)
+NO_STRATEGY: Final = Condition(
+    "`data-file.external-paths.strategy` is none",
+    lambda given: _value(given, "data-file.external-paths.strategy", "none") == "none",
+)
+OTHERS_MAKE_TAGS: Final = Condition(
+    "`write-only` is true",
+    lambda given: _value(given, "write-only", _value(given, "write.compaction-skip", "false")) == "true",
+)
 
 # fmt: off
 OPTIONS: Final = (
@@ -250,12 +144,34 @@ OPTIONS: Final = (
            "The columns of sequence groups by which a -D with the greatest value removes the row."),
     Option("aggregation.remove-record-on-delete", MERGING, "false",
            "Whether -D removes the row; without it aggregation takes its values back.", values=FLAG),
-    Option("fields.*", MERGING, None,
-           "For partial-update and aggregation: `fields.<column>.aggregate-function`, "
-           "`fields.default-aggregate-function`, `fields.<column>.ignore-retract`, "
-           "`fields.<column>.list-agg-delimiter`, `fields.<column>.distinct`, `fields.<column>.nested-key`, "
-           "`fields.<column>.count-limit` and `fields.<columns>.sequence-group`."),
-    Option("rowkind.field", MERGING, None, "The column that holds the row kind of each row.", values=()),
+    *(
+        Option(f"fields.{ending}", MERGING, None, f"For partial-update and aggregation: {meaning}.")
+        for ending, meaning in (
+            ("*.aggregate-function", "how the values of a column are folded"),
+            ("default-aggregate-function", "how the values of columns are folded that name no function"),
+            ("*.ignore-retract", "whether retractions leave a column as it is"),
+            ("*.list-agg-delimiter", "the text between joined values"),
+            ("*.distinct", "whether equal elements count once"),
+            ("*.nested-key", "the fields that identify a nested row"),
+            ("*.count-limit", "how many nested rows a column takes"),
+            ("*.sequence-group", "the columns that follow those of the name"),
+        )
+    ),
+    Option("fields.*.nested-sequence-field", MERGING, None,
+           "The fields that say which of the nested rows of one key is the newest.", values=()),
+    Option("fields.*.nested-key-null-strategy", MERGING, "merge",
+           "The fate of nested rows whose key holds a null.", values=("merge",)),
+    Option("fields.*.ts-field", MERGING, None,
+           "The field that says which entry of a map is the newest.", values=()),
+    Option("fields.*.default-value", READING, None,
+           "The value for null in reads of Paimon 0.9 to 1.2; later releases ignore it.", values=()),
+    Option("fields.*.map.storage-layout", EVERYTHING, "default",
+           "Whether files hold a MAP as a ROW of shared columns.", values=("default",)),
+    Option("rowkind.field", WRITING, None, "The column that holds the row kind of each row.", values=()),
+    Option("ignore-update-before", WRITING, "false", "Whether writers drop -U rows.", values=("false",)),
+    Option("sequence.snapshot-ordering", MERGING, "false",
+           "Whether the later of two commits wins, whatever the sequence numbers in its files.", values=("false",)),
+    Option("primary-key.nullable", EVERYTHING, "false", "Whether key columns may hold null.", values=("false",)),
     Option("sequence.field", IMPLEMENTED, "",
            "The columns that decide which record of a key is the newest; of equal ones the later written is.",
            "sequence_fields", NAMES),
@@ -269,6 +185,8 @@ OPTIONS: Final = (
     # Compaction.
     Option("write-only", IMPLEMENTED, "false",
            "Whether writes leave compaction to another process.", "write_only", BOOLEAN),
+    Option("write.compaction-skip", IMPLEMENTED, None, "An older name of `write-only`.",
+           "write_only", BOOLEAN, newer="write-only"),
     Option("num-sorted-run.compaction-trigger", IMPLEMENTED, "5",
            "The number of sorted runs of a bucket from which they are compacted.",
            "compaction_trigger", POSITIVE),
@@ -295,17 +213,18 @@ OPTIONS: Final = (
     Option("changelog.time-retained", IMPLEMENTED, None,
            "The age from which a changelog goes with an expiry.",
            "changelog_retained_millis", DURATION),
-    Option("commit.force-compact", WRITING, "true",
-           "Whether a write compacts before it ends.", values=("true",)),
     Option("full-compaction.delta-commits", IMPLEMENTED, None,
            "After so many commits a write compacts the whole table fully; by default, none does. "
            "Not with changelog-producer=lookup.",
            "full_compaction_delta_commits", POSITIVE),
-    Option("lookup-compact", WRITING, "RADICAL",
-           "Whether every write compacts level 0 (RADICAL) or only some do.", values=("RADICAL",)),
     Option("lookup-wait", IMPLEMENTED, "true",
            "Whether a write compacts level 0 where default reads skip it; if not, that is left to another process.",
            "lookup_wait", BOOLEAN),
+    Option("changelog-producer.lookup-wait", IMPLEMENTED, None, "An older name of `lookup-wait`.",
+           "lookup_wait", BOOLEAN, newer="lookup-wait"),
+    Option("force-lookup", IMPLEMENTED, "false",
+           "Whether compactions of level 0 merge what lies deeper, as those of changelog-producer=lookup do.",
+           "force_lookup", BOOLEAN),
     # Append tables.
     Option("row-tracking.enabled", IMPLEMENTED, "false",
            "Whether each row of an append table without buckets has an id, which it keeps when it is written again.",
@@ -338,7 +257,9 @@ OPTIONS: Final = (
            "page_rows", POSITIVE),
     Option("file.format", WRITING, "parquet",
            "The format of new data files; existing ORC and Avro files can be read.", values=("parquet",)),
-    Option("file.compression", WRITING, "zstd", "The compression of new data files.", values=("zstd",)),
+    Option("file.format.per.level", WRITING, None, "The formats of new data files by level.", values=()),
+    Option("file.format.per.level.*", WRITING, None, "The format of new data files of one level.", values=()),
+    Option("file.compression", HARMLESS, None, "The compression of new data files, which here is always zstd."),
     Option("file.compression.zstd-level", IMPLEMENTED, "1",
            "The zstd level of new data files.", "zstd_level", POSITIVE),
     Option("data-file.path-directory", IMPLEMENTED, "",
@@ -346,7 +267,8 @@ OPTIONS: Final = (
            "data_directory", DIRECTORY),
     # Manifests and statistics.
     Option("manifest.format", WRITING, "avro", "The format of new manifests.", values=("avro",)),
-    Option("manifest.compression", WRITING, "zstd", "The compression of new manifests.", values=("zstd",)),
+    Option("manifest.compression", HARMLESS, None,
+           "The compression of new manifests, which here is always zstd."),
     Option("manifest.target-file-size", IMPLEMENTED, "8 mb",
            "The size at which a manifest is closed and the next one begun.",
            "manifest_target_bytes", SIZE_BYTES),
@@ -359,8 +281,8 @@ OPTIONS: Final = (
     Option("metadata.stats-mode", IMPLEMENTED, "truncate(16)",
            "The statistics of columns that manifests hold: none, exact bounds, or bounds cut to N characters.",
            "stats", STATS_MODE),
-    Option("metadata.stats-dense-store", WRITING, "true",
-           "Whether manifests leave out columns without statistics.", values=("true",)),
+    Option("metadata.stats-dense-store", HARMLESS, None,
+           "Whether manifests leave out columns without statistics, as they always do here."),
     # Changelogs.
     Option("changelog-producer", WRITING, "none",
            "Who writes changelog files: nobody, a write (input), the compaction of level 0 (lookup), or a compaction "
@@ -373,40 +295,44 @@ OPTIONS: Final = (
            "The columns that `changelog-producer.row-deduplicate` does not compare.",
            "changelog_ignored_fields", NAMES),
     Option("changelog-file.format", WRITING, "parquet", "The format of changelog files.", values=("parquet",)),
-    Option("changelog-file.compression", WRITING, "zstd",
-           "The compression of changelog files.", values=("zstd",)),
+    Option("changelog-file.compression", HARMLESS, None,
+           "The compression of changelog files, which here is always zstd."),
     Option("changelog-file.stats-mode", IMPLEMENTED, None,
            "The statistics of columns that manifests hold of changelog files; by default those of "
            "`metadata.stats-mode`.", "changelog_stats", STATS_MODE),
-    Option("changelog-file.prefix", WRITING, "changelog-",
-           "How the names of changelog files begin.", values=("changelog-",)),
+    Option("changelog-file.prefix", HARMLESS, None,
+           "How the names of changelog files begin, which here is always with `changelog-`."),
     # Options that ask for other rows than those of the snapshot that is read.
-    Option("branch", READING, "main", "The branch that is read and written.", values=("main",)),
-    Option("chain-table.enabled", READING, "false",
+    Option("branch", EVERYTHING, "main", "The branch that is read and written.", values=("main",)),
+    Option("batch-scan-mode", READING, "none",
+           "Whether default reads include level 0, as those of some jobs do.", values=("none",),
+           unless=NO_LEVEL_IS_SKIPPED),
+    Option("chain-table.enabled", EVERYTHING, "false",
            "Whether an absent partition is read from a chain of branches.", values=("false",)),
+    Option("chain-table.chain-partition-keys", EVERYTHING, None,
+           "The partition keys that order a chain.", values=(), unless=NO_CHAIN),
     Option("incremental-between", READING, None, "Reads the changes between two snapshots or tags.", values=()),
     Option("incremental-between-timestamp", READING, None, "Reads the changes between two times.", values=()),
     Option("incremental-to-auto-tag", READING, None, "Reads the changes up to an automatic tag.", values=()),
-    Option("pk-clustering-override", READING, "false",
+    Option("pk-clustering-override", EVERYTHING, "false",
            "Whether data files are sorted by other columns than the key.", values=("false",)),
     Option("postpone.merge-on-read", READING, "false",
-           "Whether reads merge rows that no bucket has yet.", values=("false",)),
+           "Whether reads merge rows that no bucket has yet.", values=("false",), unless=NOT_POSTPONED),
     Option("query-auth.enabled", READING, "false",
            "Whether a catalog decides which rows and columns may be read.", values=("false",)),
-    Option("record-level.expire-time", READING, None, "The age from which rows are dropped.", values=()),
     Option("scan.bucket", READING, None, "Reads one bucket.", values=()),
     Option("scan.creation-time-millis", READING, None, "Reads what was created after a time.", values=()),
     Option("scan.fallback-branch", READING, None,
-           "The branch from which a partition is read that is absent here.", values=()),
-    Option("scan.fallback-delta-branch", READING, None,
-           "The branch of a chain table that holds increments.", values=()),
-    Option("scan.fallback-snapshot-branch", READING, None,
-           "The branch of a chain table that holds whole partitions.", values=()),
+           "The branch from which a partition is read that is absent here.", values=("",)),
+    Option("scan.fallback-delta-branch", EVERYTHING, None,
+           "The branch of a chain table that holds increments.", values=(), unless=NO_CHAIN),
+    Option("scan.fallback-snapshot-branch", EVERYTHING, None,
+           "The branch of a chain table that holds whole partitions.", values=(), unless=NO_CHAIN),
     Option("scan.file-creation-time-millis", READING, None,
            "Reads the data files created after a time.", values=()),
-    Option("scan.mode", READING, "default",
-           "Where a read begins.", values=("default", "latest", "latest-full", "full")),
-    Option("scan.primary-branch", READING, None, "The branch that is read before this one.", values=()),
+    Option("scan.mode", READING, "default", "Where a read begins.", values=WHOLE_READS),
+    Option("log.scan", READING, None, "An older name of `scan.mode`.", values=WHOLE_READS, newer="scan.mode"),
+    Option("scan.primary-branch", READING, None, "The branch that is read before this one.", values=("",)),
     Option("scan.snapshot-id", READING, None,
            "Reads one snapshot; pass `snapshot` to the read instead.", values=()),
     Option("scan.tag-name", READING, None, "Reads one tag; pass `tag` to the read instead.", values=()),
@@ -414,46 +340,90 @@ OPTIONS: Final = (
            "Reads as of a time; pass `timestamp` to the read instead.", values=()),
     Option("scan.timestamp-millis", READING, None,
            "Reads as of a time; pass `timestamp` to the read instead.", values=()),
+    Option("log.scan.timestamp-millis", READING, None, "An older name of `scan.timestamp-millis`.",
+           values=(), newer="scan.timestamp-millis"),
     Option("scan.version", READING, None,
            "Reads one snapshot or tag; pass `snapshot` or `tag` to the read instead.", values=()),
     Option("scan.watermark", READING, None, "Reads the first snapshot from a watermark on.", values=()),
-    Option("table-read.sequence-number.enabled", READING, "false",
-           "Whether the audit log shows sequence numbers.", values=("false",)),
-    # Options that describe a table.
+    # Options of which more is to be said than that they are ignored.
     Option("path", HARMLESS, None, "Where the table lies; the path that it was opened by is used."),
-    Option("type", HARMLESS, None, "The type of the table in a catalog."),
     Option("owner", HARMLESS, None, "The owner of the table."),
     Option("comment", HARMLESS, None, "The comment of the table; the one of the schema is used."),
-    Option("metadata.iceberg.storage", HARMLESS, None, "Where Paimon also writes Iceberg metadata."),
-    # Options of Paimon that are not implemented; the description is the reason.
-    Option("aggregation.*", REFUSED, None, "aggregation has no such option here"),
-    Option("changelog-file.*", REFUSED, None, "changelog files are otherwise written as data files are"),
-    Option("changelog-producer.*", REFUSED, None, "the changelog producers have no such option here"),
-    Option("consumer-id", REFUSED, None, "consumers of streams are not implemented"),
-    Option("data-file.external-paths", REFUSED, None, "all files lie below the table"),
-    Option("data-file.thin-mode", REFUSED, None, "data files hold the key columns twice"),
-    Option("dynamic-bucket.*", REFUSED, None, "the number of buckets is fixed"),
-    Option("file-index.*", REFUSED, None, "file indexes are not implemented"),
-    Option("file.compression.per.level", REFUSED, None, "all levels are written alike"),
-    Option("file.format.per.level", REFUSED, None, "all levels are written alike"),
-    Option("partial-update.*", REFUSED, None, "partial-update has no such option here"),
-    Option("partition.expiration-time", REFUSED, None, "partitions do not expire"),
-    Option("snapshot.num-retained.*", REFUSED, None, "snapshots expire on request only"),
-    Option("snapshot.time-retained", REFUSED, None, "snapshots expire on request only"),
-    Option("tag.automatic-creation", REFUSED, None, "tags are created on request only"),
+    Option("commit.force-compact", HARMLESS, None,
+           "Whether a write waits for its compaction, as it always does here."),
+    Option("consumer-id", HARMLESS, None, "The consumer that a streaming read of Paimon goes on from."),
+    Option("data-file.thin-mode", HARMLESS, None,
+           "Whether new files leave out the second copy of the key; here they never do, and both are read."),
+    Option("dynamic-partition-overwrite", HARMLESS, None,
+           "Whether an INSERT OVERWRITE of Paimon replaces the partitions it writes; `overwrite` has a condition."),
+    Option("global-index.column-update-action", HARMLESS, None,
+           "The effect of an update on the index of its column; tables that have such an index are only read."),
+    Option("lookup-compact", HARMLESS, None,
+           "Whether every write compacts level 0, as it always does here, or only some do."),
+    Option("metadata.iceberg.storage", HARMLESS, None,
+           "Where Paimon also writes Iceberg metadata, which lag until its next commit."),
+    Option("orc.timestamp-ltz.legacy.type", HARMLESS, None,
+           "Whether ORC files hold instants shifted by the zone of a JVM; they are read as in a JVM in UTC."),
+    Option("partition.expiration-time", HARMLESS, None,
+           "The age from which an expiry drops a partition; reads show it until then."),
+    Option("record-level.expire-time", HARMLESS, None,
+           "The age from which a compaction of Paimon may drop a row; here it keeps it."),
+    Option("snapshot.num-retained.max", HARMLESS, None,
+           "How many snapshots an expiry of Paimon keeps; `expire_snapshots` says it itself."),
+    Option("table-read.sequence-number.enabled", HARMLESS, None,
+           "Whether Paimon's audit log shows sequence numbers."),
+    # Options of Paimon that ask writers for more than is implemented.
+    Option("commit.callbacks", WRITING, None, "Java classes that run after each commit.", values=("",)),
+    Option("commit.strict-mode.last-safe-snapshot", WRITING, None,
+           "The snapshot from which on no other may have compacted or overwritten what a commit writes.", values=()),
+    Option("data-file.external-paths", WRITING, None,
+           "Where new data files go outside of the table.", values=(), unless=NO_STRATEGY),
+    Option("data-file.external-paths.strategy", WRITING, "none",
+           "How an external path is chosen.", values=("none",)),
+    Option("data-file.external-paths.specific-fs", HARMLESS, None,
+           "The file system of a strategy that is refused."),
+    Option("global-index.external-path", WRITING, None,
+           "Where files of global indexes lie outside of the table.", values=()),
+    Option("partition.timestamp-format.strict", WRITING, "false",
+           "Whether writers refuse partition values that are no times.", values=("false",)),
+    *(
+        Option(name, WRITING, None, "An index that compactions must keep, since searches rely on it.", values=())
+        for name in ("pk-full-text.index.columns", "pk-vector.index.columns", "fields.*.pk-full-text.index.options",
+                     "fields.*.pk-vector.distance.metric", "fields.*.pk-vector.index.options",
+                     "fields.*.pk-vector.index.type")
+    ),
+    Option("tag.automatic-creation", WRITING, "none",
+           "Whether commits create a tag for each period.", values=("none", "batch"), unless=OTHERS_MAKE_TAGS),
+    Option("upsert-key", WRITING, None, "The columns by which Spark merges appended rows.", values=()),
+    # Options that say that files hold columns in another way.
+    Option("type", EVERYTHING, "table", "The kind of table in a catalog.", values=("table", "materialized-table")),
+    *(
+        Option(name, EVERYTHING, None, "Columns whose values lie elsewhere.", values=())
+        for name in ("blob-descriptor-field", "blob-field", "blob-view-field", "blob.stored-descriptor-fields",
+                     "vector.file.format")
+    ),
+    *(
+        Option(name, HARMLESS, None, subject, is_one_of_many=True)
+        for subject, names in HARMLESS_NAMES.items()
+        for name in names.split()
+    ),
 )
 # fmt: on
 """Every option that is known, by subject."""
 
-_EXACT: Final = {option.name: option for option in OPTIONS if not option.name.endswith("*")}
-_PREFIXES: Final = {option.name[:-1]: option for option in OPTIONS if option.name.endswith("*")}
+_EXACT: Final = {option.name: option for option in OPTIONS if "*" not in option.name}
+_PATTERNS: Final = [
+    (re.compile(re.escape(option.name).replace(r"\*", ".*")), option)
+    for option in sorted(OPTIONS, key=lambda one: len(one.name), reverse=True)
+    if "*" in option.name
+]
 
 
 def option_named(name: str) -> Option | None:
-    """Return the option that ``name`` names, None if none is known."""
+    """Return the option that ``name`` names, None if none is known. Of patterns the longest counts."""
     if name in _EXACT:
         return _EXACT[name]
-    return next((option for prefix, option in _PREFIXES.items() if name.startswith(prefix)), None)
+    return next((option for pattern, option in _PATTERNS if pattern.fullmatch(name)), None)
 
 
 def closest_name(name: str) -> str | None:

@@ -3,36 +3,51 @@
 `pktable_spec.option_table` lists the options that are known. `parse_options` goes through the options of a table:
 
 1. An implemented option is parsed into its field of `TableOptions`; a malformed value is refused at once.
-2. A harmless option is ignored.
+2. A harmless option is ignored. So is an older name of an option that is there under its newer one.
 3. Any other option, and any value that is not honoured, is remembered as an error. `require_writable`,
-   `require_readable` and `require_mergeable` raise it when the table is about to do what the option would change.
+   `require_readable`, `require_mergeable` and `require_changes_readable` raise it when the table is about to do what
+   the option would change.
+4. A name that nobody knows is remembered as such, too, if it does not begin as options do that change rows.
 
-So a reader may open a table that only a writer must refuse.
+So a reader may open a table that only a writer must refuse. The options that the caller ignores are refused by writers
+only.
 
-Clauses: TBL-9, LSM-9.
+Clauses: TBL-9, TBL-30 to TBL-36, LSM-9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.option_table import (
+    CHANGING_ROWS,
     MERGE_ENGINES,
     OPTIONS,
-    Effect,
-    Option,
-    StatsMode,
     closest_name,
     option_named,
 )
+from pktable_spec.option_values import Effect, Option, StatsMode
 
-__all__ = ["MERGE_ENGINES", "OPTIONS", "Effect", "Option", "StatsMode", "TableOptions", "parse_options"]
+__all__ = [
+    "MERGE_ENGINES",
+    "OPTIONS",
+    "Effect",
+    "Option",
+    "StatsMode",
+    "TableOptions",
+    "option_named",
+    "parse_options",
+]
 
 UNKNOWN: Final = "one of the implemented options, which `pktable options` lists"
+NOT_KNOWN_TO_BE_HARMLESS: Final = (
+    "an option whose meaning is known, because one that begins so may change rows; "
+    "a read ignores it if it is among `ignore_options`"
+)
 FIXED: Final = "a fixed number of buckets, at least 1"
 DYNAMIC_BUCKETS: Final = -1
 """The number of buckets that says of a key table that they grow in number, and of an append table that it has none."""
@@ -48,6 +63,9 @@ class TableOptions:
     ``changelog_stats``: None if the option is absent.
     ``delete_ratio_threshold``: a share of rows, None if the option is absent.
     ``full_compaction_delta_commits``: a number of commits, None if the option is absent.
+    ``unusable``: what forbids reads of rows and of changes. ``unreadable``, ``unmergeable``: what forbids reads of
+    rows, and those that merge. ``unwritable``: what forbids writes and compactions.
+    ``unknown``: the names that nobody knows and that forbid no read.
     """
 
     bucket: int
@@ -65,6 +83,7 @@ class TableOptions:
     kept_retractions: str
     write_only: bool
     lookup_wait: bool
+    force_lookup: bool
     compaction_trigger: int
     levels: int
     max_size_amplification_percent: int
@@ -94,9 +113,11 @@ class TableOptions:
     changelog_producer: str
     changelog_row_deduplicate: bool
     changelog_ignored_fields: tuple[str, ...]
+    unusable: tuple[UnsupportedOptionError, ...] = ()
     unreadable: tuple[UnsupportedOptionError, ...] = ()
-    unwritable: tuple[UnsupportedOptionError, ...] = ()
     unmergeable: tuple[UnsupportedOptionError, ...] = ()
+    unwritable: tuple[UnsupportedOptionError, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def max_level(self) -> int:
@@ -124,16 +145,24 @@ class TableOptions:
     @property
     def compacts_level_zero(self) -> bool:
         """Whether every compaction takes all files of level 0. Clauses: CMP-3, CHG-16."""
-        return self.one_record_per_key or self.changelog_producer == "lookup"
+        return self.one_record_per_key or self.looks_up
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether a compaction of level 0 looks up what lies deeper, whatever else it needs it for.
+
+        Clauses: CHG-16, CHG-35.
+        """
+        return self.force_lookup or self.changelog_producer == "lookup"
 
     @property
     def deeper_rows_are_merged(self) -> bool:
         """Whether a record above level 0 holds what deeper ones of its key hold, without deletion vectors.
 
-        Clauses: CHG-19, CHG-20.
+        Clauses: CHG-19, CHG-20, CHG-35.
         """
         computed = self.merge_engine not in ("deduplicate", "first-row") or self.remembers_deletions
-        return computed and self.changelog_producer == "lookup" and not self.deletion_vectors_enabled
+        return computed and self.looks_up and not self.deletion_vectors_enabled
 
     @property
     def remembers_deletions(self) -> bool:
@@ -146,8 +175,8 @@ class TableOptions:
         return self.kept_retractions != "keep"
 
     def require_writable(self) -> None:
-        """Raise UnsupportedOptionError if a writer cannot honour every option of the table."""
-        for error in (*self.unwritable, *self.unreadable, *self.unmergeable):
+        """Raise UnsupportedOptionError if a writer cannot honour every option of the table. Clauses: TBL-9, TBL-33."""
+        for error in self.unwritable:
             raise error
 
     def require_fixed_buckets(self) -> None:
@@ -161,36 +190,63 @@ class TableOptions:
             raise UnsupportedOptionError("bucket", str(self.bucket), FIXED + what)
 
     def require_readable(self) -> None:
-        """Raise UnsupportedOptionError if an option asks for other rows than those a snapshot holds."""
-        for error in self.unreadable:
+        """Raise UnsupportedOptionError if an option asks for other rows than those a snapshot holds.
+
+        Clauses: TBL-30, TBL-34.
+        """
+        for error in (*self.unusable, *self.unreadable):
             raise error
 
     def require_mergeable(self) -> None:
-        """Raise UnsupportedOptionError if merging would need a merge engine that is not implemented."""
+        """Raise UnsupportedOptionError if records are merged in a way that is not implemented. Clauses: TBL-31."""
         for error in self.unmergeable:
             raise error
 
+    def require_changes_readable(self) -> None:
+        """Raise UnsupportedOptionError if an option says that files hold rows in another way.
 
-def parse_options(options: Mapping[str, str]) -> TableOptions:
+        A read of changes says itself of which snapshots. Clauses: TBL-30, TBL-34.
+        """
+        for error in self.unusable:
+            raise error
+
+
+def parse_options(options: Mapping[str, str], ignored: Collection[str] = ()) -> TableOptions:
     """Return the parsed options. Raises InvalidRequestError for a malformed value.
 
-    Clauses: TBL-9, LSM-9.
+    ``ignored``: the names that no read refuses, since the caller says so; writers do.
+    Clauses: TBL-9, TBL-30 to TBL-36, LSM-9.
     """
     parsed: dict[str, object] = {}
+    unusable: list[UnsupportedOptionError] = []
     unreadable: list[UnsupportedOptionError] = []
-    unwritable: list[UnsupportedOptionError] = []
     unmergeable: list[UnsupportedOptionError] = []
-    refused_by = {Effect.READING: unreadable, Effect.MERGING: unmergeable}
-    for name, value in options.items():
-        option, text = option_named(name), str(value)
+    unwritable: list[UnsupportedOptionError] = []
+    unknown = []
+    refused_by = {
+        Effect.EVERYTHING: (unusable, unwritable),
+        Effect.READING: (unreadable,),
+        Effect.MERGING: (unmergeable, unwritable),
+        Effect.WRITING: (unwritable,),
+    }
+    texts = {name: str(value) for name, value in options.items()}
+    for name, text in texts.items():
+        option = option_named(name)
         if option is None:
-            unwritable.append(UnsupportedOptionError(name, text, UNKNOWN, closest_name(name)))
+            closest = closest_name(name)
+            unwritable.append(UnsupportedOptionError(name, text, UNKNOWN, closest))
+            if name.startswith(CHANGING_ROWS):
+                unusable.append(UnsupportedOptionError(name, text, NOT_KNOWN_TO_BE_HARMLESS))
+            else:
+                unknown.append(name)
+            continue
+        if option.newer in texts:
             continue
         if option.field is not None:
             parsed[option.field] = option.parse(text)
-        if not option.honours(text):
-            error = UnsupportedOptionError(name, text, option.expected)
-            refused_by.get(option.effect, unwritable).append(error)
+        if not option.honours(text, texts):
+            for side in refused_by[option.effect]:
+                side.append(UnsupportedOptionError(name, text, option.expected))
     for option in OPTIONS:
         if option.field is not None and option.field not in parsed:
             parsed[option.field] = option.parse(option.default)
@@ -198,9 +254,11 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
         parsed["levels"] = int(str(parsed["compaction_trigger"])) + 1
     result = TableOptions(
         **parsed,  # type: ignore[arg-type]
-        unreadable=tuple(unreadable),
+        unusable=_without(ignored, unusable),
+        unreadable=_without(ignored, unreadable),
+        unmergeable=_without(ignored, unmergeable),
         unwritable=tuple(unwritable),
-        unmergeable=tuple(unmergeable),
+        unknown=tuple(name for name in unknown if name not in ignored),
     )
     least, most = result.changelog_retained_min, result.changelog_retained_max
     if least is not None and most is not None and least > most:
@@ -210,3 +268,9 @@ def parse_options(options: Mapping[str, str]) -> TableOptions:
     if result.levels < 2:
         raise InvalidRequestError(f"option num-levels={result.levels}: expected at least 2")
     return result
+
+
+def _without(
+    ignored: Collection[str], errors: Iterable[UnsupportedOptionError]
+) -> tuple[UnsupportedOptionError, ...]:
+    return tuple(error for error in errors if error.option not in ignored)

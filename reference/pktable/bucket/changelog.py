@@ -57,8 +57,13 @@ def write_input(
 
 
 def looks_up_rows(context: TableContext) -> bool:
-    """Return whether a compaction must know the older rows that it replaces, to record the changes."""
-    return context.options.changelog_producer == LOOKUP and context.merge_engine.lookup != "presence"
+    """Return whether a compaction must know the older rows that it replaces: to record the changes, or to fold them.
+
+    Clauses: CHG-20, CHG-35.
+    """
+    options = context.options
+    records = options.changelog_producer == LOOKUP and context.merge_engine.lookup != "presence"
+    return records or options.deeper_rows_are_merged
 
 
 class CompactionChangelog:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from pktable_spec.errors import InvalidRequestError
+from pktable_spec.options import Effect, option_named
 
 
 def expect_flag(name: str, value: object) -> None:
     """Raise InvalidRequestError unless ``value`` is a boolean: to Python, the text "no" is true."""
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidRequestError(f"{name}: expected True or False, found {value!r}")
+
+
+def ignored_options(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of options, or the one that a plain string is. Raises InvalidRequestError. Clauses: TBL-35."""
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) and name for name in names):
+        raise InvalidRequestError(f"ignore_options: expected names of options, found {given!r}")
+    for name in names:
+        option = option_named(name)
+        if option is not None and option.effect is Effect.IMPLEMENTED:
+            raise InvalidRequestError(f"ignore_options: expected options that reads refuse, found {name}")
+    return tuple(names)

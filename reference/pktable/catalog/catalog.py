@@ -7,7 +7,7 @@ Clauses: RD-10, RD-14.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError
@@ -30,13 +30,22 @@ Result = TypeVar("Result")
 
 
 class Catalog:
-    """The metadata of one table under its latest schema. ``clock``: milliseconds since the epoch."""
+    """The metadata of one table under its latest schema.
+
+    ``clock``: milliseconds since the epoch. ``ignored``: the options that reads do not refuse. Clauses: TBL-35.
+    """
 
     def __init__(
-        self, store: FileIO, root: str, schemas: Mapping[int, TableSchema], clock: Callable[[], int]
+        self,
+        store: FileIO,
+        root: str,
+        schemas: Mapping[int, TableSchema],
+        clock: Callable[[], int],
+        ignored: Collection[str] = (),
     ) -> None:
         schema = schemas[max(schemas)]
-        options = parse_options(schema.options)
+        options = parse_options(schema.options, ignored)
+        self.ignored = ignored
         self.context = TableContext(store, root, schema, options, schemas)
         store = self.context.store  # guarded
         self.manifests = Manifests(store, self.context.paths, schema, options)
@@ -49,7 +58,10 @@ class Catalog:
 
     def __reduce__(self) -> tuple[object, ...]:
         context = self.context
-        return Catalog, (context.store, context.root, dict(context.schemas), self.committer.clock)
+        return Catalog, (
+            *(context.store, context.root, dict(context.schemas), self.committer.clock),
+            self.ignored,
+        )
 
     def read_as_of(self, as_of: AsOf, work: Callable[[TableState, TableContext], Result]) -> Result:
         """Return what ``work`` makes of the state that ``as_of`` names, and of the table under the schema to read it.

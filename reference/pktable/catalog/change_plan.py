@@ -95,8 +95,9 @@ def plan_changes(
 ) -> list[ChangeRead]:
     """Return the parts of a read of the changes of ``found``, in order. Raises InvalidRequestError, CorruptFileError.
 
-    Clauses: CHG-11, CHG-12.
+    Clauses: CHG-11, CHG-12, TBL-30.
     """
+    context.require_changes_readable()
     if context.options.data_evolution:
         raise InvalidRequestError(f"{context.root}: changes of a table with data evolution are not supported")
     logged = context.options.changelog_producer != "none"

@@ -44,9 +44,9 @@ def plan_read(
 
     Raises UnsupportedOptionError if a part needs a merge that is not implemented, or an option asks for other
     rows, InvalidRequestError if key types have changed, CorruptFileError.
-    Clauses: RD-1, RD-3, RD-4, RD-5, RD-8, RD-20, RD-21.
+    Clauses: RD-1, RD-3, RD-4, RD-5, RD-8, RD-20, RD-21, TBL-30, TBL-31.
     """
-    context.options.require_readable()
+    context.require_readable()
     context.expect_keys(file for live in state.files.values() for file in live)
     parts = []
     kind = kind_of(context.schema, context.root)

@@ -108,6 +108,7 @@ def check_table(
     if found is None:
         return Report(findings.all())
     context, snapshots, buckets = found.context, found.snapshots, found.buckets
+    _note_options(context, findings)
     if snapshot is None:
         with findings.guard("META-9"):
             for what, path in found.unreferenced() or ():
@@ -124,6 +125,20 @@ def check_table(
         check_row_ids(context, buckets, findings, reads_rows=reads_rows)
     report.findings = findings.all()
     return report
+
+
+def _note_options(context: TableContext, findings: Findings) -> None:
+    """Note the options that nobody knows, and those because of which reads are refused. Clauses: TBL-33."""
+    options, at = context.options, context.paths.schema(context.schema.id)
+    for name in options.unknown:
+        found = f"{context.schema.options[name]!r}, which is ignored"
+        expected = "an option of a release that is known"
+        findings.add("TBL-33", f"option {name}", at, expected=expected, found=found, severity=NOTE)
+    for error in (*options.unusable, *options.unreadable, *options.unmergeable):
+        found = f"{error.value!r}, because of which reads are refused"
+        findings.add(
+            "TBL-30", f"option {error.option}", at, expected=error.expected, found=found, severity=NOTE
+        )
 
 
 @dataclass(frozen=True)

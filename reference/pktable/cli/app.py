@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -172,6 +173,14 @@ StorageOptions = Annotated[
         help="Setting of the object store, such as region=eu-west-1; repeatable. Secrets belong in the environment.",
     ),
 ]
+IgnoredOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore-option",
+        metavar="NAME",
+        help="Read although the table has this option, on which you know no row depends; repeatable.",
+    ),
+]
 OnSpark = Annotated[bool, typer.Option("--spark/--local", help="Work on Spark, or in this process.")]
 SnapshotId = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="As of this snapshot.")]
 Fresh = Annotated[
@@ -248,15 +257,28 @@ def moment(option: str, text: str | None) -> int | None:
 # Opening
 
 
-def open_table(path: str, on_spark: bool = False, *, storage: Sequence[str] | None = None) -> Table:
-    """Open a table, on a Spark session if asked. Raises InvalidRequestError, and then has not started Spark."""
+def open_table(
+    path: str,
+    on_spark: bool = False,
+    *,
+    storage: Sequence[str] | None = None,
+    ignored: Sequence[str] | None = None,
+) -> Table:
+    """Open a table, on a Spark session if asked. Raises InvalidRequestError, and then has not started Spark.
+
+    ``ignored``: the options that reads are not to refuse. Clauses: TBL-35.
+    """
     from pktable.table import Table
 
-    options, roots = storage_options(storage), external_roots()
-    table = Table.open(path, storage_options=options, external_roots=roots)
-    if not on_spark:
-        return table
-    return Table.open(path, storage_options=options, external_roots=roots, spark=spark_session())
+    opened = partial(
+        Table.open,
+        path,
+        storage_options=storage_options(storage),
+        external_roots=external_roots(),
+        ignore_options=ignored or (),
+    )
+    table = opened()
+    return opened(spark=spark_session()) if on_spark else table
 
 
 def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:

@@ -21,10 +21,16 @@ def list_options(
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """List the table options: defaults, values, and what is refused."""
+    """List the table options: defaults, values, and what is refused.
+
+    Most options that are ignored are listed only if PART is in their names.
+    """
     import pyarrow as pa  # not needed by other commands that only list or print help
 
-    chosen = [option for option in OPTIONS if part.lower() in option.name]
+    # Of the names that are only ignored a list without PART would hold hundreds.
+    chosen = [
+        option for option in OPTIONS if part.lower() in option.name and (part or not option.is_one_of_many)
+    ]
     if not chosen:
         raise InvalidRequestError(f"no option has {part!r} in its name; without it, all options are listed")
     rows = [

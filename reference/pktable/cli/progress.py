@@ -5,6 +5,7 @@ Nobody need read standard error: if it is closed, the work goes on. ``--quiet`` 
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import time
@@ -24,9 +25,10 @@ _quiet = False
 
 
 def be_quiet(quiet: bool = True) -> None:
-    """Show no progress and no notes in this process from now on, or show them again."""
+    """Show no progress, no notes and no warnings in this process from now on, or show them again."""
     global _quiet
     _quiet = quiet
+    logging.getLogger("pktable").setLevel(logging.ERROR if quiet else logging.NOTSET)
 
 
 def printable(text: str) -> str:

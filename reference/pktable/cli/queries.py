@@ -9,6 +9,7 @@ import typer
 from pktable.cli.app import (
     NOT_HUDI,
     Fresh,
+    IgnoredOptions,
     InstantTime,
     OnSpark,
     Output,
@@ -83,6 +84,7 @@ def read(
     read_optimized: ReadOptimized = False,
     limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most this many rows.")] = None,
     output: Output = Format.TABLE,
+    ignore_option: IgnoredOptions = None,
     storage: StorageOptions = None,
     quiet: Quiet = False,
     spark: OnSpark = False,
@@ -91,14 +93,21 @@ def read(
     time = moment("--timestamp", timestamp)
     wanted = None if columns is None else names(columns)
     if hudi := open_hudi(path, spark, storage=storage):
-        refuse("a Hudi table", snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh)
+        refuse(
+            "a Hudi table",
+            snapshot=snapshot,
+            timestamp=timestamp,
+            tag=tag,
+            fresh=fresh,
+            ignore_option=ignore_option or None,
+        )
         found = hudi.to_arrow(
             instant=instant, read_optimized=read_optimized, where=where, columns=wanted, limit=limit
         )
         print_rows(found, output)
         return
     refuse(NOT_HUDI, instant=instant, read_optimized=read_optimized)
-    table = open_table(path, spark, storage=storage)
+    table = open_table(path, spark, storage=storage, ignored=ignore_option)
     rows = table.to_arrow(
         snapshot=snapshot,
         tag=tag,
@@ -127,6 +136,7 @@ def changes(
     ] = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these columns.")] = None,
     output: Output = Format.TABLE,
+    ignore_option: IgnoredOptions = None,
     storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
@@ -134,7 +144,7 @@ def changes(
 
     The column _row_kind holds +I, -U, +U or -D. `pktable write --row-kind _row_kind` applies them to another table.
     """
-    table = open_table(path, storage=storage)
+    table = open_table(path, storage=storage, ignored=ignore_option)
     wanted = None if columns is None else names(columns)
     found = table.changes(_place(start), None if end is None else _place(end), where=where, columns=wanted)
     print_rows(found.to_arrow(), output)
@@ -156,6 +166,7 @@ def count(
     instant: InstantTime = None,
     read_optimized: ReadOptimized = False,
     output: Output = Format.TABLE,
+    ignore_option: IgnoredOptions = None,
     storage: StorageOptions = None,
     quiet: Quiet = False,
     spark: OnSpark = False,
@@ -166,12 +177,19 @@ def count(
     """
     time = moment("--timestamp", timestamp)
     if hudi := open_hudi(path, spark, storage=storage):
-        refuse("a Hudi table", snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh)
+        refuse(
+            "a Hudi table",
+            snapshot=snapshot,
+            timestamp=timestamp,
+            tag=tag,
+            fresh=fresh,
+            ignore_option=ignore_option or None,
+        )
         rows = hudi.count(instant=instant, read_optimized=read_optimized, where=where)
         print_outcome(str(rows), {"rows": rows}, output)
         return
     refuse(NOT_HUDI, instant=instant, read_optimized=read_optimized)
-    table = open_table(path, spark, storage=storage)
+    table = open_table(path, spark, storage=storage, ignored=ignore_option)
     rows = table.count(snapshot=snapshot, tag=tag, timestamp=time, fresh=fresh, where=where)
     print_outcome(str(rows), {"rows": rows}, output)
     if not fresh:

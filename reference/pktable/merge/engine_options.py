@@ -1,6 +1,6 @@
 """The table options of the merge engines, read for one engine and its columns.
 
-An option of another engine, an unknown one of a column, and a value that does not fit its column are refused by name:
+An option of another engine, and a value that does not fit its column, are refused by name:
 `EngineOptions.expect_known` once before a table is written, the rest when an engine is made.
 
 Clauses: MRG-11.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+from pktable_spec.options import Effect, option_named
 
 from pktable.format.metadata.schema import TableSchema
 
@@ -122,13 +123,13 @@ class EngineOptions:
         raise InvalidRequestError(f"option {one}: expected not to be set together with {other}")
 
     def expect_known(self) -> None:
-        """Raise UnsupportedOptionError for an option of another engine, or one of a column that is not implemented.
-
-        The same holds for an option without the one that it belongs to.
-        """
+        """Raise UnsupportedOptionError for an option of another engine, or one without that which it belongs to."""
         for name, value in self.options.items():
             if name.startswith(FIELDS):
-                self._expect_known_of_column(name, value)
+                option = option_named(name)
+                # Of the others `TableOptions` knows which values are honoured, and they say nothing to a merge engine.
+                if option is not None and option.effect is Effect.MERGING and option.values is None:
+                    self._expect_known_of_column(name, value)
             for engine in ("deduplicate", "first-row", "partial-update", "aggregation"):
                 if name.startswith(f"{engine}.") and engine != self.engine:
                     raise UnsupportedOptionError(name, value, f"{ENGINE}={engine} with it")
@@ -139,14 +140,11 @@ class EngineOptions:
         column, _, ending = name[len(FIELDS) :].rpartition(".")
         default = name == DEFAULT_FUNCTION
         engines = [one for one, known in _OF_COLUMN.items() if default or ending in known]
-        if self.engine not in engines and (engines or self.engine not in _OF_COLUMN):
-            expected = " or ".join(f"{ENGINE}={engine}" for engine in engines or _OF_COLUMN)
+        if self.engine not in engines:
+            expected = " or ".join(f"{ENGINE}={engine}" for engine in engines)
             raise UnsupportedOptionError(name, value, f"{expected} with it")
         if default:
             return
-        if not engines:
-            known = ", ".join(f"{FIELDS}<column>.{one}" for one in _OF_COLUMN[self.engine])
-            raise UnsupportedOptionError(name, value, f"one of {known}")
         if ending == GROUP:
             if not _names(value):
                 raise UnsupportedOptionError(name, value, "the columns of the group")

@@ -29,6 +29,7 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "read.changelog": (READ, READ_STREAM),
     "filter": (READ, READ_STREAM),
     "fresh": (READ,),
+    "ignoreOptions": (READ, READ_STREAM),
     "failOnDataLoss": (READ_STREAM,),
     "maxSnapshotsPerTrigger": (READ_STREAM,),
     "row-kind-column": (WRITE, WRITE_STREAM),
@@ -136,10 +137,11 @@ class Options:
         return start, end
 
     def open_table(self) -> Table:
-        """Open the table. Raises as `Table.open`."""
+        """Open the table. Raises as `Table.open`. Clauses: TBL-35."""
         from pktable.table import Table  # late: Spark makes many processes that open none
 
-        return Table.open(self.path)
+        ignored = [name.strip() for name in (self.text("ignoreOptions") or "").split(",") if name.strip()]
+        return Table.open(self.path, ignore_options=ignored)
 
     @property
     def path(self) -> str:
