@@ -8,6 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,82 @@ def test_a_nullable_field_that_is_absent_is_null(
         assert found.ranges == (VectorRange("data-1", 1, 24, None),)
     else:
         assert found == value
+
+
+def with_field(
+    encoded: bytes, record: str | None, field: str, kind: Any, value: Any, *, count: int = 1
+) -> bytes:
+    """Return the records of ``encoded``, each ``count`` times, with a field more in its ``record``, if any."""
+    reader: Any = fastavro.reader(io.BytesIO(encoded))
+    stored: Any = list(reader) * count
+    schema = json.loads(json.dumps(reader.writer_schema))
+    place = schema
+    if record is not None:
+        (outer,) = [one for one in schema["fields"] if one["name"] == record]
+        kinds = outer["type"] if isinstance(outer["type"], list) else [outer["type"]]
+        (place,) = [one for one in kinds if isinstance(one, dict) and one["type"] == "record"]
+    place["fields"].append({"name": field, "type": kind})
+    stored = [
+        {**one, field: value}
+        if record is None
+        else {**one, record: one[record] and {**one[record], field: value}}
+        for one in stored
+    ]
+    stream = io.BytesIO()
+    fastavro.writer(stream, fastavro.parse_schema(schema), stored, codec="zstandard", sync_interval=1 << 30)
+    return stream.getvalue()
+
+
+A_GLOBAL_INDEX: dict[str, Any] = {
+    "_ROW_RANGE_START": 0,
+    "_ROW_RANGE_END": 9,
+    "_INDEX_FIELD_ID": 1,
+    "_EXTRA_FIELD_IDS": None,
+    "_INDEX_META": b"m",
+    "_SOURCE_META": None,
+}
+OPTIONAL_TEXT = ["null", "string"]
+OPTIONAL_LONGS = ["null", {"type": "array", "items": "long"}]
+
+
+@covers("META-58")
+@pytest.mark.parametrize("count", [1, 300])  # by records, and by columns
+@each_codec
+def test_a_value_in_a_field_that_nobody_knows_is_refused_by_name(
+    encode: Any, decode: Any, value: Any, schema: RecordSchema, count: int
+) -> None:
+    value = replace(value, global_index=A_GLOBAL_INDEX) if isinstance(value, IndexManifestEntry) else value
+    names = {field["name"] for field in json.loads(schema.text)["fields"]}
+    for record in (None, *({"_FILE", "_GLOBAL_INDEX"} & names)):
+        for kind, held, shown in (
+            ("int", 0, "0"),
+            (OPTIONAL_TEXT, "x", "'x'"),
+            (OPTIONAL_LONGS, [7], r"\[7\]"),
+        ):
+            data = with_field(encode([value]), record, "_OF_TOMORROW", kind, held, count=count)
+            message = (
+                f"^m: _OF_TOMORROW: expected no value in a field of no release that is known, found {shown}$"
+            )
+            with pytest.raises(CorruptFileError, match=message):
+                decode(data, at="m")
+        for kind, nothing in ((OPTIONAL_TEXT, None), (OPTIONAL_LONGS, []), (OPTIONAL_LONGS, None)):
+            data = with_field(encode([value]), record, "_OF_TOMORROW", kind, nothing, count=count)
+            assert decode(data, at="m") == [value] * count
+
+
+@covers("META-58")
+def test_fields_that_no_read_depends_on_are_ignored() -> None:
+    data = with_field(
+        encode_manifest([AN_ENTRY]), "_FILE", "_WRITE_COLS_SEQUENCES", OPTIONAL_LONGS, [3, 4], count=300
+    )
+    assert decode_manifest(data, "m") == [AN_ENTRY] * 300
+    texts = ["null", {"type": "array", "items": "string"}]
+    for field, kind, held in (
+        ("_TOTAL_BUCKETS", ["null", "int"], 4),
+        ("_EXTRA_FILES", texts, ["manifest-1.avro.sidecar"]),
+    ):
+        data = with_field(encode_manifest_list([A_META]), None, field, kind, held)
+        assert decode_manifest_list(data, "m") == [A_META]
 
 
 @covers("META-22")

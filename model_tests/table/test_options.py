@@ -181,6 +181,7 @@ def test_what_changes_rows_begins_as_such_options_do() -> None:
     assert others == {
         *("type", "blob-descriptor-field", "blob-field", "blob-view-field", "blob.stored-descriptor-fields"),
         "vector.file.format",
+        "video-frame-field",
     }
 
 

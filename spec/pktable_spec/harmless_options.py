@@ -82,44 +82,47 @@ HARMLESS_NAMES: Final = {
     "The memory, disks and threads of writers and readers, files next to data files, and repeated attempts.": """
         async-file-write bucket-append-ordered cache-page-size chain-table.split.key-range-enabled
         changelog.precommit-compact commit.callback.*.param commit.discard-duplicate-files commit.max-retries
-        commit.max-retry-wait commit.min-retry-wait commit.timeout commit.user-prefix
+        commit.max-retry-wait commit.min-retry-wait commit.native.enabled commit.timeout commit.user-prefix
         data-evolution.compaction.rewrite-row-ids data-evolution.reassign.skip-contiguous-row-count
         data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows
-        data-evolution.row-sidecar.max-selection-ratio delete-file.thread-num delete.force-produce-changelog
-        file-operation.thread-num file-reader-async-threshold incremental-between-scan-mode
-        incremental-between-tag-to-snapshot local-kv-db.block-size local-sort.max-num-file-handles
-        overwrite-upgrade page-size precommit-compact row-tracking.partition-group-on-commit
-        scan.ignore-corrupt-files scan.ignore-lost-files scan.manifest.parallelism scan.plan-sort-partition
-        sort-engine sort-spill-buffer-size sort-spill-threshold source.split.target-size spill-compression
-        spill-compression.zstd-level target-file-row-num write-buffer-for-append write-buffer-spill.max-disk-size
-        write-buffer-spillable write-max-writers-to-spill
+        data-evolution.row-sidecar.max-selection-ratio data-evolution.write-cols-optimization.enabled
+        delete-file.thread-num delete.force-produce-changelog file-operation.thread-num
+        file-reader-async-threshold incremental-between-scan-mode incremental-between-tag-to-snapshot
+        local-cache.* local-kv-db.block-size local-sort.max-num-file-handles overwrite-upgrade page-size
+        precommit-compact read.native.enabled read.parallelism row-tracking.partition-group-on-commit
+        scan.ignore-corrupt-files scan.ignore-lost-files scan.manifest.parallelism scan.native-plan.enabled
+        scan.plan-sort-partition sort-engine sort-spill-buffer-size sort-spill-threshold source.split.target-size
+        spill-compression spill-compression.zstd-level target-file-row-num write-buffer-for-append
+        write-buffer-spill.max-disk-size write-buffer-spillable write-max-writers-to-spill write.native.enabled
     """,
     "Indexes that a reader may leave aside.": """
         bitmap-index.compression bitmap-index.compression-level bitmap-index.dictionary-block-size
-        bitmap-index.fallback-scan-max-size btree-index.block-size btree-index.build.max-parallelism
-        btree-index.cache-size btree-index.compression btree-index.compression-level
-        btree-index.fallback-scan-max-size btree-index.high-priority-pool-ratio btree-index.records-per-range
-        fields.*.pk-bitmap.index.options fields.*.pk-btree.index.options fields.*.pk-multivalue.index.options
-        file-index.*.*.* file-index.*.columns file-index.in-manifest-threshold file-index.read.enabled
-        full-text-index.search-mode full-text.* global-index.build.max-parallelism global-index.build.max-shard
-        global-index.enabled global-index.row-count-per-shard global-index.search-mode global-index.thread-num
-        lumina.diskann.build.ef_construction lumina.diskann.build.neighbor_count lumina.diskann.build.thread_count
-        lumina.diskann.search.beam_width lumina.diskann.search.list_size lumina.distance.metric
-        lumina.encoding.pq.m lumina.encoding.type lumina.index.dimension lumina.index.type
-        lumina.pretrain.sample_ratio lumina.search.parallel_number multivalue-index.compression
-        multivalue-index.compression-level multivalue-index.dictionary-block-size pk-bitmap.index.columns
-        pk-btree.index.columns pk-multivalue.index.columns scalar-index.search-mode
-        sorted-index.build.max-parallelism sorted-index.records-per-range vector-index.search-mode
-        vector-search.distribute.enabled vector-search.lateral-join.batch-size
+        bitmap-index.fallback-scan-max-size btree-index.block-size btree-index.bloom-filter.enabled
+        btree-index.build.max-parallelism btree-index.cache-size btree-index.compression
+        btree-index.compression-level btree-index.fallback-scan-max-size btree-index.high-priority-pool-ratio
+        btree-index.records-per-range fields.*.pk-bitmap.index.options fields.*.pk-btree.index.options
+        fields.*.pk-multivalue.index.options file-index.*.*.* file-index.*.columns
+        file-index.in-manifest-threshold file-index.read.enabled full-text-index.search-mode full-text.*
+        global-index.build.max-parallelism global-index.build.max-shard global-index.build.parallelism
+        global-index.enabled global-index.filter.refine-from-data global-index.row-count-per-shard
+        global-index.search-mode global-index.thread-num lumina.diskann.build.ef_construction
+        lumina.diskann.build.neighbor_count lumina.diskann.build.thread_count lumina.diskann.search.beam_width
+        lumina.diskann.search.list_size lumina.distance.metric lumina.encoding.pq.m lumina.encoding.type
+        lumina.index.dimension lumina.index.type lumina.pretrain.sample_ratio lumina.search.parallel_number
+        multivalue-index.compression multivalue-index.compression-level multivalue-index.dictionary-block-size
+        pk-bitmap.index.columns pk-btree.index.columns pk-multivalue.index.columns scalar-index.search-mode
+        sorted-index.build.max-parallelism sorted-index.records-per-file sorted-index.records-per-range
+        vector-index.search-mode vector-search.distribute.enabled vector-search.lateral-join.batch-size
         vector-search.lateral-join.parallelism zorder.var-length-contribution
     """,
     "The form of new data files and manifests; readers go by what the file says.": """
         avro.codec avro.row-name-mapping data-file.external-paths.weights data-file.prefix fields.*.stats-mode
         file.compression.per.level file.compression.per.level.* file.suffix.include.compression
         manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field
-        manifest.delete-file-drop-stats manifest.merge-optimize.enabled metadata.stats-keep-first-n-columns
-        metadata.stats-mode.per.level metadata.stats-mode.per.level.* orc.* orc.column.encoding.direct
-        orc.dictionary.key.threshold orc.write.batch-size parquet.* parquet.enable.dictionary
+        manifest.delete-file-drop-stats manifest.merge-optimize.enabled manifest.sidecar.enabled
+        metadata.stats-keep-first-n-columns metadata.stats-mode.per.level metadata.stats-mode.per.level.* mosaic.*
+        orc.* orc.column.encoding.direct orc.dictionary.key.threshold orc.write.batch-size parquet.*
+        parquet.enable.dictionary
     """,
     "The form of BLOB, VECTOR and VARIANT; a table with such a column is refused by its type.": """
         blob-as-descriptor blob-compaction.enabled blob-descriptor.source-table blob-external-storage-field

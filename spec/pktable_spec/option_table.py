@@ -400,7 +400,7 @@ OPTIONS: Final = (
     *(
         Option(name, EVERYTHING, None, "Columns whose values lie elsewhere.", values=())
         for name in ("blob-descriptor-field", "blob-field", "blob-view-field", "blob.stored-descriptor-fields",
-                     "vector.file.format")
+                     "vector.file.format", "video-frame-field")
     ),
     *(
         Option(name, HARMLESS, None, subject, is_one_of_many=True)

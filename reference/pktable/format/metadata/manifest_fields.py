@@ -4,9 +4,10 @@ A `RecordTable` has a row for each field: its name in the file, the attribute of
 `Kind`. The order of the rows is the order of the fields in the file and of the attributes in the dataclass.
 
 A field that a file does not have, because an older version wrote it, reads as null. A field that must be present and
-is not, or that has another type, is damage.
+is not, or that has another type, is damage. A field that nobody knows, because a newer version wrote it, must be null
+or an empty list: it could say that the entry means something else.
 
-Clauses: META-3, META-22, META-23.
+Clauses: META-3, META-22, META-23, META-58.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ MANY_RECORDS: Final = 100  # of a block, that are decoded faster by columns
 GREATEST_INT: Final = (1 << 31) - 1
 
 Value = TypeVar("Value")
+
+WITHOUT_MEANING: Final = frozenset({"_VERSION", "_WRITE_COLS_SEQUENCES", "_TOTAL_BUCKETS", "_EXTRA_FILES"})
+"""Fields that are looked at elsewhere, or that no reader depends on. Clauses: META-58."""
 
 REQUIRED: Final = object()
 """In place of the value of an absent field: there must be one."""
@@ -142,6 +146,8 @@ class RecordTable(Generic[Value]):
         self.make, self.attributes, self._values_of = make, attributes, attrgetter(*attributes)
         self._encoders = [kind.encode for _, kind in self.fields]
         self._decoders = [(name, kind.type, kind.decode, kind) for name, kind in self.fields]
+        self.known = WITHOUT_MEANING.union(name for name, _ in self.fields)
+        """The names of fields that a record may have with any value."""
 
     def field_of(self, attribute: str) -> tuple[str, Kind]:
         """Return the name in the file and the kind of an attribute."""
@@ -154,7 +160,9 @@ class RecordTable(Generic[Value]):
         )
 
     def value(self, record: Mapping[str, Any], at: str) -> Value:
-        """Return the value that a decoded record stands for. Raises CorruptFileError."""
+        """Return the value that a decoded record stands for. Raises CorruptFileError. Clauses: META-58."""
+        if not record.keys() <= self.known:
+            _expect_nothing_unknown(record, self.known, at)
         values = []
         for name, type_of_value, decode, kind in self._decoders:
             found = record.get(name)
@@ -251,7 +259,23 @@ def as_stored(name: str, *fields: tuple[str, Kind]) -> Kind:
     def encode(record: Mapping[str, Any]) -> bytes:
         return b"".join([kind.encode(record.get(name)) for name, kind in fields])
 
-    return Kind(_avro_record(name, fields), encode, dict, "a record")
+    known = frozenset(name for name, _ in fields)
+
+    def decode(record: dict[str, Any], at: str) -> dict[str, Any]:
+        _expect_nothing_unknown(record, known, at)
+        return {name: value for name, value in record.items() if name in known}
+
+    return Kind(_avro_record(name, fields), encode, dict, "a record", decode)
+
+
+def _expect_nothing_unknown(record: Mapping[str, Any], known: Collection[str], at: str) -> None:
+    """Raise CorruptFileError if ``record`` has a value in a field that is not ``known``. Clauses: META-58.
+
+    A newer writer and a damaged name look alike.
+    """
+    for name in sorted(record.keys() - known):
+        if record[name] is not None and record[name] != []:
+            raise _wrong(name, at, "no value in a field of no release that is known", record[name])
 
 
 def _avro_field(name: str, kind: Kind) -> dict[str, Any]:

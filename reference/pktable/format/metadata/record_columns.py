@@ -4,7 +4,7 @@ A value is made here only if it would be the same made from a decoded record. Wh
 `NotInColumns` here, also in a value that nobody asks for: the caller decodes record by record, and that says what is
 wrong.
 
-Clauses: META-22, META-23.
+Clauses: META-22, META-23, META-58.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def uncollected() -> Iterator[None]:
 
 
 def _expect_values(table: RecordTable[Any], found: Records) -> None:
-    """Raise NotInColumns if a record stands for no value of ``table``."""
+    """Raise NotInColumns if a record stands for no value of ``table``, or may hold more than is known."""
+    if not found.fields.keys() <= table.known:
+        raise NotInColumns
     for name, kind in table.fields:
         _expect_attributes(kind, found.fields.get(name), found.count)
 
