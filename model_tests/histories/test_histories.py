@@ -36,6 +36,15 @@ def test_drawn_histories_agree_with_the_oracle(backend: str, number: int) -> Non
     assert report.stats.compactions > 0
 
 
+@covers("CHG-35")
+def test_drawn_histories_of_forced_lookups_agree_with_the_oracle() -> None:
+    profile = Profile("lookups", 4, 8, reread_limit=1, twin=False, engines=True, orders=True, seed=2)
+    forced = {"force-lookup": "true", "changelog-producer": "none", "deletion-vectors.enabled": "false"}
+    report = run_histories("local", profile, options=forced)
+    assert report.message is None, f"{report.message}\n{report.falsifying_history}"
+    assert report.stats.compactions > 0
+
+
 @pytest.mark.parametrize("name", corpus.names())
 def test_a_stored_history_holds_on_the_mechanism(name: str) -> None:
     with model_backend() as open_table:

@@ -29,6 +29,7 @@ class ModelOptions:
     merge_engine: MergeEngine = DEDUPLICATE
     delete_ratio_threshold: Fraction | None = None
     changelog_producer: str = "none"
+    force_lookup: bool = False
     order: UserOrder | None = None
     full_compaction_delta_commits: int | None = None
 
@@ -48,9 +49,9 @@ class ModelOptions:
 
     @property
     def deeper_rows_are_merged(self) -> bool:
-        """Whether a record above level 0 holds what deeper ones of its key hold. Clauses: CHG-19, CHG-20."""
+        """Whether a record above level 0 holds what deeper ones of its key hold. Clauses: CHG-19, CHG-20, CHG-35."""
         computed = self.merge_engine.lookup == "values" or self.order is not None
-        return computed and self.changelog_producer == "lookup"
+        return computed and self.looks_up
 
     @property
     def lookup_decides_rows(self) -> bool:
@@ -66,7 +67,12 @@ class ModelOptions:
     @property
     def compacts_level_zero(self) -> bool:
         """Whether a compaction takes level 0 if nothing else is picked. Clauses: CMP-20, CHG-16."""
-        return self.one_record_per_key or self.changelog_producer == "lookup"
+        return self.one_record_per_key or self.looks_up
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether every compaction looks up what lies deeper. Clauses: CHG-16, CHG-35."""
+        return self.force_lookup or self.changelog_producer == "lookup"
 
     @property
     def recorded_from(self) -> int | None:
@@ -120,6 +126,7 @@ class ModelOptions:
             order=UserOrder(tuple(map(columns.index, fields)), descending) if fields else None,
             delete_ratio_threshold=None if threshold is None else Fraction(threshold),
             changelog_producer=options.get("changelog-producer", "none"),
+            force_lookup=options.get("force-lookup") == "true",
             full_compaction_delta_commits=None if commits is None else int(commits),
         )
 
