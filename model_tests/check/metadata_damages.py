@@ -102,7 +102,7 @@ METADATA: Damages = {
         stray("tag/tag-a", b"{}"),
         {("META-2", "version")},
     ),
-    "a manifest list names itself": (_list_of_itself, {("META-3", "_KIND")}),
+    "a manifest list names itself": (_list_of_itself, {("META-3", "_FILE_NAME")}),
     "a tag is no copy of its snapshot": (_tag_without_vectors, {("CMT-32", "tag"), ("DV-12", "live keys")}),
     "a tag is of manifests that are gone": (_tag_without_manifests, {("CMT-15", "manifest")}),
     "a schema does not match its checksum": (

@@ -261,7 +261,7 @@ OPTIONAL_TEXT = ["null", "string"]
 OPTIONAL_LONGS = ["null", {"type": "array", "items": "long"}]
 
 
-@covers("META-58")
+@covers("META-60")
 @pytest.mark.parametrize("count", [1, 300])  # by records, and by columns
 @each_codec
 def test_a_value_in_a_field_that_nobody_knows_is_refused_by_name(
@@ -286,7 +286,7 @@ def test_a_value_in_a_field_that_nobody_knows_is_refused_by_name(
             assert decode(data, at="m") == [value] * count
 
 
-@covers("META-58")
+@covers("META-60")
 def test_fields_that_no_read_depends_on_are_ignored() -> None:
     data = with_field(
         encode_manifest([AN_ENTRY]), "_FILE", "_WRITE_COLS_SEQUENCES", OPTIONAL_LONGS, [3, 4], count=300

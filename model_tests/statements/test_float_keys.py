@@ -82,7 +82,7 @@ def test_an_overwrite_tells_the_zeros_apart(tmp_path: Path, spark: bool) -> None
         table.overwrite(rows_of((math.nan, 3.0, 1), (-math.nan, 3.0, 1)), where="v < 9")
 
 
-@covers("STM-11", "STM-3", "STM-8", "MRG-7")
+@covers("STM-12", "STM-3", "STM-8", "MRG-7")
 @HERE_AND_ON_SPARK
 @pytest.mark.parametrize("on", [["k"], "source.k = target.k"], ids=["names", "condition"])
 def test_a_join_compares_as_sql_and_the_keys_that_come_of_it_do_not(

@@ -38,7 +38,7 @@ LOOKS: Final = RetryPolicy(attempts=20)
 """Each loss is a hundred expiries of others during one listing."""
 _REPAIR: Final = "if that is dead, run `pktable check --repair`"
 BEGUN: Final = f"was rolled back, and the process that began to remove it has not; {_REPAIR}"
-"""What a message says of a snapshot file that only another process may remove."""
+"""The end of a message about a snapshot file that only another process may remove."""
 
 
 class FenceTakenError(Exception):

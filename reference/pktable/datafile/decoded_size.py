@@ -1,8 +1,8 @@
 """How many rows of a Parquet file fit into memory once they are decoded.
 
 A few kilobytes can stand for gigabytes: a page has a number for each row, and the dictionary before it a long value
-that all of them mean. So the longest value of each dictionary is looked for. What has no dictionary takes about what
-the footer says of its pages.
+that all of them mean. So the longest value of each dictionary is looked for. A column without a dictionary takes about
+what the footer says of its pages.
 
 Clauses: SAFE-8.
 """

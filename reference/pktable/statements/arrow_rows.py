@@ -209,7 +209,7 @@ def _keys(statement: Statement, side: str, rows: pa.Table, number: str) -> pa.Ta
 def _comparable(values: pa.ChunkedArray, *, same_keys: bool) -> pa.ChunkedArray:
     """Return floats so that equal ones have equal bits: one NaN, and one zero unless two are two keys.
 
-    Other values are returned as they are. Clauses: STM-11, MRG-7.
+    Other values are returned as they are. Clauses: STM-12, MRG-7.
     """
     if not pa.types.is_floating(values.type):
         return values

@@ -5,7 +5,7 @@ Each of the three has a dataclass for its records and a table of their fields (`
 bytes. In an index manifest the byte ranges of the deletion vectors are called ``_DELETIONS_VECTORS_RANGES``, and
 their fields f0, f1 and f2.
 
-Clauses: CMT-4, META-3, META-12, META-22, META-23, META-27, META-28, META-58.
+Clauses: CMT-4, META-3, META-12, META-22, META-23, META-27, META-28, META-60.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A field that a file does not have, because an older version wrote it, reads as n
 is not, or that has another type, is damage. A field that nobody knows, because a newer version wrote it, must be null
 or an empty list: it could say that the entry means something else.
 
-Clauses: META-3, META-22, META-23, META-58.
+Clauses: META-3, META-22, META-23, META-60.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GREATEST_INT: Final = (1 << 31) - 1
 Value = TypeVar("Value")
 
 WITHOUT_MEANING: Final = frozenset({"_VERSION", "_WRITE_COLS_SEQUENCES", "_TOTAL_BUCKETS", "_EXTRA_FILES"})
-"""Fields that are looked at elsewhere, or that no reader depends on. Clauses: META-58."""
+"""Fields that are looked at elsewhere, or that no reader depends on. Clauses: META-60."""
 
 REQUIRED: Final = object()
 """In place of the value of an absent field: there must be one."""
@@ -160,7 +160,7 @@ class RecordTable(Generic[Value]):
         )
 
     def value(self, record: Mapping[str, Any], at: str) -> Value:
-        """Return the value that a decoded record stands for. Raises CorruptFileError. Clauses: META-58."""
+        """Return the value that a decoded record stands for. Raises CorruptFileError. Clauses: META-60."""
         if not record.keys() <= self.known:
             _expect_nothing_unknown(record, self.known, at)
         values = []
@@ -269,7 +269,7 @@ def as_stored(name: str, *fields: tuple[str, Kind]) -> Kind:
 
 
 def _expect_nothing_unknown(record: Mapping[str, Any], known: Collection[str], at: str) -> None:
-    """Raise CorruptFileError if ``record`` has a value in a field that is not ``known``. Clauses: META-58.
+    """Raise CorruptFileError if ``record`` has a value in a field that is not ``known``. Clauses: META-60.
 
     A newer writer and a damaged name look alike.
     """

@@ -4,7 +4,7 @@ A value is made here only if it would be the same made from a decoded record. Wh
 `NotInColumns` here, also in a value that nobody asks for: the caller decodes record by record, and that says what is
 wrong.
 
-Clauses: META-22, META-23, META-58.
+Clauses: META-22, META-23, META-60.
 """
 
 from __future__ import annotations

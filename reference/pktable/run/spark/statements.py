@@ -5,7 +5,7 @@ need). A CASE over the conditions gives each row the number of its clause, and a
 so that an expression that can fail meets only the rows of its clause. A window over the key finds a row that two source
 rows change, and lets an insert take the place of a row that the statement deletes or updates.
 
-Clauses: STM-1, STM-2, STM-3, STM-10, STM-11.
+Clauses: STM-1, STM-2, STM-3, STM-10, STM-12.
 """
 
 from __future__ import annotations
