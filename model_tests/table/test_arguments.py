@@ -68,6 +68,14 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda t: t.merge([ROW], on=5),
         "on: expected a condition, a column or several, found 5",
     ),
+    "aliases that are equal": (
+        lambda t: t.merge([ROW], on="id", source_alias="Target"),
+        "merge: expected two aliases that differ, found 'target' for both",
+    ),
+    "an alias that is no text": (
+        lambda t: t.merge([ROW], on="id", source_alias=5),
+        "merge: expected aliases that are text, found ('target', 5)",
+    ),
     "names that a merge compares": (
         lambda t: t.merge([ROW], on=[5]),
         "on: expected columns of target and source",

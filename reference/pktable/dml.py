@@ -223,6 +223,12 @@ class MergeBuilder:
     ) -> MergeBuilder:
         """Return a builder without clauses. Raises InvalidRequestError."""
         schema = statements.catalog.context.schema
+        if not all(isinstance(alias, str) for alias in aliases):
+            raise InvalidRequestError(f"merge: expected aliases that are text, found {aliases!r}")
+        if aliases[0].lower() == aliases[1].lower():
+            raise InvalidRequestError(
+                f"merge: expected two aliases that differ, found {aliases[0]!r} for both"
+            )
         source = accept_source(source, schema)
         with raised_for(source):
             types = source_types(source)
@@ -354,9 +360,9 @@ def updated(
 
     Raises InvalidRequestError for a column of the key or of ``sequence.field``. Clauses: STM-9, MRG-25.
     """
-    if not assignments:
-        raise InvalidRequestError(f"{what}: no column to update")
     given = _assigned(assignments, schema, names, what, sides)
+    if not given:
+        raise InvalidRequestError(f"{what}: no column to update")
     keys = [name for name in given if name in schema.primary_keys]
     if keys:
         raise InvalidRequestError(
@@ -409,7 +415,7 @@ def _on(on: str | Sequence[str], names: Names) -> Expression:
     given = [on] if isinstance(on, str) else list(on)
     if isinstance(on, str) and on not in both:
         return names.condition(on, what="on")
-    absent = [str(name) for name in given if name not in both]
+    absent = [str(name) for name in given if not isinstance(name, str) or name not in both]
     if absent or not given:
         raise InvalidRequestError(
             f"on: expected columns of target and source, found {', '.join(absent) or 'none'}"

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 from pktable.bucket.read import BucketRead, live_record_count, read_bucket
-from pktable.catalog.arguments import expect_flag
+from pktable.catalog.arguments import expect_flag, expect_limit
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.estimate import rows_to_decode
@@ -36,7 +36,6 @@ from pktable.run.by_size import RunnerBySize
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner, expect_runner
 
-GREATEST_LIMIT: Final = (1 << 31) - 1
 """The greatest number of rows that Spark can limit a frame to."""
 
 Result = TypeVar("Result")
@@ -168,11 +167,7 @@ class Scan(ArrowRows):
     def __post_init__(self) -> None:
         expect_runner(self.forced, has_spark=not isinstance(self.runner, LocalRunner))
         expect_flag("fresh", self.fresh)
-        limit = self.limit
-        if limit is not None and (type(limit) is not int or not 0 <= limit <= GREATEST_LIMIT):
-            raise InvalidRequestError(
-                f"limit: expected an integer from 0 to {GREATEST_LIMIT}, found {limit!r}"
-            )
+        expect_limit(self.limit)
         if self.where is not None and not isinstance(self.where, str):
             raise InvalidRequestError(f"where: expected text, found {type(self.where).__name__}")
 

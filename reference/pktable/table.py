@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 
-from pktable.catalog.arguments import expect_flag, ignored_options
+from pktable.catalog.arguments import expect_flag, expect_text, ignored_options
 from pktable.catalog.as_of import LATEST
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
@@ -98,6 +98,7 @@ class Table(TableReads, TableUpkeep):
         Raises InvalidRequestError if there is a table already, or the definition or an option is not allowed.
         Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
+        expect_text("comment", comment)
         found, root = find_store(path, store, storage_options)
         create_schema(
             found,
@@ -295,6 +296,8 @@ class Table(TableReads, TableUpkeep):
         Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, TBL-6, APP-8.
         """
         self._expect_key("write_changes", "append")
+        if not isinstance(row_kind, str):
+            raise InvalidRequestError(f"row_kind: expected the name of a column, found {row_kind!r}")
         return self._write(rows, ChangeKind(column=row_kind), commit_id)
 
     def compact(self, *, full: bool = False) -> int | None:
@@ -330,6 +333,8 @@ class Table(TableReads, TableUpkeep):
         self._require_writable()
         context = self.catalog.context
         only = context.options.leaves_compaction if write_only is None else write_only
+        if not isinstance(change, ChangeKind):
+            raise InvalidRequestError(f"change: expected a ChangeKind, found {change!r}")
         rows = accept_rows(rows, self.schema, change)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.snapshots.retry_on_latest(
@@ -424,6 +429,8 @@ def runner_of(spark: SparkSession | None, wanted: Runner | str | None = None) ->
     ``wanted``: another runner, or "local" or "spark" for all work. Raises InvalidRequestError.
     """
     if wanted is not None and not isinstance(wanted, str):
+        if not hasattr(wanted, "rows_to_write"):
+            raise InvalidRequestError(f"runner: expected a runner or its name, found {wanted!r}")
         return wanted
     expect_runner(wanted, has_spark=spark is not None)
     if spark is None:

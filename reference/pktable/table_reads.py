@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
+from pktable.catalog.definitions import column_names
 from pktable.change_scan import ChangeScan
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.inspect import Inspection
@@ -59,7 +60,7 @@ class TableReads:
         Clauses: RD-1 to RD-22.
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
-        names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
+        names = None if columns is None else column_names("columns", columns)
         return Scan(self.catalog, self.runner, as_of, fresh, where, names, limit, runner)
 
     def read(self, **options: Unpack[ReadOptions]) -> Any:
@@ -112,7 +113,7 @@ class TableReads:
         Raises InvalidRequestError, here or when changes are asked for, also if the range has an OVERWRITE, and
         SnapshotNotFoundError then, if a snapshot of the range has expired. Clauses: CHG-11, CHG-12, CHG-13.
         """
-        names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
+        names = None if columns is None else column_names("columns", columns)
         return ChangeScan(self.catalog, self.runner, start, end, where, names)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import Effect, option_named
+
+GREATEST_LIMIT: Final = (1 << 31) - 1
 
 
 def expect_flag(name: str, value: object) -> None:
@@ -25,3 +28,25 @@ def ignored_options(given: str | Sequence[str]) -> tuple[str, ...]:
         if option is not None and option.effect is Effect.IMPLEMENTED:
             raise InvalidRequestError(f"ignore_options: expected options that reads refuse, found {name}")
     return tuple(names)
+
+
+def expect_limit(limit: object) -> None:
+    """Raise InvalidRequestError unless ``limit`` is None or a number of rows that Spark knows."""
+    if limit is not None and (type(limit) is not int or not 0 <= limit <= GREATEST_LIMIT):
+        raise InvalidRequestError(f"limit: expected an integer from 0 to {GREATEST_LIMIT}, found {limit!r}")
+
+
+def expect_callable(name: str, value: object) -> None:
+    """Raise InvalidRequestError unless ``value`` can be called."""
+    if not callable(value):
+        raise InvalidRequestError(f"{name}: expected a function, found {value!r}")
+
+
+def expect_text(name: str, value: object) -> None:
+    """Raise InvalidRequestError unless ``value`` is a text of whole characters, which can be stored."""
+    try:
+        if isinstance(value, str) and value.encode() is not None:
+            return
+    except UnicodeEncodeError:
+        pass
+    raise InvalidRequestError(f"{name}: expected text of whole characters, found {value!r}")

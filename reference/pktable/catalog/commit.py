@@ -113,10 +113,11 @@ class Committer:
         still is the latest.
         Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
         the snapshot was there, AlreadyCommittedError if the commit was made before, CommitUnknownError if it cannot be
-        found out whether the commit succeeded.
+        found out whether the commit succeeded. Raises InvalidRequestError for an id that cannot be stored.
         Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-21, CMT-42.
         """
         first = [base] if base else []
+        commit_id = CommitId.given(commit_id)
 
         def attempt() -> Outcome:
             # Before the state: the snapshot must not claim to know of a rollback that its base does not know of.

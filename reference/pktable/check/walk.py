@@ -19,7 +19,8 @@ from typing import Protocol
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import TableOptions, parse_options
 
-from pktable.catalog.arguments import expect_flag
+from pktable.catalog.arguments import expect_callable, expect_flag
+from pktable.catalog.as_of import AsOf
 from pktable.catalog.kept_changelogs import keeps_changelogs
 from pktable.catalog.manifests import Manifests
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
@@ -99,9 +100,11 @@ def check_table(
     Raises:
         NotATableError: there is no schema file; the error names the tables in ``root``, if it has any.
         SnapshotNotFoundError: ``snapshot`` does not exist.
-        InvalidRequestError: the value of a table option is malformed, or ``reads_rows`` is no boolean.
+        InvalidRequestError: the value of a table option is malformed, or an argument is of a wrong kind.
     """
     expect_flag("reads_rows", reads_rows)
+    expect_callable("progress", progress)
+    snapshot = AsOf.given(snapshot).snapshot
     store = guarded(store, root)
     findings = Findings(root)
     found = read_metadata(store, root, findings, snapshot=snapshot, progress=progress)

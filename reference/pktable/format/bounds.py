@@ -46,7 +46,7 @@ LONGEST_NAME: Final = 255
 def is_file_name(text: str) -> bool:
     """Return whether ``text`` is the name of a file, without a path."""
     parts = "/" in text or "\\" in text or "\0" in text or text in ("", ".", "..")
-    return not parts and len(text.encode()) <= LONGEST_NAME
+    return not parts and len(text.encode(errors="surrogatepass")) <= LONGEST_NAME
 
 
 def require_bounded_rows(rows: int, size_bytes: int) -> None:

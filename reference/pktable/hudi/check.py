@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTableError
 
-from pktable.catalog.arguments import expect_flag
+from pktable.catalog.arguments import expect_callable, expect_flag
 from pktable.check.findings import ERROR, NOTE, Findings, Progress
 from pktable.check.walk import Report
 from pktable.format.hudi.avro_content import BLOCK_VERSION, record_bounds
@@ -68,6 +68,7 @@ def check_hudi(
     Raises InvalidRequestError, CorruptFileError if the timeline cannot be listed, OutsideTableError. Clauses: RD-11.
     """
     expect_flag("reads_rows", reads_rows)
+    expect_callable("progress", progress)
     timeline, groups = load_with_files(store, root, settings, lambda: file_groups(store, root))
     check = _Check(store, root, settings, timeline, Findings(root))
     check.writes(groups)

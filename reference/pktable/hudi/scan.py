@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
-from pktable.catalog.arguments import expect_flag
+from pktable.catalog.arguments import expect_flag, expect_limit
 from pktable.format.arrow_nulls import declared
 from pktable.format.hudi.avro_schema import fields_of
 from pktable.format.hudi.key_summary import KeyBatch
@@ -129,9 +129,7 @@ class HudiScan(ArrowRows):
 
     def __post_init__(self) -> None:
         expect_flag("read_optimized", self.read_optimized)
-        limit = self.limit
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-            raise InvalidRequestError(f"limit: expected 0 or more, found {limit!r}")
+        expect_limit(self.limit)
         if self.where is not None and not isinstance(self.where, str):
             raise InvalidRequestError(f"where: expected text, found {type(self.where).__name__}")
         if self.instant is not None:

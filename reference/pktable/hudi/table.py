@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -95,6 +95,8 @@ class HudiTable:
         """
         found, root = find_store(path, store, storage_options)
         keys, partition = column_names("key", key), column_names("partition_by", partition_by)
+        if ordering is not None and not isinstance(ordering, str):
+            raise InvalidRequestError(f"ordering: expected a column name, found {ordering!r}")
         required = {*keys, *partition, ordering}
         fields = [
             replace(field, type=field.type.not_null()) if field.name in required else field
@@ -252,7 +254,7 @@ class HudiTable:
         Raises InvalidRequestError here or when rows are asked for; SnapshotNotFoundError and CorruptFileError then.
         Clauses: LOG-21, LOG-33.
         """
-        names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
+        names = None if columns is None else column_names("columns", columns)
         return HudiScan(
             self.store, self.path, self.settings, self.session, instant, read_optimized, where, names, limit
         )
@@ -288,11 +290,14 @@ class HudiTable:
         to the same file group. Log files are asked by their indexes where they have them.
         Raises InvalidRequestError for an empty key; SnapshotNotFoundError, CorruptFileError. Clauses: LOG-41.
         """
-        if "" in keys or not all(issubclass(kind, str) for kind in set(map(type, keys))):
+        if isinstance(keys, str) or not isinstance(keys, Iterable):
+            raise InvalidRequestError(f"locate: expected a list of record keys, found {keys!r}")
+        found = list(keys)
+        if not all(issubclass(kind, str) for kind in set(map(type, found))) or "" in found:
             raise InvalidRequestError(
                 "locate: expected record keys, found an empty one or one that is no text"
             )
-        return self.scan(instant=instant).locate(KeyBatch(list(dict.fromkeys(keys))))
+        return self.scan(instant=instant).locate(KeyBatch(list(dict.fromkeys(found))))
 
     def check(
         self, *, reads_rows: bool = True, progress: Progress = lambda what, done, total: None

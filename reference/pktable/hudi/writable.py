@@ -88,7 +88,13 @@ def new_properties(
     Clauses: LOG-18.
     """
     _expect_columns(fields, keys, partition, ordering)
-    if not name or not name.isascii() or not name.replace("_", "a").isalnum() or name[0].isdigit():
+    if (
+        not isinstance(name, str)
+        or not name
+        or not name.isascii()
+        or not name.replace("_", "a").isalnum()
+        or name[0].isdigit()
+    ):
         raise InvalidRequestError(f"name: expected letters, digits and _, found {name!r}")
     mode = COMMIT_TIME if ordering is None else EVENT_TIME
     strategy = next(text for text, meant in MODE_OF_STRATEGY.items() if meant == mode)

@@ -138,7 +138,7 @@ class _Columns:
             return column_of_values(values, field)
         try:
             return pa.array(values)
-        except (pa.ArrowException, OverflowError):
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
             if name == self.kinds:
                 raise InvalidRequestError(f"row kinds in {name!r}: expected strings or integers") from None
             raise InvalidRequestError(f"column {name}: Arrow finds no type for its values") from None

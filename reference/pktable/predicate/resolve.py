@@ -34,7 +34,13 @@ def resolve_value(text: str, scope: Scope, *, what: str) -> Expression:
 def _resolved(
     text: str, scope: Scope, what: str, meaning: Callable[[Resolver, Node], Expression]
 ) -> Expression:
+    if not isinstance(text, str):
+        raise InvalidRequestError(f"{what}: expected SQL text, found {type(text).__name__}")
     at = f"{what} {quoted(text)}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequestError(f"{at}: expected whole characters, found half a surrogate pair") from None
     try:
         nodes = SPARK.parse_into(exp.Condition, text)
         if len(nodes) != 1 or nodes[0] is None:

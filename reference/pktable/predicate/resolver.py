@@ -204,6 +204,8 @@ class Resolver:
 
     def membership(self, node: Node) -> Expression:
         options = [self.expression(option) for option in node.expressions]
+        if not options:
+            raise self.error("expected a value in the parentheses", node)
         operand, *options = self.in_one_type([self.expression(node.this), *options], node)
         if not all(isinstance(option, Literal) for option in options):
             return tree.Or(tuple(tree.Compare("=", operand, option) for option in options))

@@ -159,7 +159,7 @@ def row_width(schema: TableSchema) -> int:
 
 def expect_runner(wanted: str | None, *, has_spark: bool) -> None:
     """Raise InvalidRequestError unless ``wanted`` is None or the name of a runner that is there."""
-    if wanted not in (None, *RUNNERS):
+    if wanted is not None and not (isinstance(wanted, str) and wanted in RUNNERS):
         raise InvalidRequestError(f"runner: expected {' or '.join(RUNNERS)}, found {wanted!r}")
     if wanted == "spark" and not has_spark:
         raise InvalidRequestError(

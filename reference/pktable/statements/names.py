@@ -44,8 +44,6 @@ class Names:
 
     def condition(self, text: str, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)) -> Expression:
         """Return the condition ``text``. ``what``: how messages call it. Raises InvalidRequestError."""
-        if not isinstance(text, str):
-            raise InvalidRequestError(f"{what}: expected SQL text, found {type(text).__name__}")
         from pktable.predicate.resolve import resolve_condition  # late, here and below: it brings sqlglot
 
         return resolve_condition(text, self._scope(sides), what=what)

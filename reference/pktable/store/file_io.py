@@ -236,6 +236,8 @@ def open_store(
     text = os.fspath(location)
     if is_object_uri(text):
         return ObjectStoreIO(text, storage_options), text.rstrip("/")
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise InvalidRequestError(f"storage_options: expected a dict, found {storage_options!r}")
     if storage_options:
         raise InvalidRequestError(
             f"{text}: storage options are for object stores (s3://, gs://, az://); leave them out"
