@@ -416,3 +416,19 @@ def test_deletes_updates_and_compactions_of_several_at_once_lose_nothing(
     deleted = {10 * n + step for n in (1, 2, 3) for step in range(4)}
     added = [1000 * n + i for n in (1, 2, 3) for i in range(40)]
     assert ids(sound(table)) == sorted([*(i for i in range(60) if i not in deleted), *added])
+
+
+@covers("CMT-12", "APP-12")
+def test_a_statement_that_fails_while_it_writes_leaves_no_file(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id INT, v INT", primary_key=None, options=DV)
+    table.append([{"id": 1, "v": 1}])
+    before, write = sorted((tmp_path / "t").rglob("*")), table.runner.write
+
+    def failing(*arguments: Any) -> Any:
+        write(*arguments)
+        raise OSError("the disk is gone")
+
+    table.stager.runner.write = table.runner.write = failing  # type: ignore[method-assign,assignment]
+    with pytest.raises(OSError, match="the disk is gone"):
+        table.update({"v": "2"}, where="id = 1")
+    assert sorted((tmp_path / "t").rglob("*")) == before

@@ -9,6 +9,7 @@ import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -366,3 +367,36 @@ def test_a_report_prints_its_findings_and_what_was_checked(tmp_path: Path) -> No
     *findings, last = str(table.check()).splitlines()
     assert findings == [str(one) for one in table.check().findings]
     assert last.startswith("errors: 1, notes: 0; checked: 1 snapshot")
+
+
+@covers("META-52", "RD-11")
+@pytest.mark.parametrize("data", [b"{broken", b"", b"{}", b"[]"])
+def test_a_damaged_fence_is_a_finding(tmp_path: Path, data: bytes) -> None:
+    table = Table.create(tmp_path / "t", "k INT, v INT", primary_key="k", options={"write-only": "true"})
+    for number in range(3):
+        table.upsert([{"k": number, "v": number}])
+    table.expire_snapshots(retain_last=1)
+    (fence,) = (tmp_path / "t" / "fence").iterdir()
+    fence.write_bytes(data)
+    found = [one for one in check(tmp_path / "t").findings if one.severity == "error"]
+    assert {(one.clause, one.file) for one in found} == {("META-52", f"fence/{fence.name}")}
+
+
+@covers("TBL-20")
+def test_rows_that_wait_for_a_bucket_are_noted_and_not_compared(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT, v INT", primary_key="k", options={"write-only": "true"})
+    table.upsert([{"k": 1, "v": 1}])
+    (tmp_path / "t" / "bucket-0").rename(tmp_path / "t" / "bucket-postpone")
+    Surgeon(tmp_path / "t").edit_entries(1, lambda entry: replace(entry, bucket=-2, total_buckets=-2))
+    schema = tmp_path / "t" / "schema" / "schema-0"
+    fields = json.loads(schema.read_text())
+    fields["options"]["bucket"] = "-2"
+    schema.write_text(json.dumps({name: value for name, value in fields.items() if name != "pktable.crc32"}))
+    (finding,) = check(tmp_path / "t").findings
+    assert (finding.clause, finding.severity, finding.bucket, finding.file) == (
+        "TBL-20",
+        "note",
+        -2,
+        "bucket-postpone",
+    )
+    assert "rows that wait for a bucket" in finding.found

@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pktable import CorruptFileError, InvalidRequestError, Table
+from pktable import CorruptFileError, InvalidRequestError, OutsideTableError, Table
+from pktable.store.file_io import LocalFileIO
+from pktable.store.guard import guarded
 from pktable.table import check
 from pktable_spec.covers import covers
 
@@ -186,3 +188,21 @@ def test_a_manifest_list_that_names_itself_is_damage_to_everyone(path: Path) -> 
     assert check(path).errors
     with pytest.raises(CorruptFileError):
         Table.open(path).remove_orphans(older_than="2100-01-01")
+
+
+@covers("SAFE-2", "SAFE-3")
+def test_a_file_that_another_process_will_open_is_looked_at_as_if_it_were_opened(path: Path) -> None:
+    store = guarded(LocalFileIO(), str(path))
+    file = Surgeon(path).data_file(live(Surgeon(path)))
+    store.expect_readable(str(file))
+    outside = path.parent / "outside.parquet"
+    file.rename(outside)
+    file.symlink_to(outside)
+    with pytest.raises(OutsideTableError, match=r"outside\.parquet"):
+        store.expect_readable(str(file))
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(CorruptFileError, match="a named pipe"):
+        store.expect_readable(str(file))
+    with pytest.raises(CorruptFileError, match="a directory below"):
+        store.expect_readable(str(outside))

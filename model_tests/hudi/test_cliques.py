@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pktable import HudiTable
 from pktable.format.hudi.log_block import encode_block
 from pktable.hudi.index_writer import LIST, POINTER, IndexPolicy
 from pktable_spec.covers import covers
@@ -194,3 +196,15 @@ def test_a_chain_of_thirty_files_is_shorter_when_the_first_fifteen_are_compacted
     rest[33].unlink()
     with pytest.raises(CorruptFileError, match=rest[33].name):
         located(table, ["k51"])
+
+
+@covers("LOG-38", "LOG-41")
+def test_a_key_is_read_whichever_clique_has_it(tmp_path: Path) -> None:
+    table = HudiTable.create(tmp_path / "t", "id STRING, v INT", key="id")
+    table.index_policy = IndexPolicy(clique_files=3)
+    for number in range(8):
+        table.upsert(pa.table({"id": [f"k{number}"], "v": pa.array([number], pa.int32())}))
+    for number in range(8):
+        found = table.to_arrow(where=f"_hoodie_record_key = 'k{number}'", columns="v")
+        assert found.column("v").to_pylist() == [number]
+    assert table.locate([f"k{number}" for number in range(9)]).num_rows == 8

@@ -10,7 +10,7 @@ import pytest
 from pktable import HudiTable
 from pktable.format.hudi.timeline_writing import encode_rollback_plan
 from pktable.hudi.actions import ROLLED_BACK, Actions, Decision
-from pktable.store.file_io import FileIO
+from pktable.store.file_io import FileIO, LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.errors import (
     CommitConflictError,
@@ -114,6 +114,59 @@ def test_a_delete_by_a_condition_deletes_no_row_that_has_ceased_to_match(tmp_pat
 def actions(path: Path, store: FileIO) -> Actions:
     timeline = f"{path}/.hoodie/timeline"
     return Actions(store, str(path), timeline, f"{timeline}/history", True, lambda: 0)
+
+
+@covers("LOG-49")
+@pytest.mark.parametrize("late", ["instant", "completion"])
+def test_a_claim_is_made_again_after_a_write_that_has_been_completed_since(tmp_path: Path, late: str) -> None:
+    """Clocks differ: the other writer, which saw no claim of ours, has a later one."""
+    table = new_table(tmp_path / "t")
+    upsert(table, {"a": Row(1, 1)})
+    begun = "30000101000000000" if late == "instant" else "19700101000000001"
+    other = f"{tmp_path}/t/.hoodie/timeline/{begun}_30000101000000001.deltacommit"
+
+    before = set(Path(other).parent.glob("*.requested"))
+
+    class Overtaken(LocalFileIO):
+        done = False
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            found = super().put_if_absent(path, data)
+            if path.endswith(".deltacommit.requested") and not self.done:
+                self.done = True
+                self.write(other, b"")
+            return found
+
+    claimed = actions(tmp_path / "t", Overtaken()).begin()
+    assert claimed > "30000101000000001"
+    assert set(Path(other).parent.glob("*.requested")) - before == {
+        Path(other).with_name(f"{claimed}.deltacommit.requested")
+    }
+
+
+@covers("LOG-69")
+def test_a_clean_retains_what_a_pending_action_may_read(tmp_path: Path) -> None:
+    table = opened(Path(new_table(tmp_path / "t").path))
+    upsert(table, {"a": Row(1, 1)})
+    table.compact()
+    timeline = tmp_path / "t" / ".hoodie" / "timeline"
+    claims = actions(tmp_path / "t", LocalFileIO())
+    pending = claims.begin()
+    claimed = timeline / f"{pending}.deltacommit.requested"
+    hidden = claimed.read_bytes()
+    claimed.unlink()  # our writers would end it
+    for value in (2, 3):
+        upsert(table, {"a": Row(value, value)})
+        table.compact()
+    claimed.write_bytes(hidden)
+    files = {path.name for path in (tmp_path / "t").glob("*.parquet")}
+    assert table.clean(retain_versions=1) is None
+    assert {path.name for path in (tmp_path / "t").glob("*.parquet")} == files
+    assert table.clean(retain_commits=1) is None
+    claimed.unlink()
+    assert table.clean(retain_versions=1) is not None
+    assert {path.name for path in (tmp_path / "t").glob("*.parquet")} < files
+    assert rows_of(table) == {"a": Row(3, 3)}
 
 
 @covers("LOG-72")

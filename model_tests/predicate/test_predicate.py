@@ -7,6 +7,7 @@ import re
 from datetime import date
 from decimal import Decimal
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pktable import Table
 from pktable.format.types import parse_columns, values_of
 from pktable.predicate import ColumnRange, ManyRanges, key_equalities, many_may_match, may_match, parse
 from pktable.predicate import to_arrow as expression
@@ -79,6 +81,27 @@ def test_times_compare_with_those_that_a_column_cannot_hold(where: str, wanted: 
     table = pa.table({"id": [0, 1, 2], "t": times, "z": instants})
     predicate = parse(where, parse_columns("id INT, t TIMESTAMP(9), z TIMESTAMP_LTZ(3)"))
     assert ids(predicate.filter(table)) == wanted
+
+
+@covers("RD-6")
+@pytest.mark.parametrize(
+    ("condition", "wanted"),
+    [
+        ("= TIMESTAMP '2020-01-02 00:00:00'", [2]),
+        ("= TIMESTAMP '2020-01-02 00:00:00.000000001'", []),
+        ("<> TIMESTAMP '2020-01-02 00:00:00.000000001'", [1, 2, 3]),
+        ("< TIMESTAMP '2020-01-02 00:00:00'", [1]),
+        ("< TIMESTAMP '2020-01-02 00:00:00.000000001'", [1, 2]),
+        (">= TIMESTAMP '2020-01-01 23:59:59.999999999'", [2, 3]),
+        ("> TIMESTAMP '2020-01-02 00:00:00.000000001'", [3]),
+        ("IN (TIMESTAMP '2020-01-02 00:00:00', TIMESTAMP '2020-01-03 00:00:00.000000001')", [2]),
+        ("BETWEEN TIMESTAMP '2020-01-01 00:00:00.000000001' AND TIMESTAMP '2020-01-02 23:59:59'", [2]),
+    ],
+)
+def test_a_date_is_midnight_to_the_nanosecond(tmp_path: Path, condition: str, wanted: list[int]) -> None:
+    table = Table.create(tmp_path / "t", "id INT, d DATE", primary_key="id")
+    table.upsert([{"id": day, "d": date(2020, 1, day)} for day in (1, 2, 3)])
+    assert sorted(table.to_arrow(where=f"d {condition}").column("id").to_pylist()) == wanted
 
 
 @covers("RD-6")

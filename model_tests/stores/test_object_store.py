@@ -58,6 +58,8 @@ def test_an_object_is_there_from_its_write_to_its_deletion(store: ObjectStoreIO,
     assert store.exists(path)
     assert store.read(path) == store.open(path).read() == b"two"
     assert not store.exists(root), "a directory is no object"
+    assert not store.exists(f"s3://{BUCKET}"), "nor is a bucket"
+    assert not store.exists(f"s3://{BUCKET}/")
     store.delete(path)
     store.delete(path)
     assert not store.exists(path)

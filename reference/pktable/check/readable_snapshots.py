@@ -102,7 +102,7 @@ def read_snapshots(
     """
     log = SnapshotLog(store, TablePaths(root), two_commits)
     fences = log.fences
-    fence = findings.attempt("META-52", fences.newest, file=TablePaths(root).fences) or Fence()
+    fence = findings.attempt("META-52", fences.newest) or Fence()
     # Before the copies of expired snapshots are looked for: these are put before the files are removed.
     expired = list(log.left_expired(fence)) if keeps_changelogs and only is None else []
     retained = _without_ended(store, root, fences, fence, findings)
