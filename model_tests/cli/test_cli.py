@@ -87,6 +87,22 @@ def by_id(text: str) -> list[dict[str, Any]]:
 # What is written is read
 
 
+def test_columns_and_options_are_changed(filled: Path, cli: Run) -> None:
+    before = Table.open(filled).columns
+    changes = ("--add", "note STRING", "--move", "note=FIRST", "-o", "target-file-size=1 mb")
+    assert cli("alter", filled, *changes) == (0, "the table has schema 1\n", "")
+    assert list(Table.open(filled).columns) == ["note", *before]
+    assert cli("alter", filled, "--reset", "target-file-size", "--drop", "note", "--format", "jsonl")[:2] == (
+        0,
+        '{"schema": 2}\n',
+    )
+    assert Table.open(filled).columns == before
+    assert cli("alter", filled) == (0, "nothing to do\n", "")
+    code, out, err = cli("alter", filled, "--drop", "id")
+    assert (code, out) == (2, "")
+    assert "column id cannot be dropped" in err
+
+
 def test_a_consumer_keeps_what_it_has_not_read(filled: Path, cli: Run) -> None:
     said = "consumer report reads snapshot 1 next\n"
     assert cli("consumer", filled, "report", "--next", 1) == (0, said, "")

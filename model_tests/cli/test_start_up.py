@@ -29,6 +29,7 @@ KERNELS = (
 )
 ON_TABLES = (
     *(
+        "alter",
         "archive",
         "changes",
         "check",

@@ -35,6 +35,7 @@ LAYERS: tuple[str, ...] = (
     "pktable.catalog",
     "pktable.check",
     "pktable.run",
+    "pktable.evolve",
     "pktable.file_changes",
     "pktable.staged",
     "pktable.staging",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 
+from pktable.catalog.alteration import Alteration
 from pktable.catalog.arguments import expect_flag, expect_text, ignored_options
 from pktable.catalog.as_of import LATEST
 from pktable.catalog.catalog import Catalog
@@ -25,6 +26,7 @@ from pktable.catalog.schemas import create_schema, find_store, find_table
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.dml import MergeBuilder, Statements
+from pktable.evolve import with_new_columns, with_nulls
 from pktable.file_changes import StagedRewrite
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.paths import TablePaths
@@ -170,12 +172,12 @@ class Table(TableReads, TableUpkeep):
 
     @property
     def options(self) -> dict[str, str]:
-        """The options the table was created with."""
+        """The options of the table, as they are set."""
         return dict(self.schema.options)
 
     # Writing
 
-    def upsert(self, rows: Any, *, commit_id: CommitId | None = None) -> int | None:
+    def upsert(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> int | None:
         """Insert ``rows``, and replace those whose primary key is there already.
 
         ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list or an iterator of dicts or
@@ -188,14 +190,17 @@ class Table(TableReads, TableUpkeep):
         were no rows.
         ``commit_id``: who writes, and which of its writes this is. To write again under the same ``commit_id``, after a
         crash or a CommitUnknownError, does nothing while a snapshot of the first write is retained.
+        ``evolve``: add the columns that ``rows`` have and the table has not, as `alter` does before the write, and take
+        null for those that may be null and that ``rows`` lack.
         Raises InvalidRequestError before anything is written, CommitConflictError.
-        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, TBL-24, CMT-2, APP-8.
+        Clauses: TBL-6, TBL-8, TBL-11, TBL-13, TBL-24, TBL-45, CMT-2, APP-8.
         """
         self._expect_key("upsert", "append")
+        rows = self._evolved(rows, evolve)
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
 
-    def append(self, rows: Any, *, commit_id: CommitId | None = None) -> int | None:
-        """Add ``rows`` to an append table. ``rows``, ``commit_id``: as in `upsert`.
+    def append(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> int | None:
+        """Add ``rows`` to an append table. ``rows``, ``commit_id``, ``evolve``: as in `upsert`.
 
         Returns the id of the snapshot after the write, None if there were no rows.
         Raises InvalidRequestError before anything is written, CommitConflictError.
@@ -204,6 +209,7 @@ class Table(TableReads, TableUpkeep):
         if self.schema.primary_keys:
             keys = ", ".join(self.schema.primary_keys)
             raise InvalidRequestError(f"append: the table has a primary key ({keys}); use upsert")
+        rows = self._evolved(rows, evolve)
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
 
     def delete(
@@ -287,6 +293,59 @@ class Table(TableReads, TableUpkeep):
     def truncate(self, *, commit_id: CommitId | None = None) -> int | None:
         """Remove all rows; return the id of the snapshot after it, None if there were none. Clauses: STM-7."""
         return self.overwrite(self.schema.arrow_schema.empty_table(), commit_id=commit_id)
+
+    def alter(
+        self,
+        *,
+        add: Any = None,
+        rename: Mapping[str, str] | None = None,
+        drop: str | Sequence[str] = (),
+        widen: Mapping[str, str] | None = None,
+        move: Mapping[str, str] | None = None,
+        nullable: str | Sequence[str] = (),
+        comment: str | Mapping[str, str | None] | None = None,
+        set_options: Mapping[str, Any] | None = None,
+        reset_options: str | Sequence[str] = (),
+    ) -> None:
+        """Change the schema: all that is asked for, or nothing. No file of rows is written again.
+
+        Names of columns are those of before the change, but for ``move``.
+
+        * ``add``: columns in any form that `create` takes, ``"note STRING, n INT"``; null in the rows that
+          are there. ``rename``: ``{"old": "new"}``. ``drop``: names, or one.
+        * ``widen``: ``{"n": "BIGINT"}``, a type that holds every value of the one before.
+        * ``move``: ``{"n": "FIRST"}``, or ``"LAST"``, ``"BEFORE x"``, ``"AFTER x"``.
+        * ``nullable``: columns that may hold null from now on.
+        * ``comment``: text for the table, or ``{"n": "text"}`` for columns, None for none.
+        * ``set_options``, ``reset_options``: options of the table. Those on which existing rows depend cannot change.
+
+        Snapshots are read with the columns that they had. Other processes that have opened the table go on reading, and
+        have to open it again to write. Raises InvalidRequestError, and CommitConflictError if another process has
+        changed the schema. Clauses: TBL-38 to TBL-44, RD-14, RD-22.
+        """
+        change = Alteration.given(
+            add=add,
+            rename=rename,
+            drop=drop,
+            widen=widen,
+            move=move,
+            nullable=nullable,
+            comment=comment,
+            set_options=set_options,
+            reset_options=reset_options,
+        )
+        self._alter(change)
+
+    def _alter(self, change: Alteration) -> None:
+        self._require_writable()
+        schema, context = self.catalog.alter(change), self.catalog.context
+        self.__init__(  # type: ignore[misc]
+            context.store,
+            self.path,
+            {**context.schemas, schema.id: schema},
+            self.runner,
+            self.catalog.ignored,
+        )
 
     def write_changes(self, rows: Any, *, row_kind: str, commit_id: CommitId | None = None) -> int | None:
         """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
@@ -392,6 +451,16 @@ class Table(TableReads, TableUpkeep):
             f"{self.path}: rows cannot be {what} under merge-engine={engine.name} and the options of this table; "
             f"{remedy}"
         )
+
+    def _evolved(self, rows: Any, evolve: bool) -> Any:
+        """Return ``rows`` with all columns of the table, which gets those that only ``rows`` have. Clauses: TBL-45."""
+        expect_flag("evolve", evolve)
+        if not evolve:
+            return rows
+        rows, added = with_new_columns(rows, self.schema)
+        if added:
+            self._alter(Alteration(added))
+        return with_nulls(rows, self.schema)
 
     def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> int | None:
         commit_id = CommitId.given(commit_id)  # refused before files are written

@@ -2,7 +2,7 @@
 
 A `Table` is a face over a `Catalog` and a runner. Tools and tests that look below that face find the parts here.
 
-Clauses: RD-10, RD-14.
+Clauses: RD-10, RD-14, TBL-38.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from pktable_spec.errors import CorruptFileError
+from pktable_spec.errors import CommitConflictError, CorruptFileError
 from pktable_spec.options import parse_options
 
+from pktable.catalog.alteration import Alteration, next_schema
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.change_plan import change_range, expect_kept, plan_changes, snapshots_between
 from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
 from pktable.catalog.rollback import Rollback
+from pktable.catalog.schemas import put_schema
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
@@ -62,6 +64,24 @@ class Catalog:
             *(context.store, context.root, dict(context.schemas), self.committer.clock),
             self.ignored,
         )
+
+    def alter(self, change: Alteration) -> TableSchema:
+        """Put the next schema of the table, and return it; the present one if nothing changes.
+
+        Raises InvalidRequestError, CommitConflictError if another process has changed the schema, and CorruptFileError.
+        Clauses: TBL-38.
+        """
+        context, state = self.context, self.committer.latest()
+        after = next_schema(context, state, change, now_millis=self.committer.clock())
+        if after.id == context.schema.id:
+            return after
+        if not put_schema(context.store, context.paths, after):
+            raise CommitConflictError(
+                f"{context.paths.schema(after.id)}: another process has changed the schema",
+                state.id,
+                "nothing was changed; open the table again, and look whether the change still fits",
+            )
+        return after
 
     def read_as_of(self, as_of: AsOf, work: Callable[[TableState, TableContext], Result]) -> Result:
         """Return what ``work`` makes of the state that ``as_of`` names, and of the table under the schema to read it.

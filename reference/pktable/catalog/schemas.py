@@ -109,13 +109,23 @@ def create_schema(
         comment=comment,
         time_millis=now_millis,
     )
-    _check_definition(schema)
+    check_definition(schema)
     taken = any(name.startswith(SCHEMA) for name in store.list_names(paths.schemas))
     if taken or not store.put_if_absent(paths.schema(0), encode_schema(schema)):
         raise InvalidRequestError(f"{paths.root}: a table already exists here")
 
 
-def _check_definition(schema: TableSchema) -> None:
+def put_schema(store: FileIO, paths: TablePaths, schema: TableSchema) -> bool:
+    """Put the file of ``schema``; return False if another process has put one of its number. Clauses: TBL-38."""
+    path, data = paths.schema(schema.id), encode_schema(schema)
+    try:
+        return store.put_if_absent(path, data)
+    except OSError:
+        # The answer may be lost. A second put of the same bytes finds the first one or takes its place.
+        return store.put_if_absent(path, data) or store.read(path) == data
+
+
+def check_definition(schema: TableSchema) -> None:
     """Raise InvalidRequestError unless ``schema`` defines a table we can write.
 
     Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.

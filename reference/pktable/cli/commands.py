@@ -90,6 +90,60 @@ def create(
     print_outcome(f"created {path}", {"table": table.path}, output)
 
 
+@app.command()
+def alter(
+    path: TablePath,
+    add: Annotated[
+        str, typer.Option(metavar="DDL", help='Columns to add, such as "note STRING, n INT".')
+    ] = "",
+    drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to drop, comma-separated.")] = "",
+    nullable: Annotated[
+        str, typer.Option(metavar="A,B", help="Columns that may hold null from now on.")
+    ] = "",
+    rename: Annotated[
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="Give a column another name, repeatable.")
+    ] = None,
+    widen: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A=TYPE", help="Give a column a type that holds all its values, repeatable."),
+    ] = None,
+    move: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A=PLACE", help="FIRST, LAST, BEFORE B or AFTER B, repeatable."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Set an option, repeatable."),
+    ] = None,
+    reset: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Take back an option, repeatable.")
+    ] = None,
+    comment: Annotated[str | None, typer.Option(metavar="TEXT", help="Comment of the table.")] = None,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
+    """Change columns, options or the comment of a table.
+
+    Result: schema (the id of the table's schema after it).
+    """
+    table = open_table(path, storage=storage)
+    before = table.schema.id
+    table.alter(
+        add=add or None,
+        drop=names(drop),
+        nullable=names(nullable),
+        rename=pairs("rename", rename or (), "OLD=NEW"),
+        widen=pairs("widen", widen or (), "A=TYPE"),
+        move=pairs("move", move or (), "A=PLACE"),
+        set_options=pairs("option", option or ()),
+        reset_options=reset or (),
+        comment=comment,
+    )
+    done = "nothing to do" if table.schema.id == before else f"the table has schema {table.schema.id}"
+    print_outcome(done, {"schema": table.schema.id}, output)
+
+
 class InputFormat(str, Enum):
     """How rows are written in a file."""
 

@@ -31,6 +31,7 @@ from pktable.format.types import (
     BINARIES,
     FLOATS,
     INTEGER_BITS,
+    INTEGER_DIGITS,
     NANOS_PER,
     NESTED,
     NUMBERS,
@@ -44,9 +45,6 @@ from pktable.format.types import (
     to_arrow,
     values_of,
 )
-
-INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
-"""Decimal digits of the greatest value of the type."""
 
 ARROW_NESTED: Final = {
     "ROW": pa.types.is_struct,

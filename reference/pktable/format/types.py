@@ -30,6 +30,8 @@ BINARIES: Final = frozenset({"BINARY", "VARBINARY", "BYTES"})
 TIMESTAMPS: Final = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 FLOATS: Final = frozenset({"FLOAT", "DOUBLE"})
 INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+"""Decimal digits of the greatest value of the type."""
 NUMBERS: Final = frozenset({*INTEGER_BITS, *FLOATS, "DECIMAL"})
 
 _PLAIN_ARROW: Final[dict[str, Any]] = {

@@ -1,0 +1,362 @@
+"""Change the schema of a table: compute the next schema from the latest one, or say why a change is refused.
+
+No file of rows is touched. Columns are distinguished by their ids, so old files stay readable under the new schema: a
+column that was added is null in them, a renamed one is found, and values of a narrower type are converted.
+
+Keys, partitions, the order of records and the places of files cannot change. The names of columns in options follow a
+rename.
+
+Clauses: TBL-38 to TBL-44.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pktable_spec.errors import InvalidRequestError
+from pktable_spec.options import Effect, option_named, parse_options
+
+from pktable.catalog.definitions import column_names, option_texts, parse_definition
+from pktable.catalog.schemas import check_definition
+from pktable.catalog.state import TableState
+from pktable.context import TableContext
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import DataType, Field, highest_field_id, parse_type
+from pktable.format.widening import loses_nothing
+
+NAMING: Final = (
+    "bucket-key",
+    "sequence.field",
+    "changelog-producer.row-deduplicate-ignore-fields",
+    "partial-update.remove-record-on-sequence-group",
+    "record-level.time-field",
+    "rowkind.field",
+)
+"""Options whose value is names of columns."""
+OF_COLUMNS: Final = "fields."
+"""Options that begin so have names of columns in their names, and some have names in their values."""
+OF_NO_COLUMN: Final = "fields.default-aggregate-function"
+FIXED: Final = frozenset(
+    {
+        "bucket",
+        "bucket-key",
+        "bucket-function.type",
+        "partition.default-name",
+        "partition.legacy-name",
+        "data-file.path-directory",
+        "index-file-in-data-file-dir",
+        "sequence.field",
+        "row-tracking.enabled",
+        "data-evolution.enabled",
+        "changelog-producer",
+        "force-lookup",
+        "primary-key",
+        "partition",
+        "type",
+        "branch",
+    }
+)
+"""Options that say how rows lie in the files that there are, beyond those on which merging depends."""
+VECTORS: Final = "deletion-vectors.enabled"
+PLACES: Final = "FIRST, LAST, BEFORE <column> or AFTER <column>"
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """A change that is asked for. Names of columns are those of before the change, those of ``move`` of after it.
+
+    ``add``: columns, all nullable. ``rename``: old names to new ones. ``widen``: names to types. ``move``: names to
+    places. ``comment``: of the table. ``comments``: of columns, None for none.
+    """
+
+    add: tuple[Field, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    widen: Mapping[str, DataType] = field(default_factory=dict)
+    move: Mapping[str, str] = field(default_factory=dict)
+    nullable: tuple[str, ...] = ()
+    comment: str | None = None
+    comments: Mapping[str, str | None] = field(default_factory=dict)
+    set_options: Mapping[str, str] = field(default_factory=dict)
+    reset_options: tuple[str, ...] = ()
+
+    @classmethod
+    def given(
+        cls,
+        *,
+        add: Any,
+        rename: Any,
+        drop: Any,
+        widen: Any,
+        move: Any,
+        nullable: Any,
+        comment: Any,
+        set_options: Any,
+        reset_options: Any,
+    ) -> Alteration:
+        """Return what the arguments of `Table.alter` ask for. Raises InvalidRequestError."""
+        of_table = comment if isinstance(comment, str) else None
+        types = _texts("widen", widen)
+        return cls(
+            () if add is None else parse_definition(add),
+            _texts("rename", rename),
+            column_names("drop", drop or ()),
+            {name: _type(name, text) for name, text in types.items()},
+            _texts("move", move),
+            column_names("nullable", nullable or ()),
+            of_table,
+            {} if of_table is not None else _texts("comment", comment, nullable=True),
+            option_texts(set_options or {}),
+            column_names("reset_options", reset_options or ()),
+        )
+
+
+def next_schema(
+    context: TableContext, state: TableState, change: Alteration, *, now_millis: int
+) -> TableSchema:
+    """Return the schema that follows that of ``context``, or that itself if ``change`` changes nothing.
+
+    ``state``: the latest. Raises InvalidRequestError. Clauses: TBL-39 to TBL-44.
+    """
+    before = context.schema
+    after = _altered(before, change, now_millis=now_millis)
+    if replace(after, id=before.id, time_millis=before.time_millis) == before:
+        return before
+    _expect_changeable(before, change)
+    check_definition(after)
+    options = parse_options(after.options)
+    if options.levels < context.options.levels:
+        raise InvalidRequestError(
+            "alter: the number of levels cannot fall, because files may lie in the last one"
+        )
+    switched = options.deletion_vectors_enabled != context.options.deletion_vectors_enabled
+    if switched and not _is_compacted(context, state):
+        raise InvalidRequestError(
+            f"alter: {VECTORS} cannot change while buckets have level 0, several levels or deletion vectors; "
+            "stop other writers, and run compact(full=True) first"
+        )
+    return after
+
+
+def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> TableSchema:
+    """Return the schema that follows ``schema``. Raises InvalidRequestError. Clauses: TBL-39 to TBL-42.
+
+    `_expect_changeable` says which options may change.
+    """
+    _expect_columns(schema, change)
+    options = {name: text for name, text in schema.options.items() if name not in change.reset_options}
+    options |= change.set_options
+    _expect_free(schema, change, options)
+    fields = [_changed(one, change) for one in schema.fields if one.name not in change.drop]
+    first = schema.highest_field_id + 1
+    fields += [_numbered_from(one, first) for one in change.add]
+    _expect_once(fields)
+    renamed = _renamer(change.rename)
+    return replace(
+        schema,
+        id=schema.id + 1,
+        fields=tuple(_moved(fields, change.move)),
+        highest_field_id=max(schema.highest_field_id, highest_field_id(fields)),
+        primary_keys=tuple(map(renamed, schema.primary_keys)),
+        options=dict(_renamed_option(name, text, renamed) for name, text in options.items()),
+        comment=schema.comment if change.comment is None else change.comment,
+        time_millis=now_millis,
+    )
+
+
+def _expect_changeable(schema: TableSchema, change: Alteration) -> None:
+    """Raise InvalidRequestError for a change of an option on which existing rows depend. Clauses: TBL-43."""
+    new = {one.name for one in change.add}
+    for name in (*change.set_options, *change.reset_options):
+        if schema.options.get(name) == change.set_options.get(name):
+            continue
+        known = option_named(name)
+        of_new_columns = (
+            name != OF_NO_COLUMN and name.startswith(OF_COLUMNS) and set(_columns_in(name)) <= new
+        )
+        if name in FIXED or (known and known.effect is Effect.MERGING and not of_new_columns):
+            raise InvalidRequestError(
+                f"alter: option {name} cannot change, because the rows that the table has depend on it; "
+                "write them to a new table instead"
+            )
+
+
+def _is_compacted(context: TableContext, state: TableState) -> bool:
+    """Return whether all files of each bucket are at one level above 0 and no vector deletes rows. Clauses: TBL-44.
+
+    In an append table, whose files are all at level 0, only vectors count.
+    """
+    if any(state.indexes.values()):
+        return False
+    levels = [{file.level for file in live} for live in state.files.values()]
+    return not context.schema.primary_keys or all(len(one) == 1 and 0 not in one for one in levels)
+
+
+def columns_named(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that options name, each with one such option. Clauses: TBL-42."""
+    found: dict[str, str] = {}
+    for name, text in options.items():
+        if name in NAMING or name.endswith(".sequence-group"):
+            found |= dict.fromkeys(_split(text), name)
+        if name.startswith(OF_COLUMNS) and name != OF_NO_COLUMN:
+            found |= dict.fromkeys(_columns_in(name), name)
+    return found
+
+
+def _expect_columns(schema: TableSchema, change: Alteration) -> None:
+    """Raise InvalidRequestError for a column that is not there, or one that is renamed or widened and dropped."""
+    asked = (*change.rename, *change.drop, *change.widen, *change.nullable, *change.comments)
+    for name in asked:
+        schema.field(name)
+    gone = [name for name in (*change.rename, *change.widen, *change.nullable) if name in change.drop]
+    if gone:
+        raise InvalidRequestError(f"alter: column {gone[0]} is dropped; expected nothing else about it")
+    for name in change.reset_options:
+        if name not in schema.options or name in change.set_options:
+            raise InvalidRequestError(
+                f"alter: option {name} cannot be reset, because it is not set, or is set again"
+            )
+
+
+def _expect_free(schema: TableSchema, change: Alteration, options: Mapping[str, str]) -> None:
+    """Raise InvalidRequestError if a change is about a column that cannot change so. Clauses: TBL-39 to TBL-42."""
+    keys = {*schema.primary_keys, *schema.partition_keys, *(one.name for one in schema.bucket_key_fields)}
+    named = columns_named(options)
+    for name in change.drop:
+        if name in keys or name in named:
+            why = f"option {named[name]} names it" if name in named else "it is part of a key"
+            raise InvalidRequestError(f"alter: column {name} cannot be dropped, because {why}")
+    for name in change.rename:
+        if name in schema.partition_keys:
+            raise InvalidRequestError(
+                f"alter: column {name} cannot be renamed, because directories of partitions have its name"
+            )
+    for one in change.add:
+        if not one.type.nullable:
+            raise InvalidRequestError(
+                f"alter: column {one.name} is added as {one.type}; expected a type without NOT NULL, because rows "
+                "that are there have no value"
+            )
+    for name in change.nullable:
+        if name in schema.primary_keys:
+            raise InvalidRequestError(
+                f"alter: column {name} cannot hold null, because it is part of the primary key"
+            )
+    for name, kind in change.widen.items():
+        before = schema.field(name).type
+        if name in keys:
+            raise InvalidRequestError(
+                f"alter: the type of column {name} cannot change, because it is part of a key"
+            )
+        if not loses_nothing(before, replace(kind, nullable=before.nullable)):
+            raise InvalidRequestError(
+                f"alter: column {name} cannot become {kind}, because not every {before} is one; "
+                "add a column, and fill it by an update"
+            )
+
+
+def _changed(one: Field, change: Alteration) -> Field:
+    kind = change.widen.get(one.name, one.type)
+    return replace(
+        one,
+        name=change.rename.get(one.name, one.name),
+        type=replace(kind, nullable=one.type.nullable or one.name in change.nullable),
+        description=change.comments.get(one.name, one.description),
+    )
+
+
+def _numbered_from(one: Field, first: int) -> Field:
+    """Return a column, and what is in it, with ids from ``first`` on instead of 0."""
+    return replace(one, id=one.id + first, type=_type_numbered_from(one.type, first))
+
+
+def _type_numbered_from(kind: DataType, first: int) -> DataType:
+    parts = [
+        _numbered_from(part, first)
+        if kind.root == "ROW"
+        else replace(part, type=_type_numbered_from(part.type, first))
+        for part in kind.children
+    ]
+    return replace(kind, children=tuple(parts))
+
+
+def _expect_once(fields: Iterable[Field]) -> None:
+    seen: set[str] = set()
+    for one in fields:
+        if one.name in seen:
+            raise InvalidRequestError(f"alter: a second column {one.name}; expected a name that is free")
+        seen.add(one.name)
+
+
+def _moved(fields: Sequence[Field], places: Mapping[str, str]) -> list[Field]:
+    """Return the columns in their new order: one move after the other."""
+    order = list(fields)
+    for name, place in places.items():
+        names = [one.name for one in order]
+        word, _, other = place.strip().partition(" ")
+        other, word = other.strip(), word.upper()
+        relative = word in ("BEFORE", "AFTER")
+        if name not in names or word not in ("FIRST", "LAST", "BEFORE", "AFTER") or relative != bool(other):
+            raise InvalidRequestError(
+                f"alter: column {name} to {place!r}: expected one of {', '.join(names)}, and {PLACES}"
+            )
+        if relative and (other not in names or other == name):
+            raise InvalidRequestError(
+                f"alter: column {name} to {place!r}: expected another column of the table"
+            )
+        moved = order.pop(names.index(name))
+        at = {"FIRST": 0, "LAST": len(order)}.get(word)
+        if at is None:
+            at = [one.name for one in order].index(other) + (word == "AFTER")
+        order.insert(at, moved)
+    return order
+
+
+def _renamer(names: Mapping[str, str]) -> Callable[[str], str]:
+    return lambda name: names.get(name, name)
+
+
+def _renamed_option(name: str, text: str, renamed: Callable[[str], str]) -> tuple[str, str]:
+    """Return an option with the names of its columns as they are after a rename. Clauses: TBL-40."""
+    if name in NAMING or name.endswith(".sequence-group"):
+        text = ",".join(map(renamed, _split(text)))
+    if name.startswith(OF_COLUMNS) and name != OF_NO_COLUMN:
+        columns = _columns_in(name)
+        ending = name[len(OF_COLUMNS) + len(_columns_text(name)) :]
+        name = OF_COLUMNS + ",".join(map(renamed, columns)) + ending
+    return name, text
+
+
+def _columns_text(name: str) -> str:
+    """Return the columns in the name of an option such as ``fields.a,b.sequence-group``, as they stand there."""
+    rest = name.removeprefix(OF_COLUMNS)
+    head, _, _ = rest.removesuffix(".map.storage-layout").rpartition(".")
+    return rest.removesuffix(".map.storage-layout") if rest.endswith(".map.storage-layout") else head
+
+
+def _columns_in(name: str) -> list[str]:
+    return _split(_columns_text(name))
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _texts(what: str, given: Any, *, nullable: bool = False) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidRequestError(f"{what}: expected a dict of names and texts, found {given!r}")
+    for name, text in given.items():
+        if not isinstance(name, str) or not (isinstance(text, str) or (nullable and text is None)):
+            raise InvalidRequestError(f"{what}: expected a dict of names and texts, found {name!r}: {text!r}")
+    return dict(given)
+
+
+def _type(name: str, text: str) -> DataType:
+    try:
+        return parse_type(text)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"widen: column {name}: {error}") from None
