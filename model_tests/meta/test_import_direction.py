@@ -7,6 +7,7 @@ it must find nothing, and on small trees with one planted fault, where it must f
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -19,38 +20,8 @@ ROOT = Path(__file__).parents[2]
 
 SHARED = ("pktable_spec.vocabulary", "pktable_spec.options", "pktable_spec.errors")
 
-LAYERS: tuple[str, ...] = (
-    "pktable.retry",
-    "pktable.format",
-    "pktable.store",
-    "pktable.datafile",
-    "pktable.ingest",
-    "pktable.predicate",
-    "pktable.lsm",
-    "pktable.merge",
-    "pktable.statements",
-    "pktable.context",
-    "pktable.bucket",
-    "pktable.kinds",
-    "pktable.catalog",
-    "pktable.check",
-    "pktable.run",
-    "pktable.evolve",
-    "pktable.file_changes",
-    "pktable.staged",
-    "pktable.staging",
-    "pktable.inspect",
-    "pktable.scan",
-    "pktable.change_scan",
-    "pktable.dml",
-    "pktable.table_reads",
-    "pktable.table_upkeep",
-    "pktable.table",
-    "pktable.spark_source",
-    "pktable.hudi",
-    "pktable.replay",
-    "pktable.cli",
-    "pktable.__main__",
+LAYERS: tuple[str, ...] = tuple(
+    re.findall(r"^\| `(pktable\.\w+)` \|", (ROOT / "reference" / "README.md").read_text("utf-8"), re.M)
 )
 """The packages of the reference, lowest first: one may import those above it in this list, and itself."""
 
