@@ -117,7 +117,11 @@ def test_each_default_read_sees_the_rows_before_or_after_an_overwrite(
 def test_an_overwrite_removes_what_is_live_when_it_commits(table: Table) -> None:
     other = Table.open(table.path)
     staged = table.stager.write(
-        table.to_arrow(where="region = 'us'"), ChangeKind(), write_only=False, replaces=lambda partition: True
+        table.catalog.state(),
+        table.to_arrow(where="region = 'us'"),
+        ChangeKind(),
+        write_only=False,
+        replaces=lambda partition: True,
     )
     assert staged is not None
     other.upsert(rows("eu", 8))

@@ -130,9 +130,9 @@ class Statements:
         holds = self._partitions(predicate)
         change = ChangeKind(RowKind.INSERT, whole=True)  # a column that is left out would lose values
         rows = accept_rows(rows, context.schema, change)
-        staged = self.catalog.snapshots.retry_on_latest(
-            lambda _: self.stager.write(
-                rows, change, write_only=context.options.leaves_compaction, replaces=holds
+        staged = self.catalog.committer.retry_on_latest_state(
+            lambda state: self.stager.write(
+                state, rows, change, write_only=context.options.leaves_compaction, replaces=holds
             )
         )
         assert staged is not None  # as it replaces rows

@@ -58,7 +58,8 @@ class StagedWrite:
 
     ``appends``: its new files, at level 0 but for an overwrite's. ``changes``: its compaction, planned on ``base`` with
     these files. ``full``: whether the whole table is compacted instead, after the commit.
-    ``rules``: what its commit checks; other implementations check less. ``read``, ``replaces``: as in `Stager.write`.
+    ``rules``: what its commit checks; other implementations check less. ``read``: the state that its rows were computed
+    from. ``replaces``: as in `Stager.write`.
     """
 
     stager: Stager

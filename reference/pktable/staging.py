@@ -84,7 +84,7 @@ class Stager:
 
         def stage(state: TableState) -> StagedWrite | None:
             rows, change = work(state)
-            return self.write(rows, change, write_only=write_only, read=state)
+            return self.write(state, rows, change, write_only=write_only, isolated=True)
 
         try:
             return retry(attempt, on=StaleReadError, policy=self.policy)
@@ -97,18 +97,19 @@ class Stager:
 
     def write(
         self,
+        state: TableState,
         rows: Any,
         change: ChangeKind,
         *,
         write_only: bool,
-        read: TableState | None = None,
+        isolated: bool = False,
         replaces: Replaces | None = None,
     ) -> StagedWrite | None:
-        """Stage a write on the latest snapshot; None if it changes nothing. Clauses: CMT-2.
+        """Stage a write on ``state``, the latest; None if it changes nothing. Clauses: CMT-2.
 
-        ``read``: of a statement, the state that it read. ``replaces``: of an overwrite, the partitions whose rows go.
+        ``isolated``: whether ``rows`` were computed from ``state``. ``replaces``: of an overwrite, the partitions whose
+        rows go.
         """
-        state = read or self.committer.latest()
         self._expect_same_keys(state)
         new = NewFiles()
         try:
@@ -119,6 +120,7 @@ class Stager:
             if replaces is not None:
                 self._expect_replaced(appends, replaces)
             only = write_only or not self.kind.compacts_writes
+            read = state if isolated else None
             staged = StagedWrite(self, appends, new, only, state, read=read, replaces=replaces)
             if self.context.has_unaware_buckets:
                 staged.rules = ()

@@ -396,8 +396,8 @@ class Table(TableReads, TableUpkeep):
             raise InvalidRequestError(f"change: expected a ChangeKind, found {change!r}")
         rows = accept_rows(rows, self.schema, change)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
-        return self.catalog.snapshots.retry_on_latest(
-            lambda _: self.stager.write(rows, change, write_only=only)
+        return self.catalog.committer.retry_on_latest_state(
+            lambda state: self.stager.write(state, rows, change, write_only=only)
         )
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
