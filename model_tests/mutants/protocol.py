@@ -10,21 +10,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pktable import staged
-from pktable.catalog import commit, commit_ids, fences, publish, retention, rollback, snapshots
+from pktable.catalog import commit, commit_ids, fences, publish, retention, rollback, row_ids, snapshots
 from pktable.catalog.changes import Compaction
+from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.isolation import Isolation
+from pktable.catalog.kept_changelogs import KeptChangelogs
 from pktable.catalog.publish import Publisher
 from pktable.catalog.retention import Expiry
+from pktable.catalog.rollback import Rollback
 from pktable.catalog.snapshots import SnapshotLog
-from pktable.check import orphans, repair
+from pktable.check import orphans, readable_snapshots, repair
 from pktable.kinds.primary_key import PrimaryKeyTables
 
 from model_tests.mutants import protocol_faults as faults
 from model_tests.mutants.registry import Fault, Mutant, instead, patched, reworded
 from model_tests.simulation.explore import BadRun, played
 from model_tests.simulation.scheduler import Run
-from model_tests.simulation.tables import USUAL, Job, Setting
+from model_tests.simulation.tables import FEW, ROWS_WITH_IDS, USUAL, Job, Setting
 
 NOT_THERE = "SimulationError: acknowledged, but never there"
 MISSING = ".*expected a file, f"
@@ -457,6 +460,99 @@ PROTOCOL = (
             ("if self._snapshots.file(snapshot.id) != snapshot:", "if False:"),
         ), "CMT-41",
         f"a: write only; b: write only, write only, {OTHERS}", f"a {PUT}; b; a", MISSING,
+    ),
+    _mutant(
+        45, "a fence counts that was put under a number which was free again",
+        reworded(
+            fences,
+            (
+                "        newest, numbers = self._listed()\n"
+                "        old = [number for number in numbers if _is_old(number, newest)]\n"
+                "        remove_quietly(self._store, [self._paths.fence(number) for number in old])\n"
+                "        if not _is_old(fence.number, newest):\n"
+                "            return fence\n"
+                "        if not newest.continues(fence):  # its number had been free again\n"
+                "            raise FenceTakenError\n"
+                "        return newest\n",
+                "        if fence.number > KEPT:\n"
+                "            remove_quietly(self._store, [self._paths.fence(fence.number - KEPT)])\n"
+                "        return fence\n",
+            ),
+            ("    return number <= newest.number - KEPT\n", "    return False\n"),
+        ), "CMT-57",
+        f"a: rollback 1; b: {', '.join(['expire one'] * (FEW + 1))}", "a to put_if_absent fence-; b; a", REMOVED,
+        Setting(kept=FEW),
+    ),
+    _mutant(
+        46, "an expiry does not look at consumers",
+        patched((Consumers, "first_needed", instead(lambda _: None))), "CMT-59",
+        "a: consume, expire most", "a", "snapshot 9 was removed, which consumer-a had not read",
+    ),
+    _mutant(
+        47, "a rollback does not look at consumers", patched((Rollback, "_expect_unread", NEVER)), "CMT-60",
+        "a: consume, consume, rollback 1", "a", "a rollback to snapshot 9 ended what consumer-a had read",
+    ),
+    _mutant(
+        48, "the maker of a consumer does not look after it",
+        reworded(retention, ("        self._expect_changes_of(next_snapshot)  # an", "        # an")), "CMT-59",
+        "a: consume; b: expire most", "a to write consumer-; b; a", "a consumer was to read snapshot 9, which",
+    ),
+    _mutant(
+        49, "an expiry does not keep what branches need",
+        patched((Expiry, "_needed_by_branch", instead(lambda *_: ()))), "CMT-34",
+        "a: branch, expire most", "a", MISSING,
+    ),
+    _mutant(
+        50, "branches are read before the tags that they are made from",
+        reworded(
+            retention,
+            (
+                "        needed = self._snapshots.retry_on_latest(self._needed_by_retained)\n",
+                "        needed: set[str] = set()\n"
+                "        for name in self._context.store.list_names(self._context.paths.branches):\n"
+                "            paths = self._context.paths.of_branch(name.removeprefix(BRANCH))\n"
+                "            needed.update(self._needed_by_branch(paths))\n"
+                "        needed |= self._snapshots.retry_on_latest(self._needed_by_retained)\n",
+            ),
+            (
+                "            needed.update(self._needed_by_branch(self._context.paths.of_branch("
+                "name.removeprefix(BRANCH))))\n",
+                "            pass\n",
+            ),
+        ), "CMT-34",
+        "a: expire most; b: branch",
+        f"b to write branch-; a {FENCED}; a past list_names branch; b; a", MISSING,
+    ),
+    _mutant(
+        51, "a clean-up does not keep what branches need",
+        reworded(readable_snapshots, ("in _named(store, main.branches, BRANCH):", "in ():")), "CMT-48",
+        "a: branch, expire most", "a", "expected the orphans",
+    ),
+    _mutant(
+        52, "an expiry does not keep changelogs", patched((KeptChangelogs, "put", NEVER)), "CHG-17",
+        "a: expire most", "a", "the changelog of snapshot 7 is gone", Setting(changelogs=6),
+    ),
+    _mutant(
+        53, "an expiry removes changelogs that a consumer has not read",
+        reworded(retention, ("if unread is None or one.id < unread]", "]")), "CMT-59",
+        "a: consume, write only, write only, expire most", "a",
+        "the changelog of snapshot 6 was removed, which consumer-a", Setting(changelogs=6),
+    ),
+    _mutant(
+        54, "rows of several writes get the same ids",
+        reworded(row_ids, ("next_row_id + file.row_count", "next_row_id")), "APP-24",
+        "a: write only, write only", "a", "an id of several rows", Setting(kind=ROWS_WITH_IDS),
+    ),
+    _mutant(
+        55, "a snapshot is older than the one before it",
+        reworded(
+            commit,
+            (
+                "max(self.clock(), state.snapshot.time_millis if state.snapshot else 0)",
+                "self.clock()",
+            ),
+        ), "RD-17",
+        "a: write only; b: write only", "a; b", "snapshot 12 is older than snapshot 11", Setting(jumps=True),
     ),
 )  # fmt: skip
 

@@ -44,6 +44,7 @@ every_mutant = pytest.mark.parametrize("mutant", PROTOCOL, ids=lambda mutant: mu
     "CHG-11",
     "STM-6",
 )
+@covers("APP-24", "CHG-17", "CMT-34", "CMT-48", "CMT-57", "CMT-59", "CMT-60")
 @every_mutant
 def test_the_check_meant_for_a_fault_of_the_protocol_finds_it(mutant: ProtocolMutant) -> None:
     template(mutant.setting)  # which is kept, and must not have the fault

@@ -1,8 +1,8 @@
 """``python -m model_tests.simulation [SEEDS] [--from SEED] [--preemptions N]``: also ``make simulate``.
 
-Runs the seeds (300 by default), every pair of operations with at most N preemptions (1 by default), and the sweep: each
-operation on the store of each kind of work failing in each way. Three preemptions take hours. Prints the shortest run
-that goes wrong as code, and exits with 1.
+Runs the seeds (300 by default), every pair of operations with at most N preemptions (1 by default), every kind of work
+that sleeps while others put more fences than count, and the sweep: each operation on the store of each kind of work
+failing in each way. Three preemptions take hours. Prints the shortest run that goes wrong as code, and exits with 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from model_tests.simulation.explore import BadRun, by_seed, shortest, sweep
 from model_tests.simulation.preemptions import with_preemptions
 from model_tests.simulation.scheduler import Run
-from model_tests.simulation.tables import KINDS, SMALL, TABLES, Job
+from model_tests.simulation.tables import FEW, KINDS, SMALL, TABLES, Job, Setting
 
 RACING: Final = ("write only", "expire most", "rollback 1")
 """What three actors do, who race for the same snapshots."""
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str]) -> int:
             by_seed, range(chosen.first, chosen.first + chosen.seeds)
         ),
         f"pairs, {chosen.preemptions} preemptions": pairs(chosen.preemptions),
+        f"sleeps over {FEW + 1} fences": sleeps(),
         "sweep": sweeps(),
     }
     bad = False
@@ -68,6 +69,13 @@ def pairs(preemptions: int) -> Iterator[Run | BadRun]:
     for two in TWO_AFTER_ANOTHER:
         yield from with_preemptions({"a": Job(("rollback 2",)), "b": Job(two)}, 1)
         yield from with_preemptions({"a": Job(("write only",)), "b": Job(two)}, 1)
+
+
+def sleeps() -> Iterator[Run | BadRun]:
+    """Yield the runs in which one actor sleeps, before any operation, while another puts more fences than count."""
+    fencing = Job(("expire one",) * (FEW + 1))
+    for kind in KINDS:
+        yield from with_preemptions({"a": Job((kind,)), "b": fencing}, 1, Setting(kept=FEW))
 
 
 def sweeps() -> Iterator[Run | BadRun]:

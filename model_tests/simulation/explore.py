@@ -19,7 +19,7 @@ from model_tests.simulation.recording import Record, recording
 from model_tests.simulation.scenario import Scenario
 from model_tests.simulation.scheduler import Decision, Policy, Run
 from model_tests.simulation.store import Operation, Outcome
-from model_tests.simulation.tables import USUAL, Job, Setting, drawn
+from model_tests.simulation.tables import SLEEPER, USUAL, Job, Setting, drawn
 
 DIGITS: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]+|\d+")
 """What tells the names of files of one kind apart."""
@@ -112,7 +112,8 @@ def by_seed(seed: int, story: list[Record] | None = None) -> Run | BadRun:
     jobs, setting = drawn(seed)
     # A committer that dies leaves a stray, which without fences only it could tell from a snapshot.
     faults = not any(FOREIGN_ROLLBACK in job.kinds for job in jobs.values())
-    return attempt(jobs, setting, RandomPolicy(seed, faults=faults), story)
+    sleeper = SLEEPER if SLEEPER in jobs else ""
+    return attempt(jobs, setting, RandomPolicy(seed, faults=faults, sleeper=sleeper), story)
 
 
 def sweep(kind: str, setting: Setting = USUAL, *, whole: bool = True) -> Iterator[Run | BadRun]:

@@ -1,24 +1,19 @@
 """The rows that a table must have, derived from the files that were put and deleted, in their order.
 
 A file under a snapshot id is a snapshot unless its id had ended before. This says the same as the clauses in the
-simplest way, and knows nothing of the code: it decodes files, and follows the names in them.
+simplest way, and knows nothing of the code: it decodes files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from pktable.catalog.fences import KEPT
 from pktable.format.metadata.fence import Fence, decode_fence
-from pktable.format.metadata.manifest import (
-    ADD,
-    ManifestEntry,
-    decode_index_manifest,
-    decode_manifest,
-    decode_manifest_list,
-)
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
-from pktable.format.paths import FENCE, SNAPSHOT, TAG, id_of_removal, numbered
+from pktable.format.paths import CHANGELOG, CONSUMER, FENCE, SNAPSHOT, id_of_removal, numbered
 from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
 from model_tests.simulation.store import Effect, Work
@@ -44,13 +39,16 @@ def identity_of(snapshot: Snapshot) -> Identity:
 class LogOracle:
     """The table after some effects. ``retained``: by id, ``known``: all there ever were; each with its writes in order.
 
-    ``restored``: the writes of the tag that rollbacks to a tag go back to. ``rows_after``: what writes make.
+    ``restored``: the writes of the tag that rollbacks to a tag go back to. ``rows_after``: what writes make. ``kept``:
+    how many fences count; ``late``: the numbers of the effects, from 0, that put one which does not.
     ``past``: what was retained after each effect, oldest first. ``problems``: breaches of the clauses by the order of
     the effects alone.
     """
 
     restored: Writes
     rows_after: Callable[[Writes], Rows]
+    kept: int = KEPT
+    late: set[int] = field(default_factory=set)
     expired: int = 0
     rollbacks: list[tuple[int, int]] = field(default_factory=list)
     retained: dict[int, Snapshot] = field(default_factory=dict)
@@ -64,15 +62,22 @@ class LogOracle:
     _removers: dict[int, Work] = field(
         default_factory=dict
     )  # by id: who is to remove a file that was rolled back
+    _fence: int = 0  # the newest
+    _consumers: list[dict[str, int | None]] = field(default_factory=lambda: [{}])
+    """After each effect, what each consumer reads next, None if that cannot be read."""
 
     @staticmethod
     def after(
-        log: Iterable[Effect], restored: Writes = (), rows_after: Callable[[Writes], Rows] = lambda writes: {}
+        log: Iterable[Effect],
+        restored: Writes = (),
+        rows_after: Callable[[Writes], Rows] = lambda writes: {},
+        kept: int = KEPT,
     ) -> LogOracle:
         """Return the table after the effects of a log."""
-        oracle = LogOracle(restored, rows_after)
-        for path, data, by in log:
+        oracle = LogOracle(restored, rows_after, kept)
+        for at, (path, data, by) in enumerate(log):
             name = path.rpartition("/")[2]
+            consumers = oracle._consumers[-1]
             if (one := numbered(name, SNAPSHOT)) is not None:
                 if data is None:
                     oracle._remove(one, by)
@@ -80,10 +85,20 @@ class LogOracle:
                     oracle._files.add(one)
                     oracle._commit(decode_snapshot(data, at=path))
             elif data is not None and (number := numbered(name, FENCE)) is not None:
-                oracle._end(decode_fence(number, data, at=path), by)
+                if number > oracle._fence - kept:
+                    oracle._end(decode_fence(number, data, at=path), by)
+                else:
+                    oracle.late.add(at)
             elif data is not None and (removed := id_of_removal(name)) is not None:
                 oracle._removers[removed] = by
+            elif data is None and (copied := numbered(name, CHANGELOG)) is not None:
+                oracle._expect_read(copied, by, f"the changelog of snapshot {copied}")
+            elif name.startswith(CONSUMER):
+                consumers = {one: following for one, following in consumers.items() if one != name}
+                if data is not None:
+                    consumers[name] = _following(data)
             oracle.past.append(tuple(oracle.retained.values()))
+            oracle._consumers.append(consumers)
         return oracle
 
     def _commit(self, snapshot: Snapshot) -> None:
@@ -101,6 +116,8 @@ class LogOracle:
         latest = max(self.retained, default=0)
         if snapshot.id != latest + 1:
             self.problems.append(f"snapshot {snapshot.id} was put after snapshot {latest}")
+        elif latest and snapshot.time_millis < self.retained[latest].time_millis:
+            self.problems.append(f"snapshot {snapshot.id} is older than snapshot {latest}")
         before = self.known[identity_of(self.retained[latest])] if latest else ()
         number = snapshot.commit_identifier
         is_new = _is_write(snapshot)
@@ -115,17 +132,42 @@ class LogOracle:
         self.retained[snapshot.id] = snapshot
 
     def _end(self, fence: Fence, by: Work) -> None:
+        self._fence = fence.number
         self.expired = max(self.expired, fence.expired)
         self.rollbacks = [(one.fence, one.target) for one in fence.rollbacks]
         targets = [target for added, target in self.rollbacks if added == fence.number]
         limit = min(targets, default=max(self.retained, default=0))
         ended = {one for one in self.retained if one <= self.expired or one > limit}
         self._ended_by |= dict.fromkeys(ended, (by, bool(targets)))
+        if targets:
+            self._expect_unread(targets[0], by)
+        for one in sorted(one for one in ended if one <= self.expired):
+            self._expect_read(one, by, f"snapshot {one}")
+            if by.older_than is not None and self.retained[one].time_millis >= by.older_than:
+                self.problems.append(f"snapshot {one} expired, which is not older than {by.older_than}")
         self.retained = {one: kept for one, kept in self.retained.items() if one not in ended}
         if ended and (not self.retained or by.kind == "repair"):
             self.problems.append(
                 f"fence {fence.number}, of a work to {by.kind}, ended snapshots {sorted(ended)}"
             )
+
+    def _said(self, by: Work) -> dict[str, list[int | None]]:
+        """Return what each consumer has said since a work looked, of those that were there all the time."""
+        window = self._consumers[by.looked :]
+        names = set.intersection(*map(set, window))
+        return {name: [consumers[name] for consumers in window] for name in names}
+
+    def _expect_read(self, one: int, by: Work, what: str) -> None:
+        """Note a problem if ``what`` goes, of a snapshot that a consumer has not read. Clauses: CMT-59."""
+        for name, said in self._said(by).items():
+            if one >= max((following for following in said if following is not None), default=0):
+                self.problems.append(f"{what} was removed, which {name} had not read")
+
+    def _expect_unread(self, target: int, by: Work) -> None:
+        """Note a problem if a rollback ends what a consumer has read. Clauses: CMT-60."""
+        for name, said in self._said(by).items():
+            if all(following is None or following > target + 1 for following in said):
+                self.problems.append(f"a rollback to snapshot {target} ended what {name} had read")
 
     def _remove(self, one: int, by: Work) -> None:
         """Remove a snapshot file: after its end, and so that one who stops in the middle leaves no gap.
@@ -168,73 +210,12 @@ class LogOracle:
         return [self.rows_after(self.known[identity_of(found[-1])] if found else ()) for found in old]
 
 
+def _following(data: bytes) -> int | None:
+    try:
+        return int(json.loads(data)["nextSnapshot"])
+    except ValueError:
+        return None
+
+
 def _is_write(snapshot: Snapshot) -> bool:
     return snapshot.commit_user == WRITER and snapshot.commit_kind != COMPACT
-
-
-def left_over(files: Mapping[str, bytes], retained: Iterable[Snapshot], expired: int) -> set[str]:
-    """Return the files of a table without partitions that neither ``retained`` snapshots nor tags need.
-
-    Fences stay, and so do the files that say who removes a snapshot that was rolled back, until its id has expired.
-    ``expired``: the greatest id that has expired.
-    """
-    tags = [decode_snapshot(data, at=path) for path, data in files.items() if f"/tag/{TAG}" in path]
-    kept, needed = list(retained), set[str]()
-    for snapshot in (*kept, *tags):
-        needed.update(named_by(files, snapshot, live=True))
-    for snapshot in kept:  # a tag keeps rows, not changes
-        needed.update(changelog_of(files, snapshot))
-    root = next(path.partition("/")[0] for path in files)
-    needed |= {f"{root}/snapshot/{SNAPSHOT}{one.id}" for one in kept}
-    needed |= {f"{root}/snapshot/LATEST", f"{root}/snapshot/EARLIEST"}
-    for path in files:
-        directory, name = path.split("/")[-2:]
-        if directory == "fence" and (id_of_removal(name) or 0) > expired:
-            needed.add(path)
-        if directory in ("schema", "tag") or (directory == "fence" and name.startswith(FENCE)):
-            needed.add(path)
-    return set(files) - needed
-
-
-def changelog_of(files: Mapping[str, bytes], snapshot: Snapshot) -> Iterator[str]:
-    """Yield the paths of the files of a snapshot's changelog. Metadata that is gone names nothing."""
-    root = next(path.partition("/")[0] for path in files)
-    if snapshot.changelog_manifest_list is not None:
-        for path, entries in _manifests(files, f"{root}/manifest/{snapshot.changelog_manifest_list}"):
-            yield path
-            yield from (f"{root}/bucket-{entry.bucket}/{entry.file.file_name}" for entry in entries)
-
-
-def _manifests(files: Mapping[str, bytes], path: str) -> Iterator[tuple[str, Sequence[ManifestEntry]]]:
-    """Yield a manifest list and its manifests: the path of each, and its entries."""
-    yield path, ()
-    for meta in decode_manifest_list(files[path], path) if path in files else ():
-        of_one = f"{path.rpartition('/')[0]}/{meta.file_name}"
-        yield of_one, decode_manifest(files[of_one], of_one) if of_one in files else ()
-
-
-def named_by(files: Mapping[str, bytes], snapshot: Snapshot, *, live: bool = False) -> Iterator[str]:
-    """Yield the paths of the files that a snapshot names; with ``live`` only those of its metadata and live files.
-
-    Metadata that is gone names nothing. ``live`` leaves the changelog out, see `changelog_of`.
-    """
-    root = next(path.partition("/")[0] for path in files)
-    found: dict[tuple[str, int], str] = {}
-    gone = set()
-    for list_name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-        for path, entries in _manifests(files, f"{root}/manifest/{list_name}"):
-            yield path
-            for entry in entries:
-                file = entry.file
-                if entry.kind == ADD or not live:
-                    found[file.file_name, file.level] = f"{root}/bucket-{entry.bucket}/{file.file_name}"
-                else:
-                    gone.add((file.file_name, file.level))
-    if not live:
-        yield from changelog_of(files, snapshot)
-    yield from (path for identity, path in found.items() if identity not in gone)
-    if snapshot.index_manifest:
-        path = f"{root}/manifest/{snapshot.index_manifest}"
-        yield path
-        for index in decode_index_manifest(files[path], path) if path in files else ():
-            yield f"{root}/index/{index.file_name}"

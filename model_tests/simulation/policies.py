@@ -11,6 +11,8 @@ from model_tests.simulation.store import Operation, Outcome
 
 SWITCHES: Final = (0.0, 0.0, 0.1, 0.5)
 PAUSES: Final = (0.02, 0.05, 0.1, 0.2)
+LONG: Final = (100, 200, None, None)
+"""For how many steps a sleeper may sleep; None until the others have ended or pause."""
 FAULTS: Final = (0.0, 0.0, 0.01, 0.03)
 
 
@@ -18,23 +20,33 @@ class RandomPolicy:
     """Lets actors run by rank, pauses some for long, switches between others, and lets operations end badly.
 
     Races need an actor that stops in the middle while others finish whole pieces of work. So before an operation that
-    others can notice, the actor may fall to the last rank; putting a file if it is absent is the favourite place. How
+    others can notice, the actor may fall to the last rank; putting a file if it is absent is the favourite place. It
+    stays there until the others have ended or pause, or it sleeps for some number of steps and then goes first. How
     often that and everything else happens is drawn once for a run. ``faults``: whether any operation ends badly.
+    ``sleeper``: an actor that sleeps for long, once, before one of its first puts.
     """
 
-    def __init__(self, seed: int, *, faults: bool = True) -> None:
-        self._random = Random(seed)
+    def __init__(self, seed: int, *, faults: bool = True, sleeper: str = "") -> None:
+        self._random = Random(f"policy {seed}")  # others draw from the seed itself
         self._switch, self._pause = self._random.choice(SWITCHES), self._random.choice(PAUSES)
         self._fault = self._random.choice(FAULTS) if faults else 0.0
         self._pauses = self._random.choice((1, 1, 2, 3, 100))
         self._ranks: dict[str, float] = {}
+        self._sleeps = self._random.random() < 0.5
+        self._sleeper, self._puts = sleeper, self._random.choice((1, 1, 1, 1, 2, 3))
+        if sleeper:
+            self._ranks[sleeper] = 1.0
+        self._step, self._wakes = 0, dict[str, int]()
 
     def decide(self, last: str | None, waiting: dict[str, Operation], late: int) -> Decision:
         """Return the next step."""
         draw = self._random
+        self._step += 1
         if late and draw.random() < 0.1:
             return Decision(NETWORK)
-        if last not in waiting or waiting[last].is_shared:
+        if self._wakes and (woken := self._woken(waiting)):
+            last = woken
+        elif last not in waiting or waiting[last].is_shared:
             last = self._next(waiting)
         if draw.random() < self._fault:
             return Decision(last, draw.choice(waiting[last].outcomes()))
@@ -44,15 +56,35 @@ class RandomPolicy:
         draw, ranks = self._random, self._ranks
         for name in waiting:
             ranks.setdefault(name, draw.random())
-        if draw.random() < self._switch:
+        if not self._sleeper and draw.random() < self._switch:
             return draw.choice(sorted(waiting))
         first = max(waiting, key=lambda name: ranks[name])
         favourite = waiting[first].name == "put_if_absent"
-        if self._pauses and draw.random() < self._pause * (5 if favourite else 1):
+        if first == self._sleeper and favourite:
+            self._puts -= 1
+            if not self._puts:
+                return self._pausing(first, waiting, draw.choice(LONG))
+        may_pause = self._pauses and not self._sleeper
+        if may_pause and draw.random() < self._pause * (5 if favourite else 1):
             self._pauses -= 1
-            ranks[first] = min(ranks.values()) - draw.random()
-            first = max(waiting, key=lambda name: ranks[name])
+            return self._pausing(first, waiting, int(2 ** draw.uniform(0, 8)) if self._sleeps else None)
         return first
+
+    def _pausing(self, first: str, waiting: dict[str, Operation], steps: int | None) -> str:
+        """Let an actor pause, for some steps or until the others pause, too; return who goes on."""
+        self._ranks[first] = min(self._ranks.values()) - self._random.random()
+        if steps is not None:
+            self._wakes[first] = self._step + steps
+        return max(waiting, key=lambda name: self._ranks[name])
+
+    def _woken(self, waiting: dict[str, Operation]) -> str | None:
+        """Return an actor that has slept long enough, which goes first now; None if there is none."""
+        found = next((name for name, at in self._wakes.items() if at <= self._step), None)
+        if found is None:
+            return None
+        del self._wakes[found]
+        self._ranks[found] = max(self._ranks.values()) + self._random.random()
+        return found if found in waiting else None
 
 
 class Replay:

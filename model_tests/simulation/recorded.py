@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 from pktable import Table
+from pktable.format.metadata.snapshot import Snapshot
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import OVERWRITE
 
@@ -16,12 +18,13 @@ GOES: Final = ("-U", "-D")
 
 
 @covers("CHG-1", "CHG-2", "CHG-11")
-def expect_changes(table: Table, oracle: LogOracle, setting: Setting) -> None:
+def expect_changes(table: Table, oracle: LogOracle, setting: Setting, copies: Sequence[Snapshot]) -> None:
     """Expect the changes after the first snapshot that is there, or after the last rollback to a tag, to be right.
 
-    With the producer ``input`` they are the rows as they were written, with ``lookup`` what default reads differ by.
+    With the producer ``lookup`` they are what default reads differ by. Else they are the rows as they were written.
+    ``copies``: of the last snapshots that have expired, whose changes are there, too.
     """
-    snapshots = table.snapshots()
+    snapshots = table.snapshots() if setting.producer == "lookup" else [*copies, *table.snapshots()]
     first = max(
         [one for one in snapshots if one.commit_kind == OVERWRITE] or snapshots[:1], key=lambda one: one.id
     )

@@ -20,13 +20,16 @@ from typing import Final, NamedTuple, Protocol
 from unittest import mock
 
 from greenlet import getcurrent, greenlet
-from pktable import table
+from pktable import table, table_upkeep
 from pktable.format.metadata.manifest_fields import RecordFile
 from pktable.retry import RetryPolicy
+from pktable.table_upkeep import ONE_DAY
 
 from model_tests.simulation.store import ActorStore, Killed, Operation, Outcome, World
 
 STEP_LIMIT: Final = 20_000
+STEADY: Final = 20
+"""After so many operations of an actor its clock may jump."""
 NETWORK: Final = "network"
 """The name in schedules of the one who delivers what is late."""
 
@@ -125,10 +128,12 @@ class SimulationError(AssertionError):
     """An actor ended with an error that it must not have, or never ended."""
 
 
-def run(world: World, actors: dict[str, Callable[[ActorStore], None]], policy: Policy) -> Run:
-    """Run all actors to their ends. Raises SimulationError, from the error of an actor."""
+def run(
+    world: World, actors: dict[str, Callable[[ActorStore], None]], policy: Policy, *, jumps: bool = False
+) -> Run:
+    """Run all actors to their ends. Raises SimulationError, from the error of an actor. ``jumps``: of clocks."""
     done = Run([], [], set(), 0)
-    with deterministic(world):
+    with deterministic(world, jumps=jumps):
         known = {name: _Actor(name, work, world) for name, work in actors.items()}
         for one in known.values():
             one.go_on()
@@ -170,16 +175,20 @@ _decoded = lru_cache(4096)(RecordFile.decode)
 
 
 @contextmanager
-def deterministic(world: World, caller: str = "") -> Iterator[None]:
+def deterministic(world: World, caller: str = "", *, jumps: bool = False) -> Iterator[None]:
     """Give each actor, and the caller, uuids that are always the same, and wait for nothing.
 
-    The clock of an actor counts what it does, so clocks differ. So what an actor does depends only on what it sees.
+    The clock of an actor counts what it does, so clocks differ; with ``jumps`` it jumps by days, to and fro. So what an
+    actor does depends only on what it sees.
     """
     randoms: dict[str, Random] = {}
 
     def clock() -> int:
         current = getcurrent()
-        return current.operations if isinstance(current, _Greenlet) else len(world.log)
+        if not isinstance(current, _Greenlet):
+            return len(world.log)
+        days = Random(f"{current.name} {current.operations // STEADY}").randint(0, 9) if jumps else 0
+        return days * ONE_DAY + current.operations
 
     def drawn() -> uuid.UUID:
         name = getattr(getcurrent(), "name", caller)
@@ -190,5 +199,6 @@ def deterministic(world: World, caller: str = "") -> Iterator[None]:
         mock.patch.object(RetryPolicy, "wait", return_value=0.0),
         mock.patch.object(RecordFile, "decode", lambda *arguments: list(_decoded(*arguments))),
         mock.patch.object(table, "now_millis", clock),
+        mock.patch.object(table_upkeep, "now_millis", clock),
     ):
         yield

@@ -13,7 +13,7 @@ when the snapshots are there that its fence implies. TLC decides whether all thi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pktable.catalog.publish import Put, Verdict
@@ -153,7 +153,10 @@ class _Teller:
         log = template(setting).log
         self._expired = LogOracle.after(log).expired
         effects = {at: one.effect for at, one in self._done.items() if one.effect}
-        self._oracle = LogOracle.after([*log, *effects.values()])
+        self._oracle = LogOracle.after([*log, *effects.values()], kept=setting.kept)
+        late = [at for number, at in enumerate(effects, len(log)) if number in self._oracle.late]
+        for at in late:  # such a fence says nothing to anybody
+            self._done[at] = replace(self._done[at], effect=None)
         past = self._oracle.past[len(log) :]
         self._latest = [max(retained, key=lambda one: one.id, default=None) for retained in past]
         """The latest snapshot after so many effects."""

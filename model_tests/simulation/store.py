@@ -17,8 +17,11 @@ import pyarrow as pa
 from pktable.store.file_info import FileInfo
 
 OLD, YOUNG = -1, 0  # times of files, for the limit of orphans
+BRANCHES, CONSUMERS = "/branch/", "/consumer/"
 AT_ONCE: Final = "at once"
 """The name of an operation that changes any files of a directory."""
+COMMON: Final = ("snapshot", "tag", "fence", "schema", "consumer", "changelog")
+"""Directories of files that several actors create or remove."""
 CHANGES: Final = ("write", "create", "put_if_absent", "delete", AT_ONCE)
 """The names of operations that change the store."""
 
@@ -62,9 +65,8 @@ class Operation:
     @property
     def is_shared(self) -> bool:
         """Whether it is about files that several actors make, or removes one. A pause before it is worth a try."""
-        return self.name in ("delete", AT_ONCE, "list_names", "exists", "put_if_absent") or is_common(
-            self.path
-        )
+        several = is_common(self.path) or BRANCHES in self.path
+        return self.name in ("delete", AT_ONCE, "list_names", "exists", "put_if_absent") or several
 
     def conflicts(self, other: Operation) -> bool:
         """Return whether it matters which of both, of two actors, comes first."""
@@ -93,13 +95,16 @@ class Work:
     """One operation of a table, which is many on the store. ``late``: how many of these are still to arrive.
 
     ``is_over``: whether it has returned, or its actor has died. ``has_failed``: whether one of its operations on the
-    store has ended badly.
+    store has ended badly. ``looked``: how many effects there were when it looked at the consumers last, or began.
+    ``older_than``: the limit of an expiry, if it has one.
     """
 
     kind: str
     is_over: bool = False
     has_failed: bool = False
     late: int = 0
+    looked: int = 0
+    older_than: int | None = None
 
     @property
     def is_old(self) -> bool:
@@ -111,7 +116,10 @@ BEFORE: Final = Work("before the actors began", is_over=True)
 
 
 class Effect(NamedTuple):
-    """A file that was put where none was, or, ``data`` None, that was deleted. ``by``: the work that did it."""
+    """A file that was put where none was, or, ``data`` None, that was deleted. ``by``: the work that did it.
+
+    A consumer is written over.
+    """
 
     path: str
     data: bytes | None
@@ -136,10 +144,11 @@ class Happened:
 
 @dataclass
 class World:
-    """The files by path, what is still to arrive, and all effects in the directories of snapshots, tags and fences.
+    """The files by path, what is still to arrive, and all effects in the directories of `is_common`.
 
-    ``makers``: the work that made a file; ``ever``: all files that there ever were. What is late is a put, or a delete
-    without data. ``digest``: of the files and the log. ``happened``: called with each operation, see `recording`.
+    ``makers``: the work that made a file; ``ever``: all files that there ever were; ``halves``: those of which half is
+    there. What is late is a put, or a delete without data. ``digest``: of the files and the log. ``happened``: called
+    with each operation, see `recording`.
     """
 
     files: dict[str, bytes]
@@ -147,6 +156,7 @@ class World:
     log: list[Effect] = field(default_factory=list)
     makers: dict[str, Work] = field(default_factory=dict)
     ever: dict[str, bytes] = field(default_factory=dict)
+    halves: set[str] = field(default_factory=set)
     happened: Callable[[Happened], None] | None = None
     _files_digest: int = 0
     _log_digest: int = 0
@@ -170,6 +180,14 @@ class World:
         self._files_digest ^= hash((path, data))
         self.files[path] = self.ever[path] = data
         self.makers[path] = by
+        self.halves.discard(path)
+        if CONSUMERS in path and BRANCHES not in path:
+            self._note(Effect(path, data, by))
+
+    def write_half(self, path: str, data: bytes, by: Work) -> None:
+        """Create or replace a file with half of its bytes."""
+        self.write(path, data[: len(data) // 2], by)
+        self.halves.add(path)
 
     def delete(self, path: str, by: Work) -> None:
         """Remove a file, if it is there."""
@@ -177,6 +195,7 @@ class World:
         if data is None:
             return
         self._files_digest ^= hash((path, data))
+        self.halves.discard(path)
         if is_common(path):
             self._note(Effect(path, None, by))
 
@@ -206,8 +225,8 @@ class World:
 
 
 def is_common(path: str) -> bool:
-    """Whether several actors may create a file of this path."""
-    return any(f"/{directory}/" in path for directory in ("snapshot", "tag", "fence", "schema"))
+    """Whether several actors may create or remove a file of this path, of the main branch."""
+    return BRANCHES not in path and any(f"/{directory}/" in path for directory in COMMON)
 
 
 class ActorStore:
@@ -228,7 +247,7 @@ class ActorStore:
     @contextmanager
     def working(self, kind: str) -> Iterator[None]:
         """Act for new work while the context lasts."""
-        self.work = Work(kind)
+        self.work = Work(kind, looked=len(self.world.log))
         self.works += 1
         try:
             yield
@@ -251,10 +270,13 @@ class ActorStore:
     def written(self, name: str, path: str, data: bytes) -> None:
         """Replace a file, by an operation of some name."""
         world, work = self.world, self.work
-        half = data[: len(data) // 2]
         again = methodcaller("written", name, path, data)
         self._do(
-            name, path, lambda: world.write(path, data, work), again, lambda: world.write(path, half, work)
+            name,
+            path,
+            lambda: world.write(path, data, work),
+            again,
+            lambda: world.write_half(path, data, work),
         )
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -275,6 +297,8 @@ class ActorStore:
             return sorted(below)
 
         found: list[str] = self._do("list_names", directory, names, methodcaller("list_names", directory))
+        if f"{directory}/".endswith(CONSUMERS) and self.work is not BEFORE:
+            self.work.looked = len(self.world.log)
         return found
 
     def list_files(self, directory: str) -> list[FileInfo]:

@@ -23,6 +23,9 @@ ROOT: Final = "t"
 PATHS: Final = TablePaths(ROOT)
 COLUMNS: Final = "k BIGINT, v BIGINT"
 SLOTS: Final = 32
+FEW: Final = 2
+"""How many fences count in a run in which one actor sleeps over more than those."""
+SLEEPER: Final = "sleeper"
 DELETES: Final = 1_000
 """Statements that delete have their numbers from here on."""
 UPDATES: Final = 2_000
@@ -30,16 +33,19 @@ UPDATES: Final = 2_000
 ADDED: Final = 10_000
 """What such a statement adds to the row of key 0, times its number."""
 LAST_WRITE: Final = 999
+ROWS_WITH_IDS: Final = "append with ids of rows"
 TABLES: Final = {
     "keys": {"num-sorted-run.compaction-trigger": "2"},
     "append": {"compaction.min.file-num": "2"},
     "append in a bucket": {"compaction.min.file-num": "2", "bucket": "1", "bucket-key": "k"},
+    ROWS_WITH_IDS: {"compaction.min.file-num": "2", "row-tracking.enabled": "true"},
 }
 """The options of tables, by kind."""
 KINDS: Final = {
-    "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "tag": 1, "tag middle": 1,
-    "tag for a while": 1, "untag": 1, "read": 2, "read by time": 1, "rollback 1": 1, "rollback 2": 1, "rollback 3": 1,
-    "rollback to tag": 1, "clean": 2, "update": 2,
+    "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "expire older": 1, "tag": 1,
+    "tag middle": 1, "tag for a while": 1, "untag": 1, "read": 2, "read by time": 1, "rollback 1": 1, "rollback 2": 1,
+    "rollback 3": 1, "rollback to tag": 1, "clean": 2, "update": 2, "consume": 2, "forget": 1, "branch": 1,
+    "drop branch": 1,
 }  # fmt: skip
 """What an actor can do, each one operation of the table, and how often it is drawn."""
 KINDS_WITH_OTHERS: Final = {
@@ -50,6 +56,13 @@ KINDS_WITH_OTHERS: Final = {
 """The same with a writer that puts no fences. Nobody may roll back then, nor while a repair is under way."""
 WITH_ROLLBACKS: Final = {"write": 4, "write only": 3, "compact": 2, "full": 1, "update": 2, "read": 2}
 """What one actor does while another one, who puts no fences, rolls back. Nobody else may look meanwhile: see CMT-41."""
+SLEEPING: Final = {
+    **{kind: weight for kind, weight in KINDS.items() if "read" not in kind},
+    **{f"rollback {depth}": 4 for depth in (1, 2, 3)},
+}
+"""What an actor does that sleeps while others put fences."""
+FENCING: Final = ("expire one", "write only", "write only", "expire most", "rollback 1")
+"""What others do then besides, who put fences."""
 DELETING: Final = {"write only": "delete"}
 """What an actor does to an append table instead."""
 
@@ -68,6 +81,8 @@ class Setting:
 
     ``writes``: how many there were before. The tag has all but the last two. Its snapshot has expired. ``kind``: of
     the table, one of TABLES. ``producer``: of its changelog, in a table with keys; "lookup" needs vectors.
+    ``changelogs``: of how many snapshots the changes are kept, 0 for those that are retained. ``jumps``: whether clocks
+    jump by days.
     """
 
     vectors: bool = True
@@ -75,6 +90,8 @@ class Setting:
     writes: int = 5
     kind: str = "keys"
     producer: str = "none"
+    changelogs: int = 0
+    jumps: bool = False
 
     @property
     def tagged(self) -> int:
@@ -88,6 +105,7 @@ class Setting:
             "manifest.merge-min-count": "3",
             "changelog-producer": self.producer,
             **TABLES[self.kind],
+            **({"changelog.num-retained.max": str(self.changelogs)} if self.changelogs else {}),
         }
 
     def rows_of(self, number: int) -> Rows:
@@ -129,9 +147,13 @@ def expect(holds: bool, otherwise: str) -> None:
         raise SimulationError(otherwise)
 
 
-@cache
 def template(setting: Setting) -> World:
     """Return a table with a few snapshots, a tag of an expired one, and expired snapshots before them."""
+    return _template(replace(setting, kept=KEPT, jumps=False))
+
+
+@cache
+def _template(setting: Setting) -> World:
     world = World({})
     key = "k" if setting.kind == "keys" else None
     with deterministic(world, "template"):
@@ -177,23 +199,27 @@ def content(table: Table, **arguments: Any) -> Rows:
 def drawn(seed: int) -> tuple[dict[str, Job], Setting]:
     """Return the jobs of a seed, and the table they are on."""
     random = Random(seed)
-    with_others = random.random() < 0.2
-    jobs = (
-        _beside_rollbacks(random)
-        if random.random() < 0.1
-        else _at_the_same_time(random, with_others=with_others)
-    )
     setting = Setting(vectors=random.random() < 0.8, kept=random.choice((KEPT, KEPT, 2)))
-    kind = random.choice(("keys", "keys", *TABLES))
+    share = random.random()
+    if share < 0.15:
+        jobs = _while_one_sleeps(random)
+        setting = replace(setting, kept=FEW)
+    elif share < 0.23:
+        jobs = _beside_rollbacks(random)
+    else:
+        jobs = _at_the_same_time(random, with_others=share < 0.4)
+    kind = random.choice(("keys", "keys", "keys", *TABLES))
+    setting = replace(setting, kind=kind, jumps=random.random() < 0.2)
     if kind == "keys":
         setting = replace(setting, producer=random.choice(("none", "none", "input", "lookup")))
         setting = replace(setting, vectors=setting.vectors or setting.producer == "lookup")
-    if kind != "keys":
+        setting = replace(setting, changelogs=random.choice((0, 0, 6)))
+    else:
         jobs = {
             name: replace(job, kinds=[DELETING.get(one, one) for one in job.kinds])
             for name, job in jobs.items()
         }
-    return jobs, replace(setting, kind=kind)
+    return jobs, setting
 
 
 def _at_the_same_time(random: Random, *, with_others: bool) -> dict[str, Job]:
@@ -209,6 +235,14 @@ def _at_the_same_time(random: Random, *, with_others: bool) -> dict[str, Job]:
             kinds = ["write" if kind == "repair" else kind for kind in kinds]
         jobs[f"{'abcd'[number]}"] = Job(tuple(kinds), reopens=random.random() < 0.3)
     return jobs
+
+
+def _while_one_sleeps(random: Random) -> dict[str, Job]:
+    """Return the jobs of an actor that may sleep while another one puts more fences than count."""
+    kinds = random.choices(list(SLEEPING), list(SLEEPING.values()), k=random.choice((1, 1, 2)))
+    fencing = ["expire one"] * (FEW + 1) + random.choices(FENCING, k=random.randint(0, 2))
+    random.shuffle(fencing)
+    return {SLEEPER: Job(tuple(kinds)), "b": Job(tuple(fencing))}
 
 
 def _beside_rollbacks(random: Random) -> dict[str, Job]:

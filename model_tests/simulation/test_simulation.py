@@ -9,12 +9,13 @@ from itertools import count
 from typing import Any
 
 import pytest
-from pktable.catalog.fences import FenceLog
+from pktable.catalog.fences import KEPT, FenceLog
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.format.metadata.snapshot import Snapshot
 from pktable_spec.covers import covers
 
 from model_tests.mutants.append_tables import APPEND_MUTANTS
+from model_tests.mutants.protocol import PROTOCOL
 from model_tests.seeded import DEEP
 from model_tests.simulation.explore import (
     BadRun,
@@ -34,6 +35,7 @@ from model_tests.simulation.store import Operation
 from model_tests.simulation.tables import SMALL, USUAL, Job, Setting
 
 PUT = "put_if_absent snapshot-"
+FREE_AGAIN = next(one for one in PROTOCOL if one.id == "P45")
 APPEND = Setting(writes=3, kind="append")
 OVERTAKEN = {"a": Job(("write only",)), "b": Job(("write", "write", "expire most"))}
 
@@ -55,8 +57,8 @@ def readers_do_not_look(original: Callable[..., bool]) -> Callable[..., bool]:
 
 FAULTS: list[tuple[type[Any], str, Callable[..., Any], int]] = [
     (Publisher, "outcome", no_look, 41),
-    (Publisher, "after_error", error_is_failure, 145),
-    (FenceLog, "hides", readers_do_not_look, 29),
+    (Publisher, "after_error", error_is_failure, 30),
+    (FenceLog, "hides", readers_do_not_look, 54),
 ]
 """Some that nobody has to tell the simulation how to find, and a seed that does; others are in `mutants.protocol`."""
 
@@ -67,6 +69,28 @@ def test_a_fault_of_the_protocol_is_found_by_few_seeds(
 ) -> None:
     monkeypatch.setattr(owner, name, fault(getattr(owner, name)))
     assert any(isinstance(by_seed(seed), BadRun) for seed in (known, *range(300)))
+
+
+@covers("CMT-57", "META-54")
+@pytest.mark.parametrize("seed", [208, 845, 860])
+def test_a_seed_shows_that_a_fence_counts_whose_number_was_free_again(seed: int) -> None:
+    assert not isinstance(by_seed(seed), BadRun)
+    with FREE_AGAIN.inject():
+        found = by_seed(seed)
+    assert isinstance(found, BadRun)
+    assert "was removed, and no fence had ended it" in found.error
+
+
+@covers("CMT-57", "META-54")
+def test_a_rollback_sleeps_while_others_put_one_more_fence_than_count() -> None:
+    jobs = {"a": Job(("rollback 2",)), "b": Job(("write only", "rollback 1") * (KEPT + 1))}
+    story = ["a to put_if_absent fence-", "b", "a"]
+    found = played(jobs, story)
+    assert not isinstance(found, BadRun), found.error
+    with FREE_AGAIN.inject():
+        found = played(jobs, story)
+    assert isinstance(found, BadRun)
+    assert "was removed, and no fence had ended it" in found.error
 
 
 @covers("CMT-3", "CMT-29", "CMT-36", "CMT-37", "CMT-40")
@@ -141,7 +165,7 @@ def test_work_that_depends_on_what_its_actor_has_not_seen_is_noticed(monkeypatch
     def begin_by_turn(scenario: Scenario, *arguments: Any) -> None:
         begin(scenario, *arguments)
         turns = count(SMALL.writes + 1)
-        scenario._numbers = defaultdict(lambda: next(turns))
+        scenario.actors.numbers = defaultdict(lambda: next(turns))
 
     monkeypatch.setattr(Scenario, "__init__", begin_by_turn)
     with pytest.raises(SimulationError, match="depends on something else"):
