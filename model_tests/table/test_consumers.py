@@ -157,6 +157,23 @@ def test_an_expiry_keeps_the_files_of_a_branch(table: Table, tmp_path: Path, lef
     assert len(table.remove_orphans(older_than=1 << 60)) > 2
 
 
+@covers("CMT-34", "CMT-48")
+def test_the_changelogs_that_a_branch_keeps_are_no_orphans(tmp_path: Path) -> None:
+    options = {**OPTIONS, "changelog.num-retained.max": "3"}
+    table = Table.create(tmp_path / "t", COLUMNS, primary_key="id", options=options)
+    write(table, 1, 2, 3)
+    table.compact(full=True)
+    table.expire_snapshots(retain_last=1)
+    branch = Path(table.path, "branch", "branch-b")
+    shutil.copytree(Path(table.path, "changelog"), branch / "changelog")
+    write(table, 4, 5, 6, 7)
+    table.expire_snapshots(retain_last=1)
+    assert not table.remove_orphans(older_than=1 << 60)
+    assert not table.check().findings
+    shutil.rmtree(branch)
+    assert len(table.remove_orphans(older_than=1 << 60)) > 2
+
+
 @covers("CMT-34")
 def test_a_branch_that_cannot_be_read_keeps_all_files(table: Table) -> None:
     branch = branched(table, 2)

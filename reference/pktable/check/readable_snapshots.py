@@ -192,13 +192,14 @@ def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:
 
 
 def _branches_and_changelogs(store: FileIO, root: str) -> Iterator[str]:
-    """Yield the paths of retained changelogs, and of the snapshots and tags of branches."""
+    """Yield the paths of retained changelogs, and of the snapshots, tags and changelogs of branches."""
     main = TablePaths(root)
     yield from (path for _, path in _numbered(store, main.changelogs, CHANGELOG))
     for directory in _named(store, main.branches, BRANCH):
         branch = main.of_branch(directory.rpartition("/")[2].removeprefix(BRANCH))
         yield from (path for _, path in _numbered(store, branch.snapshots, SNAPSHOT))
         yield from _named(store, branch.tags, TAG)
+        yield from (path for _, path in _numbered(store, branch.changelogs, CHANGELOG))
 
 
 def _named(store: FileIO, directory: str, prefix: str) -> list[str]:
