@@ -138,7 +138,10 @@ class Scenario:
         return found
 
     def _check_branch(self, oracle: LogOracle, branch: str) -> None:
-        """Read the rows of a branch, as a table of its own: of its snapshot, or of its tag if it has no more."""
+        """Read the rows of a branch, as a table of its own: of its snapshot, or of its tag if it has no more.
+
+        One that was dropped while it was made may have a schema only.
+        """
         start, files = f"{PATHS.branches}/{branch}/", self.world.files
         own = {
             f"{ROOT}/{path.removeprefix(start)}": data
@@ -147,6 +150,8 @@ class Scenario:
         }
         if not any(path.startswith(f"{ROOT}/snapshot/") for path in own):
             own |= {PATHS.snapshot(one.id): encode_snapshot(one) for one in snapshots_in(own, f"/tag/{TAG}")}
+        if not any(snapshots_in(own, "")):
+            return
         shared = ("manifest", "index", "bucket", "schema")
         world = World(
             {path: data for path, data in files.items() if path.split("/")[1].startswith(shared)} | own

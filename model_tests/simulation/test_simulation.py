@@ -294,6 +294,12 @@ def test_the_tag_of_a_snapshot_that_is_rolled_back_at_the_same_time_is_no_damage
     assert not isinstance(found, BadRun), found.error
 
 
+def test_a_branch_that_is_dropped_while_it_is_made_may_be_empty() -> None:
+    jobs = {"a": Job(("branch",)), "b": Job(("drop branch",))}
+    found = played(jobs, ["a to write branch-a-0/schema", "b", "a"], SMALL)
+    assert not isinstance(found, BadRun), found.error
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     one, same = by_seed(7), by_seed(7)
     assert not isinstance(one, BadRun)
