@@ -44,7 +44,7 @@ def is_kept(model: Model) -> bool:
     say what a changelog records.
     """
     of_hudi = ("LogSpec", "ChainSpec", "CleanSpec", "ArchiveSpec")
-    others = ("FairSpec", "StoreSpec", "FenceSpec", "AppendSpec", *of_hudi, "ChangelogSpec")
+    others = ("FairSpec", "RollbackSpec", "StoreSpec", "FenceSpec", "AppendSpec", *of_hudi, "ChangelogSpec")
     return model.expected.violated != PASSES and model.specification not in others
 
 

@@ -40,6 +40,7 @@ REACHED: Final = re.compile(r'^<<"probe", (\d+)>>$', re.M)
 REPLACEMENTS: Final = {
     "Faults",
     "CommitFaults",
+    "RollbackFaults",
     "LevelsFaults",
     "DeletedRowsFaults",
     "UserSequence",
@@ -52,7 +53,7 @@ REPLACEMENTS: Final = {
 """Modules of operators that replace others in some models: their conditions need not come out both ways."""
 
 TYPES: Final = re.compile(
-    "TypeOK|SeenTypeOK|ChangelogTypeOK|AreBatches|AreSnapshots|Partial|IsData|IsPrepared|IsWork|IsTable|IsWrite"
+    "TypeOK|SeenTypeOK|ChangelogTypeOK|RollbackTypeOK|AreBatches|AreSnapshots|Partial|IsData|IsPrepared|IsWork|IsTable|IsWrite"
 )
 """Definitions that say the types of values: one model violates each of them, in one place."""
 

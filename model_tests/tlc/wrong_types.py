@@ -68,6 +68,7 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "Expiry": 1,
         "TagLimit": "0 - 1",
     },
+    "commit, rollbacks": {"RollbackLimit": "0 - 1"},
     "append, two deleters": {
         "Deleters": 1,
         "Updaters": 1,
@@ -95,7 +96,6 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "Rollers": 1,
         "Readers": 1,
         "AnswersLost": 1,
-        "RollbackLimit": "0 - 1",
     },
 }
 
@@ -149,6 +149,7 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "lock": ('"nobody"',),
         "log": ("<<wrong>>", '<<<<[key |-> 1, kind |-> "-U", row |-> 1]>>>>'),
     },
+    "Rollbacks": {"rollbacks": ("<<-1>>",)},
     "AppendTable": {
         "files": ("<<<<<<0, wrong>>>>>>", '<<<<<<1, "second">>>>>>'),
         "live": ("{0}",),
@@ -237,7 +238,6 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "StoreOperations": {
         "expired": ("-1",),
-        "rollbacks": ("<<-1>>",),
         "held": (
             "[id \\in {0} |-> [owner |-> Nobody, epoch |-> 0]]",
             '[id \\in {1} |-> [owner |-> "w", epoch |-> 0]]',
@@ -262,6 +262,7 @@ IN_MODEL: Final = {
     "DeletionVectors": "two writers",
     "Refinement": "two writers, refinement",
     "Commit": "commit, two buckets",
+    "Rollbacks": "commit, rollbacks",
     "StoreOperations": "store, reads",
     "AppendTable": "append, two deleters",
     "LogIndex": "log writers",
@@ -274,13 +275,15 @@ IN_MODEL: Final = {
 INHERITED: Final = {
     "Refinement": ("DeletionVectors",),
     "Traces": ("DeletionVectors",),
-    "StoreOperations": ("Commit",),
-    "StoreTraces": ("Commit", "StoreOperations"),
+    "Rollbacks": ("Commit",),
+    "StoreOperations": ("Commit", "Rollbacks"),
+    "StoreTraces": ("Commit", "Rollbacks", "StoreOperations"),
     "Changelogs": ("DeletionVectors",),
 }
 TRACE_MODELS: Final = {"Traces": model_of([Trace((), 4, 3)]), "StoreTraces": store_model_of([])}
 INITIALLY: Final = {
     "Changelogs": "ChangelogInit",
+    "Rollbacks": "RollbackInit",
     "StoreOperations": "StoreInit",
     "FenceNumbers": "FenceInit",
     "Refinement": "Init /\\ seen = See(Now)",

@@ -32,6 +32,11 @@ AnyFence(job) == TRUE
 \* A snapshot does not say which rollbacks its job knew.  P7.
 NeverVoid(id, epoch) == FALSE
 
+\* A rollback deletes the data files of the snapshots that go.  P10.
+DeletesTheirs(ids) ==
+  LET left == DOMAIN snapshots \ ids
+  IN stored \ (UNION {Needed(snapshots[id]) : id \in ids} \ UNION {Needed(snapshots[id]) : id \in left})
+
 \* A file of a job that has ended belongs to nobody known.  T1.
 ReleasedToNoJob(f, j) ==
   [id \in DOMAIN f |-> IF f[id].owner = j THEN [f[id] EXCEPT !.owner = "no job"] ELSE f[id]]

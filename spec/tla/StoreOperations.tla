@@ -18,14 +18,12 @@
    The subtle case: the id of a job has expired when it looks.  Its put either made the
    snapshot that expired, or came later and made a stray.  The fence of the expiry
    decides, because it names the snapshots and not only their ids.               *)
-EXTENDS Commit
+EXTENDS Rollbacks
 
 CONSTANTS Expirers, Rollers, Readers,  \* three sets of jobs
-          AnswersLost,    \* whether the answer of a put may be lost, and a put arrive late
-          RollbackLimit   \* how many rollbacks a model makes
+          AnswersLost     \* whether the answer of a put may be lost, and a put arrive late
 
 VARIABLES expired,    \* the greatest id that a fence names as expired
-          rollbacks,  \* a sequence: the target of each rollback
           held,       \* a function from the ids that have a file to [owner, epoch]
           puts,       \* a function from job to its put
           late,       \* a set of [job, id, epoch]: puts under way that their jobs gave up or sent again
@@ -34,8 +32,7 @@ VARIABLES expired,    \* the greatest id that a fence names as expired
 
 ASSUME IsFiniteSet(Expirers) /\ IsFiniteSet(Rollers) /\ IsFiniteSet(Readers)
 ASSUME AnswersLost \in BOOLEAN
-ASSUME RollbackLimit \in Nat
-ASSUME PutIfAbsent /\ ~Lock /\ Compactors = {} /\ TagLimit = 0
+ASSUME TagLimit = 0
 
 store == <<expired, rollbacks, held, puts, late, expiries, rollings, readings, mistaken>>
 all == <<vars, store>>
@@ -51,7 +48,7 @@ NoJob == [step |-> "none", id |-> 0, fences |-> 0, seen |-> {}]
 NoRead == [step |-> "none", id |-> 0, true |-> FALSE, least |-> 0, epoch |-> 0]
 
 StoreTypeOK ==
-  /\ expired \in Nat /\ rollbacks \in Seq(Nat) /\ mistaken \in BOOLEAN
+  /\ expired \in Nat /\ mistaken \in BOOLEAN
   /\ DOMAIN held \subseteq Nat \ {0}
   /\ \A id \in DOMAIN held : held[id] \in [owner : Jobs \cup {Nobody}, epoch : Nat]
   /\ DOMAIN puts = Jobs
@@ -74,8 +71,8 @@ IsVoid(id, epoch) == \E r \in (epoch + 1)..Len(rollbacks) : id > rollbacks[r]
 \* Whether readers take the file of this id for a snapshot.  Clauses: CMT-36.
 IsBelieved(id) == id \in DOMAIN held /\ id > expired /\ ~IsVoid(id, held[id].epoch)
 
-StoreInit == /\ Init
-             /\ expired = 0 /\ rollbacks = <<>> /\ held = [id \in {} |-> NoPut]
+StoreInit == /\ RollbackInit
+             /\ expired = 0 /\ held = [id \in {} |-> NoPut]
              /\ puts = [j \in Jobs |-> NoPut] /\ late = {} /\ mistaken = FALSE
              /\ expiries = [e \in Expirers |-> NoJob] /\ rollings = [r \in Rollers |-> NoJob]
              /\ readings = [r \in Readers |-> NoRead]
@@ -255,6 +252,9 @@ DieExpiry(e) == /\ Crashes /\ expiries[e].step # "none" /\ SetExpiry(e, NoJob)
                 /\ UNCHANGED vars /\ UNCHANGED <<expired, rollbacks, held, puts, late, rollings, readings, mistaken>>
 
 ------------------------------ (* rollback *) -------------------------------
+\* The data files of snapshots that go stay: a job may commit them again.  Clauses: CMT-52.
+LeftBy(ids) == stored
+
 \* Snapshots above the target are gone, at once.  A write that was rolled back before its job
 \* looked was not named by the fence: its job begins it again.
 RollbackTo(target, seen) ==
@@ -266,7 +266,8 @@ RollbackTo(target, seen) ==
      /\ files' = [b \in BucketIds |-> SubSeq(files[b], 1, content.parts[b].known)]
      /\ pending' = [j \in Jobs |-> IF Again(j) THEN puts[j].work ELSE pending[j]]
      /\ puts' = [j \in Jobs |-> IF Again(j) THEN [puts[j] EXCEPT !.made = FALSE] ELSE NamedPuts(seen, ids)[j]]
-     /\ UNCHANGED <<tags, stored, lock>>
+     /\ stored' = LeftBy(ids)
+     /\ UNCHANGED <<tags, lock>>
 
 PlanRollback(r) ==
   /\ rollings[r].step = "none" /\ Len(rollbacks) < RollbackLimit
@@ -334,8 +335,19 @@ NobodyIsWrong == ~mistaken
 \* Readers see the snapshots of Commit, no more and no fewer.  Clauses: CMT-36.
 BelievedAreSnapshots == {id \in DOMAIN held : IsBelieved(id)} = DOMAIN snapshots
 
-\* Each step is a step of Commit, or changes nothing there, or rolls back.
-Unseen == \E j \in Jobs : IsPreparedJob(j) /\ Stage(j, Retried(pending[j]))
-IsRollback == rollbacks' # rollbacks
-RefinesCommit == Init /\ [][Next \/ Unseen \/ IsRollback]_vars
+\* A job whose snapshot was rolled back before its caller was told has its work again, as it has put it.
+HasAgain(j, work, gone) ==
+  /\ work # pending[j] /\ IsPrepared(work) /\ pending[j] = work.then
+  /\ (work.base + 1) \in gone /\ Content(work) = snapshots[work.base + 1]
+GiveBack(gone) ==
+  LET Again == {j \in Jobs : HasAgain(j, pending'[j], gone)}
+  IN /\ \A j \in Jobs \ Again : pending'[j] = pending[j]
+     /\ \A j, k \in Again : pending'[j].base = pending'[k].base => j = k
+
+\* Each step is one of Commit with rollbacks, or changes nothing there.
+RefinesCommit ==
+  /\ RollbackInit
+  /\ [][\/ Other
+        \/ \E target \in DOMAIN snapshots : RollBack(target) /\ GiveBack({id \in DOMAIN snapshots : id > target})
+       ]_<<vars, rollbacks>>
 =============================================================================
