@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -273,19 +274,50 @@ def test_an_expiry_that_another_one_overtakes_loses_no_changelog(
     table = with_history(tmp_path / "t", "lookup", **{MOST: "7"})
     wanted, copies, again = by_snapshot(table, 1), KeptChangelogs.put, list[int]()
 
-    def overtaken(kept: KeptChangelogs, snapshots: object) -> None:
+    def overtaken(kept: KeptChangelogs) -> None:
         if not again:
             again.append(1)
             other = Table.open(table.path)
             put(other, ("+I", 5, 5))
             other.expire_snapshots(retain_last=2)
-        copies(kept, snapshots)  # type: ignore[arg-type]
+        copies(kept)
 
     monkeypatch.setattr(KeptChangelogs, "put", overtaken)
     table.expire_snapshots(retain_last=2)
     assert kept(table) == [6, 7, 8, 9, 10]
     assert by_snapshot(table, 6)[:5] == wanted[5:]
     nothing_is_wrong(table)
+
+
+@covers("CMT-61", "CHG-22", "CHG-23")
+@pytest.mark.parametrize("by_expiry", [True, False])
+def test_a_copy_that_is_put_when_others_have_removed_it_counts_for_nobody(
+    tmp_path: Path, by_expiry: bool
+) -> None:
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "2"})
+
+    def after_others(put_copy: Callable[[], bool]) -> bool:
+        other = Table.open(table.path)
+        for value in range(2):
+            put(other, ("+I", 5, value))
+            other.expire_snapshots(retain_last=1)
+        return put_copy()
+
+    slow = Table.open(table.path, store=Hooked("put_if_absent", "/changelog-9", after_others))
+    slow.expire_snapshots(retain_last=1)
+    again = Table.open(table.path)
+    assert kept(again) == [9, 13]
+    for wrong in (lambda: changes(again, 8, 9), lambda: again.set_consumer("reader", next_snapshot=9)):
+        with pytest.raises(SnapshotNotFoundError, match="snapshot 9"):
+            wrong()
+    (finding,) = again.check().findings
+    assert (finding.clause, finding.severity) == ("CMT-61", "note")
+    if by_expiry:
+        again.expire_snapshots(retain_last=1)
+    else:
+        assert len(again.remove_orphans(older_than=1 << 50)) == 1
+    assert kept(again) == [13]
+    nothing_is_wrong(again)
 
 
 @covers("CHG-17", "CHG-2")

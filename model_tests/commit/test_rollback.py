@@ -6,6 +6,7 @@ import errno
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -310,9 +311,12 @@ def test_a_rollback_and_another_operation_can_preempt_each_other_anywhere(other:
 
 @covers("META-52")
 def test_a_fence_file_says_what_the_clause_says_and_refuses_anything_else() -> None:
-    fence = Fence(2, 3, (Rollback(1, 7),), {3: "manifest-list-a", 2: "manifest-list-b"})
+    fence = Fence(2, 3, (Rollback(1, 7),), {3: "manifest-list-a", 2: "manifest-list-b"}, changelogs=1)
     data = encode_fence(fence)
     assert decode_fence(2, data, at="f") == fence
+    assert b"changelogs" not in encode_fence(replace(fence, changelogs=0))  # as releases before wrote it
+    assert fence.continues(replace(fence, changelogs=0))
+    assert not replace(fence, changelogs=0).continues(fence)
     stored = json.loads(data)
     del stored["pktable.crc32"]
     assert stored == {
@@ -320,6 +324,7 @@ def test_a_fence_file_says_what_the_clause_says_and_refuses_anything_else() -> N
         "expired": 3,
         "rollbacks": [{"fence": 1, "target": 7}],
         "ended": {"2": "manifest-list-b", "3": "manifest-list-a"},
+        "changelogs": 1,
     }
     for name, value in (
         ("version", 2),
@@ -328,6 +333,7 @@ def test_a_fence_file_says_what_the_clause_says_and_refuses_anything_else() -> N
         ("rollbacks", [{"fence": 1}]),
         ("ended", {"x": "y"}),
         ("ended", [1]),
+        ("changelogs", "1"),
     ):
         with pytest.raises(CorruptFileError):
             decode_fence(2, json.dumps({**stored, name: value}).encode(), at="f")

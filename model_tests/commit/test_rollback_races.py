@@ -130,6 +130,27 @@ def test_a_clean_up_does_not_remove_the_snapshot_that_took_the_place_of_one_that
 
 
 @covers("CMT-43", "CMT-48")
+def test_who_is_to_remove_a_snapshot_and_sleeps_until_its_id_has_expired_removes_none(path: Path) -> None:
+    """By then the file that says who removes it is an orphan, and may be gone."""
+    mark = removal(path, 5)
+
+    def others(put_mark: Callable[[], Any]) -> Any:
+        table = Table.open(path)
+        write(table, 50, 60)
+        table.expire_snapshots(retain_last=1)
+        table.remove_orphans(older_than=FAR)
+        assert not (path / "fence" / mark.removeprefix("/")).exists()
+        return put_mark()
+
+    Table.open(path, store=Hooked("put_if_absent", mark, others)).rollback(snapshot=4)
+    assert (path / "fence" / mark.removeprefix("/")).exists()
+    assert ids(path) == [1, 2, 3, 50, 60]
+    expect_no_errors(path)
+    Table.open(path).remove_orphans(older_than=FAR)
+    assert not (path / "fence" / mark.removeprefix("/")).exists()
+
+
+@covers("CMT-43", "CMT-48")
 def test_a_clean_up_removes_a_snapshot_that_was_rolled_back(path: Path) -> None:
     store = dying("put_if_absent", removal(path, 5))
     with pytest.raises(Killed):

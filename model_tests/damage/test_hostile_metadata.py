@@ -58,6 +58,8 @@ FENCE = {"version": 1, "expired": 0, "rollbacks": [], "ended": {}}
         {"ended": {"x": "y"}},
         {"ended": {"9" * 5000: "y"}},
         {"ended": {"5": "../../x"}},
+        {"changelogs": -5},
+        {"changelogs": [1]},
     ],
     ids=str,
 )

@@ -10,6 +10,7 @@ import pytest
 from pktable import HudiTable
 from pktable.format.hudi.timeline_writing import encode_rollback_plan
 from pktable.hudi.actions import ROLLED_BACK, Actions, Decision
+from pktable.hudi.history import History
 from pktable.store.file_io import FileIO, LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.errors import (
@@ -265,6 +266,38 @@ def test_a_history_has_no_file_that_its_last_manifests_do_not_name(tmp_path: Pat
         named = "".join(path.read_text() for path in history.glob("manifest_*"))
         assert [path.name for path in history.glob("*.parquet") if path.name not in named] == []
     assert list(history.glob("*_1.parquet"))
+
+
+@covers("LOG-71")
+def test_a_manifest_of_the_history_that_is_put_late_counts_for_nobody(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    history = tmp_path / "t" / ".hoodie" / "timeline" / "history"
+    instants = [upsert(table, {"a": Row(value, value)}) for value in range(3)]
+
+    class Slow(LocalFileIO):
+        late = False
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            if path.endswith("/manifest_1"):
+                for value in range(3, 9):
+                    instants.append(upsert(table, {"a": Row(value, value)}))
+                    table.archive(retain_writes=1, fewest=1)
+                self.late = not Path(path).exists()
+            return super().put_if_absent(path, data)
+
+    slow = Slow()
+    HudiTable.open(table.path, store=slow).archive(retain_writes=1, fewest=1)
+    assert slow.late
+    archived = History(table.store, str(history))
+    assert all(archived.completion_of(one) for one in instants[:-1] if one)
+    assert rows_of(table) == {"a": Row(8, 8)}
+    assert table.check().findings == []
+    assert f"manifest_{(history / '_version_').read_text()}" == max(
+        path.name for path in history.glob("manifest_*")
+    )
+    upsert(table, {"a": Row(9, 9)})
+    table.archive(retain_writes=1, fewest=1)
+    assert not (history / "manifest_1").exists()
 
 
 @covers("LOG-76", "LOG-77")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.covers import covers
 
 from model_tests.commit.hooks import OPTIONS, write
+from model_tests.preempted import preempted
 
 COLUMNS = "id BIGINT, v STRING"
 
@@ -59,6 +62,44 @@ def test_an_expiry_keeps_the_changelogs_that_a_consumer_has_not_read(tmp_path: P
     assert table.expire_snapshots(retain_last=1) == [5, 6]
     with pytest.raises(SnapshotNotFoundError, match="3"):
         table.changes(2).to_arrow()
+
+
+def expire(table: Table) -> None:
+    table.expire_snapshots(retain_last=1)
+
+
+def expire_copies(table: Table) -> None:
+    assert table.expire_snapshots(retain_last=3) == []
+
+
+def set_reader(table: Table) -> None:
+    with contextlib.suppress(SnapshotNotFoundError):
+        table.set_consumer("reader", next_snapshot=2)
+
+
+@covers("CMT-59", "CMT-61", "CMT-62")
+@pytest.mark.parametrize("during", [True, False])
+@pytest.mark.parametrize(("copies", "removes"), [(False, expire), (True, expire), (True, expire_copies)])
+def test_a_consumer_that_is_made_during_an_expiry_reads_what_it_was_told(
+    tmp_path: Path, copies: bool, removes: Callable[[Table], None], during: bool
+) -> None:
+    options = {**OPTIONS, **({"changelog.num-retained.max": "3"} if copies else {})}
+    template = Table.create(tmp_path / "t", COLUMNS, primary_key="id", options=options)
+    write(template, *range(1, 5))
+    if copies:
+        template.expire_snapshots(retain_last=1)
+        write(template, 5, 6)
+    first, second = (removes, set_reader) if during else (set_reader, removes)
+    refused = 0
+    for table in preempted(tmp_path / "t", tmp_path / "one", Table.open, first, second):
+        if table.consumers():
+            assert table.changes(1).to_arrow()["id"].to_pylist()[0] == 2
+            assert not table.check().findings
+        else:
+            refused += 1
+            table.expire_snapshots(retain_last=1)
+            assert 2 not in ids(table)
+    assert refused
 
 
 @covers("CMT-59", "META-58")

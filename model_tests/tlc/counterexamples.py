@@ -43,8 +43,20 @@ def is_kept(model: Model) -> bool:
     `model_tests.hudi` lets writers of Hudi tables work between any two operations of each other. A history does not
     say what a changelog records.
     """
-    of_hudi = ("LogSpec", "ChainSpec", "CleanSpec", "ArchiveSpec")
-    others = ("FairSpec", "RollbackSpec", "StoreSpec", "FenceSpec", "AppendSpec", *of_hudi, "ChangelogSpec")
+    of_hudi = ("LogSpec", "ChainSpec", "CleanSpec", "ArchiveSpec", "FairArchive")
+    others = (
+        "FairSpec",
+        "RollbackSpec",
+        "StoreSpec",
+        "FairStore",
+        "FenceSpec",
+        "RetentionSpec",
+        "FairRetention",
+        "AppendSpec",
+        "FairAppend",
+        *of_hudi,
+        "ChangelogSpec",
+    )
     return model.expected.violated != PASSES and model.specification not in others
 
 

@@ -221,6 +221,21 @@ def _fence_scope(constants: Mapping[str, Any]) -> str:
     )
 
 
+def _retention_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of what an expiry keeps."""
+    kinds = {"expiry": "Expirers", "tag": "Tags", "branch": "Branches", "consumer": "Consumers"}
+    counts = {name: len(_model_values(constants[one])) for name, one in kinds.items()}
+    counts["crash"] = constants["CrashLimit"]
+    plural = {"expiry": "expiries", "branch": "branches", "crash": "crashes"}
+    words = [
+        f"{count} {name if count == 1 else plural.get(name, name + 's')}"
+        for name, count in counts.items()
+        if count
+    ]
+    copies = [f"changelogs of {constants['CopiesKept']}"] if constants["CopiesKept"] else []
+    return ", ".join([f"{constants['CommitLimit']} snapshots", *copies, *words])
+
+
 def _chain_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of the indexes of log files."""
     lost = f", {constants['LossLimit']} lost" if constants["LossLimit"] else ""
@@ -236,6 +251,7 @@ def _scope(model: Model) -> str:
         "CleanLimit": _clean_scope,
         "Enders": _archive_scope,
         "Putters": _fence_scope,
+        "CopiesKept": _retention_scope,
     }
     for name, scope in scopes.items():
         if name in constants:

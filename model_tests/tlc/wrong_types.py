@@ -84,6 +84,15 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
     "log clean": {"InstantLimit": "0 - 1", "CleanLimit": "0 - 1"},
     "log archive": {"Writers": "{}", "Enders": 1},
     "fence numbers": {"Putters": "Nat", "Askers": "Nat", "Kept": 0, "AttemptLimit": "0 - 1"},
+    "retention, consumers": {
+        "Expirers": 1,
+        "Tags": 1,
+        "Branches": 1,
+        "Consumers": 1,
+        "CommitLimit": "0 - 1",
+        "CopiesKept": "0 - 1",
+        "CrashLimit": "0 - 1",
+    },
     "log chain": {
         "CliqueFiles": "0 - 1",
         "LogLimit": "0 - 1",
@@ -217,6 +226,20 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "mistaken": ("wrong",),
     },
+    "Retention": {
+        "latest": ("0 - 1",),
+        "snaps": ("{0}",),
+        "expired": ("0 - 1",),
+        "closed": ("0 - 1",),
+        "fences": ("0 - 1",),
+        "tags": ("[t \\in {wrong} |-> 0]",),
+        "branches": ("[b \\in {wrong} |-> 0]",),
+        "copies": ("{0}",),
+        "consumers": ("[c \\in {} |-> 0]", "[c \\in Consumers |-> 0 - 1]"),
+        "data": ("{0}",),
+        "jobs": ("[p \\in {} |-> Idle]", '[p \\in Processes |-> [Idle EXCEPT !.step = "gone"]]'),
+        "crashes": ("0 - 1",),
+    },
     "Changelogs": {
         "recorded": (
             "[job \\in {} |-> {}]",
@@ -269,6 +292,7 @@ IN_MODEL: Final = {
     "LogClean": "log clean",
     "LogArchive": "log archive",
     "FenceNumbers": "fence numbers",
+    "Retention": "retention, consumers",
     "LogChain": "log chain",
     "Changelogs": "changelog",
 }

@@ -23,4 +23,7 @@ ChangesDeletedRows(change) == TRUE
 
 \* A vector may name a file that others have removed.
 NamesAnyFile(work) == TRUE
+
+\* A change that fits no more is prepared again, and not computed again.
+PreparesAnything(change) == TRUE
 =============================================================================

@@ -194,6 +194,7 @@ Next == \/ \E job \in Deleters : Delete(job)
         \/ AddFile
 
 AppendSpec == Init /\ [][Next]_vars
+FairAppend == AppendSpec /\ \A job \in Jobs : WF_vars(Prepare(job) \/ Stale(job) \/ Commit(job) \/ PrepareAgain(job))
 
 ------------------------------ (* invariants *) -----------------------------
 \* A read returns what the table means.  Clauses: APP-1.
@@ -207,6 +208,9 @@ FilesHaveOneVector == \A one, other \in indexes : one # other => FilesOf(one.del
 
 \* Clauses: DV-4.
 VectorsNameLiveFiles == FilesOf(Deleted) \subseteq live
+
+\* A change is committed, or computed again.  Clauses: APP-15, APP-18.
+EveryChangeEnds == \A job \in Jobs : pending[job] # Idle ~> pending[job] = Idle
 
 \* With buckets there is one DV index file.  Clauses: DV-16.
 BucketsHaveOneIndex == Buckets => Cardinality(indexes) < 2

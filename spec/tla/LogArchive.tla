@@ -130,10 +130,16 @@ Next == \/ \E p \in Processes :
         \/ Append \/ ForgetRequested \/ ForgetCompleted \/ ForgetDecision
 
 ArchiveSpec == Init /\ [][Next]_vars
+FairArchive == /\ ArchiveSpec
+               /\ \A p \in Processes : WF_vars(Begin(p) \/ Decide(p) \/ List(p) \/ Look(p) \/ Obey(p) \/ RollBack(p) \/ Drop(p))
+               /\ WF_vars(Append) /\ WF_vars(ForgetRequested) /\ WF_vars(ForgetCompleted) /\ WF_vars(ForgetDecision)
 
 ------------------------------ (* invariants *) -----------------------------
 \* A write that readers take as complete has its files.  Clauses: LOG-50, LOG-78.
 CompleteHasFiles == completed \/ history => files
+
+\* Nothing of the write stays on the timeline.  Clauses: LOG-72, LOG-75.
+TimelineIsLeft == <>[](HasLeft /\ decision = "none")
 
 \* A write that was acknowledged is on the timeline or in the history.  Clauses: LOG-72.
 AcknowledgedIsKnown == \A p \in Writers : work[p].acknowledged => completed \/ history

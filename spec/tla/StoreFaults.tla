@@ -37,6 +37,12 @@ DeletesTheirs(ids) ==
   LET left == DOMAIN snapshots \ ids
   IN stored \ (UNION {Needed(snapshots[id]) : id \in ids} \ UNION {Needed(snapshots[id]) : id \in left})
 
+\* A job whose answer was lost finds no file, and waits for it.  P11.
+WaitsForItsPut(put) ==
+  IF Gone(put) THEN (IF put.named THEN "committed" ELSE "lost")
+  ELSE IF put.step = "put" \/ put.saw = "mine" THEN "committed"
+  ELSE IF HasId(put) THEN "lost" ELSE "unsure"
+
 \* A file of a job that has ended belongs to nobody known.  T1.
 ReleasedToNoJob(f, j) ==
   [id \in DOMAIN f |-> IF f[id].owner = j THEN [f[id] EXCEPT !.owner = "no job"] ELSE f[id]]

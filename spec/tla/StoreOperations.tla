@@ -327,15 +327,25 @@ StoreNext ==
 
 StoreSpec == StoreInit /\ [][StoreNext]_all
 
+\* Of requests that are sent again and again some arrive.
+FairStore ==
+  /\ StoreSpec
+  /\ \A j \in Jobs : /\ WF_all(PrepareStep(j) \/ Send(j) \/ ReadBack(j) \/ Tell(j) \/ Lose(j) \/ SendAgain(j))
+                     /\ SF_all(ArriveTaken(j) \/ ArriveFree(j))
+
 ----------------------------------------------------------------------------
 \* No job tells a caller that a write is committed which is not, or removes the files of one that
 \* is; no reader takes another file for the latest snapshot.  Clauses: CMT-36, CMT-37, CMT-38.
 NobodyIsWrong == ~mistaken
 
+\* A job tells its caller, however often it begins again.  Clauses: CMT-3, CMT-38.
+IsOpen(j) == ~IsIdle(j) \/ puts[j].step # "none"
+EveryJobTells == \A j \in Jobs : IsOpen(j) ~> ~IsOpen(j)
+
 \* Readers see the snapshots of Commit, no more and no fewer.  Clauses: CMT-36.
 BelievedAreSnapshots == {id \in DOMAIN held : IsBelieved(id)} = DOMAIN snapshots
 
-\* A job whose snapshot was rolled back before its caller was told has its work again, as it has put it.
+\* A job whose snapshot was rolled back before its caller knows of it has its work again, as it has put it.
 HasAgain(j, work, gone) ==
   /\ work # pending[j] /\ IsPrepared(work) /\ pending[j] = work.then
   /\ (work.base + 1) \in gone /\ Content(work) = snapshots[work.base + 1]

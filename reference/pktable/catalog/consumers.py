@@ -1,10 +1,11 @@
 """Consumers: which snapshot each reader of a stream of changes reads next.
 
 A consumer is a file, which its reader writes over. An expiry keeps the snapshots and the changelogs that a consumer has
-not read, and a rollback is refused if a consumer has read what would go. Nothing that is put can hold up an expiry that
-has looked before. So a reader that makes a consumer looks for its snapshot afterwards.
+not read, and a rollback is refused if a consumer has read what would go. An expiry may have looked at the consumers
+before one is put. So a reader that makes a consumer puts a fence afterwards, which makes the expiry look again. Then it
+looks for its snapshot.
 
-Clauses: CMT-59, CMT-60, META-58.
+Clauses: CMT-59, CMT-60, CMT-62, META-58.
 """
 
 from __future__ import annotations
@@ -55,13 +56,15 @@ class Consumers:
         """Return the least id that a consumer reads next, None without consumers. Raises CorruptFileError."""
         return min(self.all().values(), default=None)
 
+    def next_of(self, name: str) -> int | None:
+        """Return what one consumer reads next, None if it is not there or damaged."""
+        with contextlib.suppress(FileNotFoundError, CorruptFileError):
+            return self._next(self._paths.consumer(checked(name)))
+        return None
+
     def put(self, name: str, next_snapshot: int) -> None:
         """Let a consumer read a snapshot next. Raises InvalidRequestError. Clauses: META-58."""
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise InvalidRequestError(
-                f"consumer {name!r}: expected a name of letters, digits and ._- only that does not begin with a dot"
-            )
-        self._store.write(self._paths.consumer(name), encode_json({"nextSnapshot": next_snapshot}))
+        self._store.write(self._paths.consumer(checked(name)), encode_json({"nextSnapshot": next_snapshot}))
 
     def remove(self, name: str) -> None:
         """Remove a consumer. Raises InvalidRequestError if there is none of the name."""
@@ -70,3 +73,12 @@ class Consumers:
         ):
             raise InvalidRequestError(f"consumer {name!r}: not found; consumers lists those there are")
         self._store.delete(self._paths.consumer(name))
+
+
+def checked(name: str) -> str:
+    """Return the name of a consumer. Raises InvalidRequestError if it cannot be one."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidRequestError(
+            f"consumer {name!r}: expected a name of letters, digits and ._- only that does not begin with a dot"
+        )
+    return name

@@ -13,7 +13,7 @@ A file under an expired id is removed by its name: no snapshot can have that id 
 rollback may stand where another committer wants to put a snapshot. One process may remove it: the one that creates
 a second file, which names it. Otherwise a slow process could remove the snapshot that took its place.
 
-Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, CMT-57, META-52, META-54.
+Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, CMT-57, CMT-61, CMT-62, META-52, META-54.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from pktable.store.new_files import remove_quietly
 
 KEPT: Final = 100
 """How many fences count, the newest included. Older ones would help only commits in doubt since before them."""
+RACES: Final = RetryPolicy(races=True)
+"""Against expiries, rollbacks and consumers."""
 LOOKS: Final = RetryPolicy(attempts=20)
 """Each loss is a hundred expiries of others during one listing."""
 _REPAIR: Final = "if that is dead, run `pktable check --repair`"
@@ -73,13 +75,26 @@ class FenceLog:
         path = self._paths.fence(number)
         return self._decoded.get(number, lambda: decode_fence(number, self._store.read(path), at=path))
 
-    def put_expired(self, after: Fence, expired: int, ended: list[Snapshot]) -> Fence:
+    def put_expired(
+        self, after: Fence, expired: int, ended: list[Snapshot], changelogs: int | None = None
+    ) -> Fence:
         """Put the fence of an expiry that was decided when ``after`` was the newest.
 
-        ``expired``: the greatest id that expires; ``ended``: the snapshots.
-        Raises FenceTakenError if another fence came between. Clauses: CMT-35, CMT-44.
+        ``expired``: the greatest id that expires; ``ended``: the snapshots; ``changelogs``: the greatest id whose
+        changelog is kept no more, None for no more than before.
+        Raises FenceTakenError if another fence came between. Clauses: CMT-35, CMT-44, CMT-61.
         """
-        return self.put(replace(after, expired=expired, ended=_names(ended)), after)
+        closed = after.changelogs if changelogs is None else changelogs
+        return self.put(replace(after, expired=expired, ended=_names(ended), changelogs=closed), after)
+
+    def put_no_end(self) -> None:
+        """Put a fence that ends nothing: whoever decided something before decides again. Clauses: CMT-44, CMT-62."""
+
+        def attempt() -> None:
+            newest = self.newest()
+            self.put(replace(newest, ended={}), newest)
+
+        retry(attempt, on=FenceTakenError, policy=RACES)
 
     def put_rollback(self, after: Fence, target: int, ended: list[Snapshot]) -> Fence:
         """Put the fence of a rollback that was decided when ``after`` was the newest.

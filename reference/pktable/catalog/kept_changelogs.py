@@ -6,17 +6,18 @@ before it removes the snapshot's file:
 * What has expired stays so. So all expiries put the same copy, and a slow one does no harm.
 * As long as the file that has ended is there, it counts as the copy. Who looks at the files first and then at the
   copies misses none, and keeps the files that reading its changes needs.
-* A copy that a slow expiry puts when the others have removed it is removed by the next one.
+* A fence says up to which id changelogs are kept no more, before a copy is removed. So a copy that a slow expiry puts
+  when the others have removed it counts for nobody, and the next expiry removes it.
 
 Copies are removed the oldest first, so that those that remain end where the snapshots begin.
 
-Clauses: CHG-17, CHG-18, CHG-22 to CHG-24.
+Clauses: CHG-17, CHG-18, CHG-22 to CHG-24, CMT-61.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pktable_spec.errors import CorruptFileError
@@ -24,6 +25,7 @@ from pktable_spec.options import TableOptions
 
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
+from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import CHANGELOG, EARLIEST, LATEST, numbered
@@ -99,7 +101,8 @@ class KeptChangelogs:
         ids = [id for id in self.ids() if id not in found]
         earliest = self._earliest() if ids else 0
         found |= {id: copy for id in ids if id < earliest and (copy := self.read(id)) is not None}
-        return [found[id] for id in sorted(found)]
+        closed = self._closed() if found else 0  # looked at last: a copy may be put late
+        return [found[id] for id in sorted(found) if id > closed]
 
     def of_one(self, id: int) -> Snapshot | None:
         """Return the copy of an expired snapshot, None if there is none. Clauses: CHG-18, CHG-23."""
@@ -107,7 +110,18 @@ class KeptChangelogs:
         if left:
             return left[id]
         copy = self.read(id)
-        return copy if copy is not None and id < self._earliest() else None
+        return copy if copy is not None and self._closed() < id < self._earliest() else None
+
+    def ended(self, fence: Fence) -> list[Snapshot]:
+        """Return the copies that are there and count no more by ``fence``, oldest first. Clauses: CMT-61."""
+        return [copy for id in self.ended_ids(fence) if (copy := self.read(id)) is not None]
+
+    def ended_ids(self, fence: Fence) -> list[int]:
+        """Return the ids of the copies that are there and count no more by ``fence``, ascending. Clauses: CMT-61."""
+        return [id for id in self.ids() if id <= fence.changelogs] if fence.changelogs else []
+
+    def _closed(self) -> int:
+        return self._snapshots.fences.newest().changelogs
 
     def _left(self, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
         """Return by id the copies of snapshots that have expired and whose files are there. ``ids``: some of them."""
@@ -116,15 +130,12 @@ class KeptChangelogs:
         left = self._snapshots.left_expired(self._snapshots.fences.newest(), ids)
         return {one.id: replace(one, index_manifest=None) for one in left}  # the DV index files go
 
-    def put(self, gone: Collection[int] = ()) -> None:
-        """Put the copies of snapshots that have expired and whose files may now be removed, but those of ``gone``.
-
-        Clauses: CHG-17, CHG-23.
-        """
+    def put(self) -> None:
+        """Put the copies of snapshots that have expired and whose files may now be removed. Clauses: CHG-17, CHG-23."""
         store, paths = self._context.store, self._context.paths
         for id, copy in self._left().items():
             # Without the file another expiry has put the copy, and may have removed it.
-            if id in gone or not store.exists(paths.snapshot(id)):
+            if not store.exists(paths.snapshot(id)):
                 continue
             if not store.put_if_absent(paths.changelog(id), encode_snapshot(copy)):
                 self._replace_other(copy, paths.changelog(id))

@@ -29,7 +29,7 @@ A snapshot that expires takes its changelog files with it, unless a copy of it i
 tag does not keep them: it keeps rows, not changes.
 
 Clauses: CHG-14, CHG-17, CHG-22, CHG-23, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52,
-CMT-59.
+CMT-59, CMT-61, CMT-62.
 """
 
 from __future__ import annotations
@@ -108,24 +108,27 @@ class Expiry:
         latest = max(self._snapshots.ids(), default=0)  # which may be rolled back by now
         read = [one for one in (*copies, *old) if unread is None or one.id < unread]
         gone = expired_changelogs(self._context.options, read, latest, now_millis)
-        if not old and not left and not gone:
+        late = self._changelogs.ended(fence)
+        if not old and not left and not gone and not late:
             return []
         candidates = {path for snapshot in old for path in self._named(snapshot)}
         # The files of a snapshot that was removed before may be gone, too.
         candidates |= {
             path for snapshot in self._left_behind(left, fence) for path in self._named(snapshot, ended=True)
         }
-        for copy in (one for one in copies if one.id in gone):
+        for copy in (*late, *(one for one in copies if one.id in gone)):
             candidates.update(self._changelog_files(copy, ended=True))
         self._needed_by_all()  # finds damage before anything is removed
-        if old:
-            fence = self._snapshots.fences.put_expired(fence, old[-1].id, old)
-        self._changelogs.put(gone)
+        if old or gone:
+            expired = old[-1].id if old else fence.expired
+            closed = max(gone, default=fence.changelogs)
+            fence = self._snapshots.fences.put_expired(fence, expired, old, closed)
+        self._changelogs.put()
         for snapshot_id in sorted(one for one in self._snapshots.listed() if one <= fence.expired):
             self._context.store.delete(self._context.paths.snapshot(snapshot_id))
         self._snapshots.hint_earliest(fence.expired + 1)
-        if copies or keeps_changelogs(self._context.options):
-            self._changelogs.remove(one.id for one in copies if one.id in gone)
+        if copies or late or keeps_changelogs(self._context.options):
+            self._changelogs.remove(self._changelogs.ended_ids(fence))
             self._changelogs.write_hints()
         self._remove(candidates)
         return [snapshot.id for snapshot in old]
@@ -161,11 +164,22 @@ class Expiry:
         """Keep ``next_snapshot`` and what follows it for a consumer.
 
         Raises InvalidRequestError, and SnapshotNotFoundError if its changes cannot be read and it is not the next one.
-        Clauses: CMT-59.
+        Clauses: CMT-59, CMT-62.
         """
         self._expect_changes_of(next_snapshot)
+        before = self.consumers.next_of(name)
         self.consumers.put(name, next_snapshot)
-        self._expect_changes_of(next_snapshot)  # an expiry may have looked before
+        if before is not None and before <= next_snapshot:
+            return  # it has been kept
+        try:
+            self._snapshots.fences.put_no_end()  # an expiry that has looked at the consumers before looks again
+            self._expect_changes_of(next_snapshot)
+        except BaseException:
+            if before is None:
+                self.consumers.remove(name)
+            else:
+                self.consumers.put(name, before)
+            raise
 
     def _expect_changes_of(self, wanted: int) -> None:
         copies, ids = self._changelogs.of_expired(), self._snapshots.ids()

@@ -100,13 +100,16 @@ def _old_files(context: TableContext, older_than_millis: int) -> dict[str, int]:
 
 
 def _ended_files(context: TableContext) -> set[str]:
-    """Return the snapshot files whose ids have ended, and the files that say who removes one whose id has expired.
+    """Return the files that count for nothing by the newest fence.
 
-    Until then another snapshot may have the id, and a slow process would remove that. Clauses: CMT-43.
+    These are the snapshot files whose ids have ended, the changelogs that are kept no more, and the files that say who
+    removes a snapshot whose id has expired. Until then another snapshot may have the id, and a slow process would
+    remove that. Clauses: CMT-43, CMT-61.
     """
     log, paths = SnapshotLog(context.store, context.paths), context.paths
     fence = log.fences.newest()
     found = {paths.snapshot(snapshot_id) for snapshot_id, _ in log.ended(fence)}
+    found.update(paths.changelog(one) for one in KeptChangelogs(context, log).ended_ids(fence))
     for name in context.store.list_names(paths.fences):
         removed = id_of_removal(name)
         if removed is not None and removed <= fence.expired:

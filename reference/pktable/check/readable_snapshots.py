@@ -138,7 +138,7 @@ def read_snapshots(
             checked.append(ReadableSnapshot(path, snapshot, apart))
     others = {
         path: _decoded(store, path, decode_snapshot, "META-2", findings)
-        for path in (_branches_and_changelogs(store, root) if only is None else ())
+        for path in (_branches_and_changelogs(store, root, fence, findings) if only is None else ())
     }
     copies = [
         ReadableSnapshot(path, found)
@@ -191,10 +191,18 @@ def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:
     return not ids or ids[-1] - ids[0] + 1 == len(ids)
 
 
-def _branches_and_changelogs(store: FileIO, root: str) -> Iterator[str]:
-    """Yield the paths of retained changelogs, and of the snapshots, tags and changelogs of branches."""
+def _branches_and_changelogs(store: FileIO, root: str, fence: Fence, findings: Findings) -> Iterator[str]:
+    """Yield the paths of retained changelogs, and of the snapshots, tags and changelogs of branches.
+
+    Clauses: CMT-61.
+    """
     main = TablePaths(root)
-    yield from (path for _, path in _numbered(store, main.changelogs, CHANGELOG))
+    for number, path in _numbered(store, main.changelogs, CHANGELOG):
+        if number > fence.changelogs:
+            yield path
+        else:
+            found = f"none (fence {fence.number} says that it is kept no more; an expiry removes the file)"
+            findings.add("CMT-61", "changelog", path, expected="a changelog", found=found, severity=NOTE)
     for directory in _named(store, main.branches, BRANCH):
         branch = main.of_branch(directory.rpartition("/")[2].removeprefix(BRANCH))
         yield from (path for _, path in _numbered(store, branch.snapshots, SNAPSHOT))

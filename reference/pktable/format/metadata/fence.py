@@ -1,10 +1,11 @@
 """Encode and decode fence files.
 
-A fence says which snapshot ids have ended: those that have expired, and those above the target of a rollback. Fences
-are numbered from 1 and each takes over the contents of the one before, so the newest says everything. A fence also
-names the snapshots that it ended itself, because after their files are gone nothing else does.
+A fence says which snapshot ids have ended: those that have expired, and those above the target of a rollback. It also
+says of which expired ones the changelogs are kept no more. Fences are numbered from 1 and each takes over the contents
+of the one before, so the newest says everything. A fence also names the snapshots that it ended itself, because after
+their files are gone nothing else does.
 
-Clauses: CMT-35, CMT-36, CMT-42, META-52.
+Clauses: CMT-35, CMT-36, CMT-42, CMT-61, META-52.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ class Fence:
     """``number``: 0 for a table without fences. ``expired``: the greatest id that has expired, 0 for none.
 
     ``rollbacks``: of this fence and all before it. ``ended``: the snapshots that this fence ended, by id, each by the
-    name of its delta manifest list, which no other snapshot has.
+    name of its delta manifest list, which no other snapshot has. ``changelogs``: the greatest id whose changelog is
+    kept no more, 0 for none.
     """
 
     number: int = 0
     expired: int = 0
     rollbacks: tuple[Rollback, ...] = ()
     ended: Mapping[int, str] = field(default_factory=dict)
+    changelogs: int = 0
 
     def rolled_back(self, snapshot: Snapshot) -> tuple[int, ...]:
         """Return the fences of the rollbacks to a smaller id that ``snapshot`` did not know. Clauses: CMT-42.
@@ -52,7 +55,11 @@ class Fence:
 
     def continues(self, other: Fence) -> bool:
         """Return whether this fence has taken over all that ``other``, an older one, says of ids."""
-        return other.expired <= self.expired and set(other.rollbacks) <= set(self.rollbacks)
+        return (
+            other.expired <= self.expired
+            and other.changelogs <= self.changelogs
+            and set(other.rollbacks) <= set(self.rollbacks)
+        )
 
 
 def encode_fence(fence: Fence) -> bytes:
@@ -63,6 +70,7 @@ def encode_fence(fence: Fence) -> bytes:
             "expired": fence.expired,
             "rollbacks": [{"fence": one.fence, "target": one.target} for one in fence.rollbacks],
             "ended": {str(snapshot): name for snapshot, name in sorted(fence.ended.items())},
+            **({"changelogs": fence.changelogs} if fence.changelogs else {}),
         }
     )
 
@@ -77,4 +85,10 @@ def decode_fence(number: int, data: bytes, *, at: str) -> Fence:
     ended = json.optional_text_map("ended") or {}
     if not all(id_.isdecimal() and id_.isascii() and len(id_) < 20 for id_ in ended):
         raise CorruptFileError("ended snapshots", at=at, expected="ids", found=", ".join(ended))
-    return Fence(number, json.long("expired"), rollbacks, {int(id_): name for id_, name in ended.items()})
+    return Fence(
+        number,
+        json.long("expired"),
+        rollbacks,
+        {int(id_): name for id_, name in ended.items()},
+        json.optional_long("changelogs") or 0,
+    )
