@@ -147,7 +147,8 @@ def test_each_fault_breaks_the_invariant_that_tlc_says(name: str) -> None:
 
 
 def test_every_model_that_must_fail_is_a_fault_of_the_oracle() -> None:
-    assert set(FAULTS) | set(HOLD) == set(MODELS)
+    liveness = {"A8 prepared for ever"}  # which no single step of the oracle shows
+    assert set(FAULTS) | set(HOLD) | liveness == set(MODELS)
 
 
 A, B = (1, "a"), (2, "b")

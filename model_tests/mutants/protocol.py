@@ -494,7 +494,7 @@ PROTOCOL = (
     ),
     _mutant(
         48, "the maker of a consumer does not look after it",
-        reworded(retention, ("        self._expect_changes_of(next_snapshot)  # an", "        # an")), "CMT-59",
+        reworded(retention, ("            self._expect_changes_of(next_snapshot)\n", "")), "CMT-59",
         "a: consume; b: expire most", "a to write consumer-; b; a", "a consumer was to read snapshot 9, which",
     ),
     _mutant(
