@@ -122,9 +122,9 @@ PROTOCOL = (
         reworded(
             fences,
             (
-                "        if not self._put_once(path, str(uuid.uuid4()).encode()):\n"
+                "        if not put_once(self._store, path, str(uuid.uuid4()).encode()):\n"
                 "            return False\n",
-                "        self._put_once(path, str(uuid.uuid4()).encode())\n",
+                "        put_once(self._store, path, str(uuid.uuid4()).encode())\n",
             ),
         ),
         "CMT-43", "a: rollback 1; b: write only", "a to delete snapshot-; b; a", REMOVED,

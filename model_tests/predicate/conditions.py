@@ -163,7 +163,7 @@ def coalesced(a: Text, b: Text) -> Text:
 
 
 def strings() -> Texts:
-    """Functions of functions, of which `upper` and `lower` are not of each other."""
+    """Functions of functions. `upper` and `lower` take no value that either of them made."""
     literals = [constant(f"'{text}'", text) for text in ("", "a", "b", "é", "aB", "ß", "Σ", "ΑΣ")]
     plain = st.sampled_from([column("s"), column("s"), *literals])
     inner = st.recursive(plain, made_of, max_leaves=3)

@@ -42,7 +42,7 @@ from model_tests.simulation.tables import (
 
 @dataclass(frozen=True)
 class LatestRead:
-    """A read of the latest snapshot, or of that of a time; no rows: there was none so old.
+    """A read of the latest snapshot, or of the snapshot at a time. No rows: there was none so old.
 
     ``begin``, ``end``: how many effects there were.
     """

@@ -88,7 +88,7 @@ def changes_of(files: Files, snapshot: Snapshot, producer: str) -> Iterator[str]
 
 
 def named_by(files: Files, snapshot: Snapshot, *, live: bool = False) -> Iterator[str]:
-    """Yield the paths of the files that a snapshot names; with ``live`` only those of its metadata and live files.
+    """Yield the paths of the files that a snapshot names; with ``live`` only its metadata and live files.
 
     ``live`` leaves the changelog out, see `changelog_of`.
     """
@@ -124,7 +124,7 @@ def manifests(files: Files, list_name: str) -> Iterator[tuple[str, Sequence[Mani
 
 
 def _added(files: Files, list_name: str, level: int | None = None) -> Iterator[str]:
-    """Yield the paths of the metadata and of the files that it adds, those of a level only."""
+    """Yield the paths of a manifest list, of its manifests, and of the files that they add (at ``level``)."""
     for path, entries in manifests(files, list_name):
         yield path
         for entry in entries:

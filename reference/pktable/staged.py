@@ -5,8 +5,8 @@ another write took our sequence numbers, our rows are renumbered, and the compac
 (CMT-24, CMT-33). If another commit changed what a compaction was planned on, that compaction is discarded and planned
 again on the latest snapshot (CMT-14).
 
-An overwrite leaves nothing older in a bucket. So their compaction fits whatever others commit, and one snapshot
-holds its result (STM-11).
+An overwrite leaves nothing older in a bucket. So the compaction of its files fits whatever others commit, and one
+snapshot holds the result (STM-11).
 
 Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30, STM-11.
 """

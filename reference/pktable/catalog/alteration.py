@@ -11,7 +11,7 @@ Clauses: TBL-38 to TBL-44.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from pktable_spec.options import Effect, option_named, parse_options
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.catalog.schemas import check_definition
 from pktable.catalog.state import TableState
-from pktable.context import TableContext
+from pktable.context import VECTORS, TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import DataType, Field, highest_field_id, parse_type
 from pktable.format.widening import loses_nothing
@@ -59,7 +59,6 @@ FIXED: Final = frozenset(
     }
 )
 """Options that say how rows lie in the files that there are, beyond those on which merging depends."""
-VECTORS: Final = "deletion-vectors.enabled"
 PLACES: Final = "FIRST, LAST, BEFORE <column> or AFTER <column>"
 
 
@@ -153,14 +152,13 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
     first = schema.highest_field_id + 1
     fields += [_numbered_from(one, first) for one in change.add]
     _expect_once(fields)
-    renamed = _renamer(change.rename)
     return replace(
         schema,
         id=schema.id + 1,
         fields=tuple(_moved(fields, change.move)),
         highest_field_id=max(schema.highest_field_id, highest_field_id(fields)),
-        primary_keys=tuple(map(renamed, schema.primary_keys)),
-        options=dict(_renamed_option(name, text, renamed) for name, text in options.items()),
+        primary_keys=tuple(change.rename.get(name, name) for name in schema.primary_keys),
+        options=dict(_renamed_option(name, text, change.rename) for name, text in options.items()),
         comment=schema.comment if change.comment is None else change.comment,
         time_millis=now_millis,
     )
@@ -172,10 +170,8 @@ def _expect_changeable(schema: TableSchema, change: Alteration) -> None:
     for name in (*change.set_options, *change.reset_options):
         if schema.options.get(name) == change.set_options.get(name):
             continue
-        known = option_named(name)
-        of_new_columns = (
-            name != OF_NO_COLUMN and name.startswith(OF_COLUMNS) and set(_columns_in(name)) <= new
-        )
+        known, columns = option_named(name), _columns_in(name)
+        of_new_columns = bool(columns) and new.issuperset(columns)
         if name in FIXED or (known and known.effect is Effect.MERGING and not of_new_columns):
             raise InvalidRequestError(
                 f"alter: option {name} cannot change, because the rows that the table has depend on it; "
@@ -194,15 +190,13 @@ def _is_compacted(context: TableContext, state: TableState) -> bool:
     return not context.schema.primary_keys or all(len(one) == 1 and 0 not in one for one in levels)
 
 
-def columns_named(options: Mapping[str, str]) -> dict[str, str]:
+def _columns_named(options: Mapping[str, str]) -> dict[str, str]:
     """Return the columns that options name, each with one such option. Clauses: TBL-42."""
-    found: dict[str, str] = {}
-    for name, text in options.items():
-        if name in NAMING or name.endswith(".sequence-group"):
-            found |= dict.fromkeys(_split(text), name)
-        if name.startswith(OF_COLUMNS) and name != OF_NO_COLUMN:
-            found |= dict.fromkeys(_columns_in(name), name)
-    return found
+    return {
+        column: name
+        for name, text in options.items()
+        for column in (*_columns_in(name), *(_split(text) if _names_columns(name) else ()))
+    }
 
 
 def _expect_columns(schema: TableSchema, change: Alteration) -> None:
@@ -223,7 +217,7 @@ def _expect_columns(schema: TableSchema, change: Alteration) -> None:
 def _expect_free(schema: TableSchema, change: Alteration, options: Mapping[str, str]) -> None:
     """Raise InvalidRequestError if a change is about a column that cannot change so. Clauses: TBL-39 to TBL-42."""
     keys = {*schema.primary_keys, *schema.partition_keys, *(one.name for one in schema.bucket_key_fields)}
-    named = columns_named(options)
+    named = _columns_named(options)
     for name in change.drop:
         if name in keys or name in named:
             why = f"option {named[name]} names it" if name in named else "it is part of a key"
@@ -314,30 +308,31 @@ def _moved(fields: Sequence[Field], places: Mapping[str, str]) -> list[Field]:
     return order
 
 
-def _renamer(names: Mapping[str, str]) -> Callable[[str], str]:
-    return lambda name: names.get(name, name)
-
-
-def _renamed_option(name: str, text: str, renamed: Callable[[str], str]) -> tuple[str, str]:
+def _renamed_option(name: str, text: str, names: Mapping[str, str]) -> tuple[str, str]:
     """Return an option with the names of its columns as they are after a rename. Clauses: TBL-40."""
-    if name in NAMING or name.endswith(".sequence-group"):
-        text = ",".join(map(renamed, _split(text)))
-    if name.startswith(OF_COLUMNS) and name != OF_NO_COLUMN:
-        columns = _columns_in(name)
-        ending = name[len(OF_COLUMNS) + len(_columns_text(name)) :]
-        name = OF_COLUMNS + ",".join(map(renamed, columns)) + ending
+    if _names_columns(name):
+        text = ",".join(names.get(column, column) for column in _split(text))
+    if columns := _columns_in(name):
+        after = ",".join(names.get(column, column) for column in columns)
+        name = OF_COLUMNS + after + name.removeprefix(OF_COLUMNS + _columns_text(name))
     return name, text
 
 
-def _columns_text(name: str) -> str:
+def _names_columns(option: str) -> bool:
+    """Return whether the value of an option is names of columns."""
+    return option in NAMING or option.endswith(".sequence-group")
+
+
+def _columns_text(option: str) -> str:
     """Return the columns in the name of an option such as ``fields.a,b.sequence-group``, as they stand there."""
-    rest = name.removeprefix(OF_COLUMNS)
-    head, _, _ = rest.removesuffix(".map.storage-layout").rpartition(".")
-    return rest.removesuffix(".map.storage-layout") if rest.endswith(".map.storage-layout") else head
+    head, ending = option.removeprefix(OF_COLUMNS), ".map.storage-layout"
+    return head.removesuffix(ending) if head.endswith(ending) else head.rpartition(".")[0]
 
 
-def _columns_in(name: str) -> list[str]:
-    return _split(_columns_text(name))
+def _columns_in(option: str) -> list[str]:
+    """Return the columns in the name of an option, none if it is not about columns."""
+    of_columns = option.startswith(OF_COLUMNS) and option != OF_NO_COLUMN
+    return _split(_columns_text(option)) if of_columns else []
 
 
 def _split(text: str) -> list[str]:

@@ -30,12 +30,12 @@ from pktable.format.paths import FENCE, GREATEST, TablePaths, numbered
 from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
-from pktable.store.new_files import remove_quietly
+from pktable.store.new_files import put_once, remove_quietly
 
 KEPT: Final = 100
 """How many fences count, the newest included. Older ones would help only commits in doubt since before them."""
-RACES: Final = RetryPolicy(races=True)
-"""Against expiries, rollbacks and consumers."""
+FENCES: Final = RetryPolicy(races=True)
+"""Against others who put fences: expiries, rollbacks and makers of consumers."""
 LOOKS: Final = RetryPolicy(attempts=20)
 """Each loss is a hundred expiries of others during one listing."""
 _REPAIR: Final = "if that is dead, run `pktable check --repair`"
@@ -94,7 +94,7 @@ class FenceLog:
             newest = self.newest()
             self.put(replace(newest, ended={}), newest)
 
-        retry(attempt, on=FenceTakenError, policy=RACES)
+        retry(attempt, on=FenceTakenError, policy=FENCES)
 
     def put_rollback(self, after: Fence, target: int, ended: list[Snapshot]) -> Fence:
         """Put the fence of a rollback that was decided when ``after`` was the newest.
@@ -118,7 +118,7 @@ class FenceLog:
             raise CorruptFileError(
                 "fence number", at=self._paths.fences, expected=f"less than {GREATEST}", found=after.number
             )
-        if not self._put_once(self._paths.fence(fence.number), encode_fence(fence)):
+        if not put_once(self._store, self._paths.fence(fence.number), encode_fence(fence)):
             raise FenceTakenError
         newest, numbers = self._listed()
         old = [number for number in numbers if _is_old(number, newest)]
@@ -128,14 +128,6 @@ class FenceLog:
         if not newest.continues(fence):  # its number had been free again
             raise FenceTakenError
         return newest
-
-    def _put_once(self, path: str, data: bytes) -> bool:
-        """Return whether this process created the file ``path``, or, after an error, whether it has this content."""
-        try:
-            return self._store.put_if_absent(path, data)
-        except OSError:
-            # The answer may be lost. A second put of the same bytes finds the first one or takes its place.
-            return self._store.put_if_absent(path, data) or self._store.read(path) == data
 
     def hides(self, fence: Fence, snapshot: Snapshot) -> bool:
         """Return whether the file of ``snapshot`` is no snapshot by ``fence``. Clauses: CMT-36, CMT-42."""
@@ -188,7 +180,7 @@ class FenceLog:
         Clauses: CMT-43.
         """
         path = self._paths.removal(snapshot.id, snapshot.delta_manifest_list)
-        if not self._put_once(path, str(uuid.uuid4()).encode()):
+        if not put_once(self._store, path, str(uuid.uuid4()).encode()):
             return False
         self._store.delete(self._paths.snapshot(snapshot.id))
         return True

@@ -38,12 +38,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.consumers import Consumers
-from pktable.catalog.fences import FenceTakenError
+from pktable.catalog.fences import FENCES, FenceTakenError
 from pktable.catalog.kept_changelogs import (
     KeptChangelogs,
     changes_list,
@@ -60,13 +60,10 @@ from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
 from pktable.format.paths import BRANCH, CHANGELOG, TablePaths, numbered
 from pktable.lsm.bucket import BucketId
-from pktable.retry import RetryPolicy, retry
+from pktable.retry import retry
 from pktable.store.new_files import remove_quietly
 
 Entry = TypeVar("Entry")
-
-FENCES: Final = RetryPolicy(races=True)
-"""Against other expiries and rollbacks."""
 
 
 class Expiry:

@@ -35,8 +35,8 @@ from pktable_spec.vocabulary import OVERWRITE
 from pktable.bucket.index import write_index
 from pktable.catalog.changes import CommitId, Conflicts, entry
 from pktable.catalog.commit import CommittedError, Committer
-from pktable.catalog.fences import BEGUN, FenceTakenError
-from pktable.catalog.retention import FENCES, Expiry
+from pktable.catalog.fences import BEGUN, FENCES, FenceTakenError
+from pktable.catalog.retention import Expiry
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, IndexFiles, StateLoader, TableState
 from pktable.context import TableContext

@@ -21,6 +21,7 @@ from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import ExternalRoots, guarded
+from pktable.store.new_files import put_once
 
 WORKING_PREFIX = "__pktable_"
 """The prefix of columns that rows have only while a job works on them."""
@@ -117,12 +118,7 @@ def create_schema(
 
 def put_schema(store: FileIO, paths: TablePaths, schema: TableSchema) -> bool:
     """Put the file of ``schema``; return False if another process has put one of its number. Clauses: TBL-38."""
-    path, data = paths.schema(schema.id), encode_schema(schema)
-    try:
-        return store.put_if_absent(path, data)
-    except OSError:
-        # The answer may be lost. A second put of the same bytes finds the first one or takes its place.
-        return store.put_if_absent(path, data) or store.read(path) == data
+    return put_once(store, paths.schema(schema.id), encode_schema(schema))
 
 
 def check_definition(schema: TableSchema) -> None:

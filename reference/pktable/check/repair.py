@@ -8,9 +8,8 @@ Clauses: CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
 
 from __future__ import annotations
 
-from pktable.catalog.fences import FenceTakenError
+from pktable.catalog.fences import FENCES, FenceTakenError
 from pktable.catalog.kept_changelogs import KeptChangelogs
-from pktable.catalog.retention import FENCES
 from pktable.catalog.rollback import is_of_rollback
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext

@@ -45,6 +45,15 @@ class NewFiles:
         self.paths.clear()
 
 
+def put_once(store: FileIO, path: str, data: bytes) -> bool:
+    """Return whether this process created the file ``path``, or, after an error, whether it has this content."""
+    try:
+        return store.put_if_absent(path, data)
+    except OSError:
+        # The answer may be lost. A second put of the same bytes finds the first one or takes its place.
+        return store.put_if_absent(path, data) or store.read(path) == data
+
+
 def remove_quietly(store: FileIO, paths: Iterable[str]) -> None:
     """Delete files that nothing refers to. A file that cannot be deleted stays as an orphan and harms no read."""
     for path in paths:
