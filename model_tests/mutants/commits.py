@@ -125,10 +125,10 @@ def _folded_as_it_comes(fold: Any) -> Any:
 def _restarts_when_write_only(write: Any) -> Any:
     """Number the rows of a write-only write from 0: its writer restores no files."""
 
-    def written(self: Any, rows: Any, change: Any, *, write_only: bool) -> Any:
+    def written(self: Any, *staged: Any, write_only: bool, **how: Any) -> Any:
         from_zero = mock.patch.object(staging, "next_sequences", return_value={})
         with from_zero if write_only else nullcontext():
-            return write(self, rows, change, write_only=write_only)
+            return write(self, *staged, write_only=write_only, **how)
 
     return written
 

@@ -5,6 +5,7 @@ Metadata that is gone names nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,13 +46,16 @@ def left_over(files: Files, kept: Kept) -> set[str]:
     root, needed = _root(files), set[str]()
     branches = list(snapshots_in(files, BRANCHES))
     earliest = min((one.id for one in kept.retained), default=0)
-    copies = [one for one in snapshots_in(files, f"{root}/changelog/{CHANGELOG}") if one.id < earliest]
+    closed = changelogs_closed(files)
+    copies = [
+        one for one in snapshots_in(files, f"{root}/changelog/{CHANGELOG}") if closed < one.id < earliest
+    ]
     # A copy keeps also what is left of its rows.
     for snapshot in (*kept.retained, *branches, *copies, *snapshots_in(files, f"{root}/tag/{TAG}")):
         needed.update(named_by(files, snapshot, live=True))
     for snapshot in (*kept.retained, *branches):  # a tag keeps rows, not changes
         needed.update(changelog_of(files, snapshot))
-    for snapshot in (*copies, *kept.ended):
+    for snapshot in (*copies, *(one for one in kept.ended if one.id > closed)):
         needed.update(changes_of(files, snapshot, kept.producer))
     needed |= {f"{root}/snapshot/{name}" for name in ("LATEST", "EARLIEST")}
     needed |= {f"{root}/snapshot/{SNAPSHOT}{one.id}" for one in kept.retained}
@@ -59,9 +63,17 @@ def left_over(files: Files, kept: Kept) -> set[str]:
         directory, name = path.split("/")[-2:]
         if directory == "fence" and (name.startswith(FENCE) or (id_of_removal(name) or 0) > kept.expired):
             needed.add(path)
-        if directory in ("schema", "tag", "changelog", "consumer") or BRANCHES in path:
+        if directory in ("schema", "tag", "consumer") or BRANCHES in path:
+            needed.add(path)
+        if directory == "changelog" and not 0 < int(name.partition("-")[2] or 0) <= closed:  # not a hint
             needed.add(path)
     return set(files) - needed
+
+
+def changelogs_closed(files: Files) -> int:
+    """Return the greatest id whose changelog is kept no more, as the newest fence says. Clauses: CMT-61."""
+    fences = {int(path.rpartition("-")[2]): path for path in files if f"/fence/{FENCE}" in path}
+    return json.loads(files[fences[max(fences)]]).get("changelogs", 0) if fences else 0
 
 
 def snapshots_in(files: Files, part: str) -> Iterator[Snapshot]:
