@@ -51,6 +51,8 @@ def test_an_entry_that_comes_twice_is_damage_also_after_its_file_is_gone(again: 
     ((entry,),) = [manifests.read(meta) for meta in metas]
     for kind in (DELETE, again):
         assert [one.kind for one in manifests.fold(metas).values()] == [ADD] * (len(metas) % 2)
-        metas += manifests.writer().entries([replace(entry, kind=kind)])
+        writer = manifests.writer()
+        metas += writer.entries([replace(entry, kind=kind)])
+        writer.flush()
     with pytest.raises(CorruptFileError, match="each file added and deleted once"):
         manifests.fold(metas)

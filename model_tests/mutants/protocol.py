@@ -215,7 +215,7 @@ PROTOCOL = (
         reworded(
             publish,
             (
-                "if base is None or (not has_expired and self._snapshots.file(base.id) == base):",
+                "if base is None or (is_base_there and not has_expired):",
                 "if True:",
             ),
         ), "CMT-41",
@@ -269,7 +269,7 @@ PROTOCOL = (
         22, "a snapshot claims a fence that its base does not know",
         reworded(commit, ("fence=fence.number,", "fence=self.snapshots.fences.newest().number,")), "CMT-42",
         "a: write only; b: rollback 2",
-        f"a past write bucket-; a {LOOKED}; b; a", PUT_AFTER,
+        "a past write bucket-; b; a", PUT_AFTER,
     ),
     _mutant(
         23, "a commit is built on a snapshot that was rolled back",
@@ -279,6 +279,7 @@ PROTOCOL = (
                 "return state.snapshot is not None and not self.snapshots.fences.hides(fence, state.snapshot)",
                 "return True",
             ),
+            ("looks = [self.snapshots.fences.recent]", "looks = [self.snapshots.fences.newest]"),
         ), "CMT-46",
         "a: write only; b: rollback 2", "a to write bucket-; b; a", PUT_AFTER,
     ),
@@ -286,25 +287,23 @@ PROTOCOL = (
         24, "a reader looks at the fences before it reads", reworded(
             snapshots,
             (
-                "        hint = self.hint(LATEST)\n",
-                "        fence, hint = self.fences.newest(), self.hint(LATEST)\n",
+                "        is_followed, found = together(",
+                "        fence = self.fences.newest()\n        is_followed, found = together(",
             ),
             (
-                "            and not self.fences.hides(self.fences.newest(), found)",
-                "            and not self.fences.hides(fence, found)",
+                "not is_followed and not self.fences.hides(self.fences.newest(), found)",
+                "not is_followed and not self.fences.hides(fence, found)",
             ),
         ),
         "CMT-36",
-        "a: write only; b: read; c: write only, expire most; d: tag",
-        "d; a to write LATEST; b past read LATEST; b past read snapshot-; c; b; a", ".*a read of the latest",
+        "a: write only; b: read; c: rollback 1; d: write only",
+        "d to put_if_absent snapshot-; a; b past list_names fence; c; d past put_if_absent snapshot-; b; d",
+        ".*a read of the latest",
     ),
     _mutant(
         25, "a hint is believed", reworded(
             snapshots,
-            (
-                "            and not self._store.exists(self._paths.snapshot(found.id + 1))\n",
-                "",
-            ),
+            ("is_latest = found and not is_followed and not", "is_latest = found and not"),
         ), "CMT-13",
         "a: write only; b: read", "a to write LATEST; b; a", ".*a read of the latest",
     ),
@@ -445,8 +444,8 @@ PROTOCOL = (
         reworded(
             publish,
             (
-                "if base is None or (not has_expired and self._snapshots.file(base.id) == base):",
-                "if base is None or has_expired or self._snapshots.file(base.id) == base:",
+                "if base is None or (is_base_there and not has_expired):",
+                "if base is None or has_expired or is_base_there:",
             ),
         ), "CMT-41",
         f"a: write only; b: write only, expire most, write only, write only, {OTHERS}",

@@ -202,6 +202,8 @@ class Actors:
             table.rollback(snapshot=max(table.snapshots()[-1].id - depth, 1))
         except CommitUnknownError:
             self._note_unknown(name)
+        except CommitConflictError as error:  # another one has begun to remove what it would remove
+            expect("was rolled back" in str(error), f"rollback failed: {error}")
         except InvalidRequestError:  # it has expired, a tag keeps a later one, or a consumer has read it
             return
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Server:
     ``fault``: asked about each request; returns a status to answer with instead of what S3 would answer.
     ``before``: whether the fault keeps the request from being carried out; otherwise only its answer is lost.
     ``ignores_conditions``: puts overwrite, whatever they are conditional on.
+    ``delay``: seconds before each answer, as on the way to a real store. ``spans``: when each request began and ended.
     """
 
     def __init__(self) -> None:
@@ -67,6 +69,8 @@ class Server:
         self.fault: Callable[[Request], int | None] = lambda request: None
         self.before = True
         self.ignores_conditions = False
+        self.delay = 0.0
+        self.spans: list[tuple[float, float]] = []
         self._server: Any = make_server("127.0.0.1", 0, self._app, threaded=True, request_handler=Quiet)
         self._server.daemon_threads = True
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
@@ -131,6 +135,14 @@ class Server:
             environ.get("QUERY_STRING", ""),
             environ.get("HTTP_IF_NONE_MATCH"),
         )
+        began = time.monotonic()
+        time.sleep(self.delay)
+        try:
+            return self._answer(request, environ, start_response)
+        finally:
+            self.spans.append((began, time.monotonic()))
+
+    def _answer(self, request: Request, environ: Environ, start_response: Callable[..., Any]) -> Answer:
         with self._lock:
             self.requests.append(request)
             status = self.fault(request)

@@ -303,6 +303,7 @@ def test_a_delete_without_its_add_is_damage(table: Table) -> None:
     last = table.snapshots()[-1]
     writer = manifests.writer()
     base, size = writer.manifest_list(())
+    writer.flush()
     path = Path(table.path, "snapshot", f"snapshot-{last.id}")
     path.write_bytes(encode_snapshot(replace(last, base_manifest_list=base, base_manifest_list_size=size)))
     with pytest.raises(CorruptFileError, match="DELETE"):

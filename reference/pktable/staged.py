@@ -186,7 +186,7 @@ class StagedWrite:
 
         def attempt() -> TableState:
             change = Append(self.appends, total_buckets, self.rules, isolation, self.replaces)
-            outcome = committer.commit(change, commit_id, self.base)
+            outcome = committer.commit(change, commit_id, self.base, is_followed=bool(self.changes))
             if any(conflict.clause == STALE for conflict in outcome.refused.values()):
                 raise StaleReadError(committer.latest().id)
             if outcome.state is None and not outcome.refused:  # an overwrite of nothing by nothing

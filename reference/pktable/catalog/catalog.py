@@ -51,7 +51,7 @@ class Catalog:
         self.context = TableContext(store, root, schema, options, schemas)
         store = self.context.store  # guarded
         self.manifests = Manifests(store, self.context.paths, schema, options)
-        self.snapshots = SnapshotLog(store, self.context.paths, self.manifests.show_two_commits)
+        self.snapshots = SnapshotLog(store, self.context.paths, self.manifests.show_two_commits, clock)
         self.states = StateLoader(self.context, self.manifests)
         self.committer = Committer(self.context, self.snapshots, self.manifests, self.states, clock)
         self.expiry = Expiry(self.context, self.snapshots, self.manifests, self.states)

@@ -106,11 +106,18 @@ class Committer:
             lambda found: work(self._states.at(found) if found else TableState())
         )
 
-    def commit(self, change: CatalogChange, commit_id: CommitId, base: TableState | None = None) -> Outcome:
+    def commit(
+        self,
+        change: CatalogChange,
+        commit_id: CommitId,
+        base: TableState | None = None,
+        *,
+        is_followed: bool = False,
+    ) -> Outcome:
         """Make ``change`` the next snapshot, or the parts of it that fit the latest one.
 
         ``base``: the state the change was planned on, or a later one. It saves looking for the latest snapshot if it
-        still is the latest.
+        still is the latest. ``is_followed``: whether the caller makes the next commit at once.
         Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
         the snapshot was there, AlreadyCommittedError if the commit was made before, CommitUnknownError if it cannot be
         found out whether the commit succeeded. Raises InvalidRequestError for an id that cannot be stored.
@@ -119,9 +126,11 @@ class Committer:
         first = [base] if base else []
         commit_id = CommitId.given(commit_id)
 
+        looks = [self.snapshots.fences.recent]
+
         def attempt() -> Outcome:
             # Before the state: the snapshot must not claim to know of a rollback that its base does not know of.
-            fence = self.snapshots.fences.newest()
+            fence = (looks.pop() if looks else self.snapshots.fences.newest)()
             # Whether ``base`` is still the latest need not be known: if it is not, the put will fail.
             planned_on = first.pop() if first else None
             state = planned_on if planned_on and self._has_not_ended(planned_on, fence) else self.latest()
@@ -129,7 +138,8 @@ class Committer:
             delta = change.delta(state, refused)
             if delta and delta.kind != COMPACT:
                 self._expect_new(commit_id, state)
-            return Outcome(self._put(state, delta, commit_id, fence) if delta else None, refused)
+            after = self._put(state, delta, commit_id, fence, is_followed=is_followed) if delta else None
+            return Outcome(after, refused)
 
         try:
             return retry(attempt, on=_LostRaceError, policy=self.policy)
@@ -149,7 +159,9 @@ class Committer:
         if found is not None:
             raise AlreadyCommittedError(self._states.at(found))
 
-    def _put(self, state: TableState, delta: Delta, commit_id: CommitId, fence: Fence) -> TableState:
+    def _put(
+        self, state: TableState, delta: Delta, commit_id: CommitId, fence: Fence, *, is_followed: bool
+    ) -> TableState:
         """Write the metadata of the next snapshot and put the snapshot.
 
         Raises _LostRaceError, CommitUnknownError. Clauses: CMT-12, CMT-38.
@@ -157,6 +169,7 @@ class Committer:
         writer = self.manifests.writer()
         try:
             snapshot, after = self._next(state, delta, writer, commit_id, fence)
+            writer.flush()
         except BaseException as error:
             remove_quietly(self._context.store, writer.paths)
             # A manifest of a snapshot that has expired is missing: other commits were faster.
@@ -173,7 +186,7 @@ class Committer:
         if outcome is Verdict.COMMITTED:
             try:
                 self._states.remember(after)
-                self.snapshots.remember(snapshot)
+                self.snapshots.remember(snapshot, is_followed=is_followed)
             except (Exception, *INTERRUPTS) as error:  # it must not look as if the commit had failed
                 failure = error
             if failure is not None and not isinstance(failure, Exception):

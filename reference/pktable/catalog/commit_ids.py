@@ -8,6 +8,8 @@ Clauses: CMT-53.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from pktable_spec.vocabulary import COMPACT
 
 from pktable.catalog.changes import BATCH, CommitId
@@ -41,12 +43,11 @@ class CommitIds:
         return next(one for one in reversed(retained) if _id_of(one) == wanted)
 
     def _look_at_new(self, latest: Snapshot) -> None:
-        snapshot: Snapshot | None = latest
-        while snapshot is not None and snapshot != self._newest:
+        for snapshot in chain([latest], self._snapshots.before(latest)):
+            if snapshot == self._newest:
+                break
             if found := _write(snapshot):
                 self._seen.add(found)
-            # The first that is missing has expired, and so have all before it.
-            snapshot = self._snapshots.file(snapshot.id - 1) if snapshot.id > 1 else None
         self._newest = latest
 
 

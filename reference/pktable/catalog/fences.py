@@ -19,6 +19,7 @@ Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, CMT-57, CMT-61, CMT-62,
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -38,6 +39,8 @@ FENCES: Final = RetryPolicy(races=True)
 """Against others who put fences: expiries, rollbacks and makers of consumers."""
 LOOKS: Final = RetryPolicy(attempts=20)
 """Each loss is a hundred expiries of others during one listing."""
+RECENT: Final = 1_000
+"""Milliseconds. A commit that knows an old fence cannot find out its outcome if its id ended `KEPT` fences ago."""
 _REPAIR: Final = "if that is dead, run `pktable check --repair`"
 BEGUN: Final = f"was rolled back, and the process that began to remove it has not; {_REPAIR}"
 """The end of a message about a snapshot file that only another process may remove."""
@@ -48,15 +51,26 @@ class FenceTakenError(Exception):
 
 
 class FenceLog:
-    """The directory ``fence/`` of a table."""
+    """The directory ``fence/`` of a table. ``clock``: milliseconds."""
 
-    def __init__(self, store: FileIO, paths: TablePaths) -> None:
-        self._store, self._paths = store, paths
+    def __init__(self, store: FileIO, paths: TablePaths, clock: Callable[[], int] = lambda: 0) -> None:
+        self._store, self._paths, self._clock = store, paths, clock
         self._decoded = Cache(KEPT)
+        self._seen: tuple[Fence, int] | None = None
 
     def newest(self) -> Fence:
         """Return the newest fence. Raises CorruptFileError. Clauses: CMT-36."""
         return self._listed()[0]
+
+    def recent(self) -> Fence:
+        """Return the newest fence of a look that was made within `RECENT`, or of one that is made now.
+
+        A commit may know an older fence: it looks at the newest one after its put. Raises CorruptFileError.
+        Clauses: CMT-36.
+        """
+        if self._seen and abs(self._clock() - self._seen[1]) < RECENT:
+            return self._seen[0]
+        return self.newest()
 
     def _listed(self) -> tuple[Fence, list[int]]:
         """Return the newest fence, and the numbers of all that are there."""
@@ -68,7 +82,9 @@ class FenceLog:
             numbers = [number for name in names if (number := numbered(name, FENCE)) is not None]
             return (self._read(max(numbers)) if numbers else Fence()), numbers
 
-        return retry(look, on=FileNotFoundError, policy=LOOKS)
+        found = retry(look, on=FileNotFoundError, policy=LOOKS)
+        self._seen = found[0], self._clock()
+        return found
 
     def _read(self, number: int) -> Fence:
         """Return a fence by its number. Raises FileNotFoundError, CorruptFileError."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -47,6 +47,7 @@ from pktable.format.paths import TablePaths
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
+from pktable.store.together import together
 
 DECODED_BYTES: Final = 2 << 20  # those of some 80,000 entries
 FOLDED_ENTRIES: Final = 50_000
@@ -55,6 +56,8 @@ FOLD_ENTRIES: Final = 100
 MOST_GONE: Final = 10_000
 LATER_MANIFESTS: Final = 32
 """A known fold is looked for that lacks so many manifests at most."""
+HELD_BYTES: Final = 32 << 20
+"""Files of a commit that are written at the same time."""
 _DECODED: Final = Cache(DECODED_BYTES)  # by function, bytes and expected size
 _FOLDED: Final = Cache(FOLDED_ENTRIES)  # by what was decoded
 
@@ -142,7 +145,7 @@ class Manifests:
         Only these are made of large manifests. If it is known what remains of the first of them, as after commits of
         others, that is not found out again. Clauses: CMT-4, RD-24.
         """
-        manifests = tuple(map(self.read, metas))
+        manifests = tuple(together(self._store, [partial(self.read, meta) for meta in metas]))
 
         def load() -> Fold:
             with uncollected():
@@ -215,13 +218,23 @@ class Fold:
 
 
 class ManifestWriter:
-    """Writes the metadata of one attempt to commit; ``paths`` are removed if it is not made visible."""
+    """Writes the metadata of one attempt to commit; ``paths`` are removed if it is not made visible.
+
+    A file is there after `flush`. Before that it is kept in memory, as are others of `HELD_BYTES` at most.
+    """
 
     def __init__(self, manifests: Manifests) -> None:
         self._manifests = manifests
         self._token = uuid.uuid4()
         self._count = 0
+        self._held: list[tuple[str, bytes]] = []
         self.paths: list[str] = []
+
+    def flush(self) -> None:
+        """Write the files that are kept in memory."""
+        store, held = self._manifests._store, self._held
+        self._held = []
+        together(store, [partial(store.write, path, data) for path, data in held])
 
     def entries(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
         """Write ``entries`` as one manifest, or several of about the target size. Clauses: META-12."""
@@ -286,7 +299,9 @@ class ManifestWriter:
         self._count += 1
         path = self._manifests._paths.manifest(name)
         self.paths.append(path)
-        self._manifests._store.write(path, data)
+        self._held.append((path, data))
+        if sum(len(one) for _, one in self._held) > HELD_BYTES:
+            self.flush()
         return name
 
     def _partition_stats(self, entries: Sequence[ManifestEntry]) -> SimpleStats:

@@ -24,7 +24,8 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
@@ -35,6 +36,7 @@ from pktable.format.metadata.snapshot import Snapshot, encode_snapshot
 from pktable.format.paths import TablePaths
 from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import FileIO, puts_may_be_late
+from pktable.store.together import together
 
 ANSWERS: Final = RetryPolicy(attempts=10)
 """Against a store that does not answer: about a second."""
@@ -134,7 +136,7 @@ class Publisher:
 
         Raises _AbsentError if it is None and the id has not ended. Clauses: CMT-36, CMT-37, CMT-39.
         """
-        fence = self._fences.newest()
+        fence, base = self._look(put.base)
         if self._fences.hides(fence, put.snapshot):
             return self._after_end(fence, put.snapshot, found)
         if found is not None and self._fences.is_rolled_back(fence, found):
@@ -144,7 +146,14 @@ class Publisher:
             raise _AbsentError(blocked=False)
         if found != put.snapshot:
             return Verdict.LOST
-        return self._without_fences(put, fence)
+        return self._without_fences(put, fence, is_base_there=base is not None and base == put.base)
+
+    def _look(self, base: Snapshot | None) -> tuple[Fence, Snapshot | None]:
+        """Return the newest fence, and what the file of the base has now."""
+        read = partial(self._snapshots.file, base.id) if base else lambda: None
+        looks: list[Callable[[], Any]] = [self._fences.newest, read]
+        fence, found = together(self._store, looks)
+        return fence, found
 
     def _after_end(self, fence: Fence, snapshot: Snapshot, found: Snapshot | None) -> Verdict:
         """Return the outcome of a put whose id has ended by now. Clauses: CMT-37, CMT-39, CMT-43."""
@@ -158,7 +167,7 @@ class Publisher:
                 self._store.delete(self._paths.snapshot(snapshot.id))
         return Verdict.COMMITTED if was_ours else Verdict.LOST
 
-    def _without_fences(self, put: Put, fence: Fence) -> Verdict:
+    def _without_fences(self, put: Put, fence: Fence, *, is_base_there: bool) -> Verdict:
         """Return the outcome of a put that the fences admit: did others, who put no fences, end the id before it?
 
         Where a fence has ended the base, a snapshot of this id was there. It may be this one, or another one that
@@ -166,7 +175,7 @@ class Publisher:
         """
         snapshot, base = put.snapshot, put.base
         has_expired = base is not None and base.id <= fence.expired
-        if base is None or (not has_expired and self._snapshots.file(base.id) == base):
+        if base is None or (is_base_there and not has_expired):
             return Verdict.COMMITTED
         if self._fences.newest().number != fence.number:  # it may have ended the base, or this snapshot
             return self.outcome(put, snapshot)

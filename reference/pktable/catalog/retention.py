@@ -37,7 +37,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TypeVar
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
@@ -62,6 +63,7 @@ from pktable.format.paths import BRANCH, CHANGELOG, TablePaths, numbered
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
 from pktable.store.new_files import remove_quietly
+from pktable.store.together import ahead
 
 Entry = TypeVar("Entry")
 
@@ -138,8 +140,8 @@ class Expiry:
         ``unread``: the first that a consumer has not read.
         """
         old: list[Snapshot] = []
-        for found in self._snapshots.ids()[:-retain_last]:
-            snapshot = self._snapshots.file(found)
+        ids = self._snapshots.ids()[:-retain_last]
+        for found, snapshot in zip(ids, ahead(self._context.store, self._snapshots.file, ids), strict=True):
             if snapshot is None or found <= fence.expired:
                 raise FenceTakenError  # another expiry was faster
             young = older_than is not None and snapshot.time_millis >= older_than
@@ -223,9 +225,9 @@ class Expiry:
         # Looked at last: a snapshot that is rolled back after this was needed before.
         if tagged is not None and fences.is_rolled_back(fences.newest(), tagged):
             return
-        for path in sorted(candidates - needed):  # in an order that can be repeated
-            store, place = self._context.located(path)
-            remove_quietly(store, [place])
+        located = map(self._context.located, sorted(candidates - needed))  # in an order that can be repeated
+        for store, places in groupby(located, key=itemgetter(0)):
+            remove_quietly(store, [place for _, place in places])
 
     def _needed_by_all(self) -> set[str]:
         """Return the paths of the files that some retained snapshot, tag, changelog or branch needs."""

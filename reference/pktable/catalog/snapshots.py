@@ -16,8 +16,9 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pktable_spec.errors import (
     CorruptFileError,
@@ -33,6 +34,7 @@ from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, nu
 from pktable.retry import RetryPolicy, retry
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
+from pktable.store.together import ahead, together
 
 EPOCH: Final = datetime(1970, 1, 1)
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
@@ -61,14 +63,19 @@ class _ExpiredError(Exception):
 class SnapshotLog:
     """The directory ``snapshot/`` of a table, and ``tag/``.
 
-    ``two_commits``: whether manifests show that a commit built on another one.
+    ``two_commits``: whether manifests show that a commit built on another one. ``clock``: milliseconds.
     """
 
     def __init__(
-        self, store: FileIO, paths: TablePaths, two_commits: Callable[[], bool] = lambda: False
+        self,
+        store: FileIO,
+        paths: TablePaths,
+        two_commits: Callable[[], bool] = lambda: False,
+        clock: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store, self._paths, self._two_commits = store, paths, two_commits
-        self.fences = FenceLog(store, paths)
+        self.fences = FenceLog(store, paths, clock)
+        self._latest = 0  # the id that was the latest at the last look, 0 before one
         # By their bytes: an id may be used again after a rollback.
         self._decoded = Cache(256)
 
@@ -167,9 +174,7 @@ class SnapshotLog:
         """
         self.ids()  # a gap is damage
         found = [latest] if latest else []
-        # The first that is missing has expired, and so have all before it.
-        while found and found[-1].id > 1 and (before := self.file(found[-1].id - 1)):
-            found.append(before)
+        found += self.before(latest) if latest else ()
         expired = self.fences.newest().expired
         if latest is not None and latest.id > expired:
             # If it was rolled back, the one that is missing was, too, and snapshots before that may be there.
@@ -177,6 +182,13 @@ class SnapshotLog:
             if gone is not None:
                 raise _ExpiredError(gone)
         return [one for one in reversed(found) if one.id > expired or one is latest]
+
+    def before(self, snapshot: Snapshot) -> Iterator[Snapshot]:
+        """Yield the snapshots before ``snapshot``, newest first, whose files are there."""
+        for found in ahead(self._store, self.file, range(snapshot.id - 1, 0, -1)):
+            if found is None:  # it has expired, and so have all before it
+                return
+            yield found
 
     def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
         """Return what ``work`` makes of the latest snapshot, None if nothing was written.
@@ -227,17 +239,24 @@ class SnapshotLog:
 
         Raises SnapshotNotFoundError if it expired since it was listed. Clauses: CMT-13, CMT-36.
         """
-        hint = self.hint(LATEST)
-        found = None if hint is None else self.file(hint)
+        found = self._if_latest(self._latest) if self._latest else None
+        if found is None and (hint := self.hint(LATEST)) not in (None, self._latest):
+            found = self._if_latest(hint)
+        if found is None and (ids := self.ids()):
+            found = self.read(ids[-1])
+        self._latest = found.id if found else 0
+        return found
+
+    def _if_latest(self, hint: int) -> Snapshot | None:
+        """Return the snapshot of an id if it is the latest."""
+        looks: list[Callable[[], Any]] = [
+            partial(self._store.exists, self._paths.snapshot(hint + 1)),
+            partial(self.file, hint),
+        ]
+        is_followed, found = together(self._store, looks)
         # The fence is looked at last: by then the file was the latest snapshot, or it has ended.
-        if (
-            found is not None
-            and not self._store.exists(self._paths.snapshot(found.id + 1))
-            and not self.fences.hides(self.fences.newest(), found)
-        ):
-            return found
-        ids = self.ids()
-        return self.read(ids[-1]) if ids else None
+        is_latest = found and not is_followed and not self.fences.hides(self.fences.newest(), found)
+        return found if is_latest else None
 
     def read(self, snapshot: int) -> Snapshot:
         """Return a retained snapshot. Raises SnapshotNotFoundError, CorruptFileError. Clauses: RD-10, CMT-36."""
@@ -322,10 +341,15 @@ class SnapshotLog:
             f"a snapshot at or before {_iso(time_millis)}", f"{self._retained()}{since}"
         )
 
-    def remember(self, snapshot: Snapshot) -> None:
-        """Take ``snapshot`` for the latest: it was just committed. Clauses: CMT-13."""
+    def remember(self, snapshot: Snapshot, *, is_followed: bool = False) -> None:
+        """Take ``snapshot`` for the latest: it was just committed.
+
+        ``is_followed``: whether the next commit is made at once, so that its hint will do. Clauses: CMT-13.
+        """
         self._decoded.put(encode_snapshot(snapshot), snapshot)
-        self.hint_latest(snapshot.id)
+        self._latest = snapshot.id
+        if not is_followed:
+            self.hint_latest(snapshot.id)
         if snapshot.id == 1:
             self.hint_earliest(1)
 

@@ -5,9 +5,11 @@ Clauses: CMT-4, CMT-5, CMT-6, DV-5, DV-16, APP-11.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import partial
+from itertools import chain
+from typing import Any, TypeAlias
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import DELETION_VECTORS
@@ -24,6 +26,7 @@ from pktable.format.metadata.manifest import (
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId, BucketState
 from pktable.store.cache import Cache
+from pktable.store.together import together
 
 IndexFiles: TypeAlias = tuple[IndexManifestEntry, ...]
 """The DV index files of a bucket, at least one."""
@@ -106,10 +109,15 @@ class StateLoader:
         self, snapshot: Snapshot
     ) -> tuple[tuple[ManifestFileMeta, ...], Collection[ManifestEntry]]:
         """Return the manifests of ``snapshot`` and the entries of its live files. Raises CorruptFileError."""
-        metas = (
-            *self._manifests.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-            *self._manifests.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        read = self._manifests.read_list
+        lists = together(
+            self._context.store,
+            [
+                partial(read, snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+                partial(read, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+            ],
         )
+        metas = tuple(chain.from_iterable(lists))
         entries = self._manifests.fold(metas).values()
         for entry in entries:
             if entry.kind != ADD:
@@ -122,8 +130,12 @@ class StateLoader:
         return metas, entries
 
     def _load(self, snapshot: Snapshot) -> TableState:
-        metas, entries = self.live_entries(snapshot)
-        indexes = self._manifests.read_index(snapshot.index_manifest) if snapshot.index_manifest else ()
+        index = snapshot.index_manifest
+        parts: list[Callable[[], Any]] = [
+            partial(self.live_entries, snapshot),
+            partial(self._manifests.read_index, index) if index else tuple,
+        ]
+        (metas, entries), indexes = together(self._context.store, parts)
         return make_state(
             snapshot,
             metas,

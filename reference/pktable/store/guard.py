@@ -33,6 +33,7 @@ from pktable.format.bounds import MOST_JSON_BYTES, MOST_METADATA_BYTES
 from pktable.format.paths import JSON_DIRECTORIES
 from pktable.store.file_info import FileInfo
 from pktable.store.file_io import FileIO, LocalFileIO, abort, locate, puts_may_be_late
+from pktable.store.together import at_once
 
 ExternalRoots = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
 """Directories and URIs, or one, that a caller allows a table to use."""
@@ -89,6 +90,10 @@ class GuardedStore:
     @property
     def late_puts(self) -> bool:
         return puts_may_be_late(self._inner)
+
+    @property
+    def requests_at_once(self) -> int:
+        return at_once(self._inner)
 
     # Files of the table
 

@@ -5,14 +5,17 @@ Clauses: CMT-12.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from pktable_spec.errors import PkTableError
 
 from pktable.format import paths
 from pktable.store.file_io import FileIO
+from pktable.store.together import together
 
 
 @dataclass(slots=True)
@@ -56,8 +59,9 @@ def put_once(store: FileIO, path: str, data: bytes) -> bool:
 
 def remove_quietly(store: FileIO, paths: Iterable[str]) -> None:
     """Delete files that nothing refers to. A file that cannot be deleted stays as an orphan and harms no read."""
-    for path in paths:
-        try:
+
+    def remove(path: str) -> None:
+        with contextlib.suppress(OSError, PkTableError):
             store.delete(path)
-        except (OSError, PkTableError):
-            continue
+
+    together(store, [partial(remove, path) for path in paths])

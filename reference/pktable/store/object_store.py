@@ -85,6 +85,8 @@ class ObjectStoreIO:
 
     late_puts = True
     """A put that ended in an error may still be under way, and be carried out later."""
+    requests_at_once = 16
+    """More would gain little, and a store answers to bursts that it is busy."""
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         scheme, authority, _ = _parts(uri)
