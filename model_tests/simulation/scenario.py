@@ -88,6 +88,8 @@ class Scenario:
         self._mend(table)
         if self._has_others:  # their next expiry mends the hint, without which a stray looks like a loss
             table.catalog.snapshots.hint_earliest(min(oracle.retained))
+            if done.faults:
+                self._remove_strays(table, oracle)
             table.repair()
         snapshots = table.snapshots()
         ids = [one.id for one in snapshots]
@@ -121,6 +123,18 @@ class Scenario:
                 table.delete_consumer(path.partition(CONSUMER)[2])
             else:
                 table.catalog.context.store.delete(path)
+
+    def _remove_strays(self, table: Table, oracle: LogOracle) -> None:
+        """Remove the strays right before the snapshots, which without fences only their committers can tell from these.
+
+        A committer that died did not.
+        """
+        before = min(oracle.retained) - 1
+        while (path := PATHS.snapshot(before)) in self.world.files and identity_of(
+            decode_snapshot(self.world.files[path], at=path)
+        ) not in oracle.known:
+            table.catalog.context.store.delete(path)
+            before -= 1
 
     def _copies(self, oracle: LogOracle, earliest: int) -> list[Snapshot]:
         """Return the copies of expired snapshots, whose changes must be there.
