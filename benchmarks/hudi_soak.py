@@ -27,10 +27,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable import HudiTable
-from pktable.hudi.history import History
-from pktable.hudi.index_writer import IndexPolicy
-from pktable.hudi.placing import WriteOptions
 from pktable.store.file_io import LocalFileIO
+from pktable_hudi.history import History
+from pktable_hudi.index_writer import IndexPolicy
+from pktable_hudi.placing import WriteOptions
 
 from benchmarks.machine import describe, hardware
 

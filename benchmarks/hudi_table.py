@@ -35,11 +35,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable import HudiTable
-from pktable.format.hudi.avro_content import decode_avro_content, encode_avro_content
-from pktable.format.hudi.log_block import blocks, encode_block
-from pktable.hudi.index_writer import IndexPolicy
-from pktable.hudi.placing import WriteOptions
 from pktable.run.spark.session import local_session
+from pktable_hudi.format.avro_content import decode_avro_content, encode_avro_content
+from pktable_hudi.format.log_block import blocks, encode_block
+from pktable_hudi.index_writer import IndexPolicy
+from pktable_hudi.placing import WriteOptions
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
@@ -91,7 +91,7 @@ def _tables(folder: Path) -> tuple[dict[str, Path], list[str]]:
     """Return the tables, and the keys of all rows."""
     draw = random.Random(1)
     keys = [f"{draw.getrandbits(64):016x}-{i:08d}" for i in range(ALL)]
-    with mock.patch("pktable.hudi.group_write.COMPRESSION", "gzip"):
+    with mock.patch("pktable_hudi.group_write.COMPRESSION", "gzip"):
         indexed = _written(folder / "indexed", keys)
     shutil.copytree(indexed, folder / "old")
     for path in (folder / "old").glob(".*.log.*"):

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
-from pktable.format.hudi.bloom import SimpleFilter, filter_of
-from pktable.format.hudi.key_summary import KeyCollation, KeySummary, footer_of_summary
-from pktable.format.hudi.log_block import LogBlock
-from pktable.format.hudi.log_index import with_index
-from pktable.hudi.index_writer import IndexPolicy
+from pktable_hudi.format.bloom import SimpleFilter, filter_of
+from pktable_hudi.format.key_summary import KeyCollation, KeySummary, footer_of_summary
+from pktable_hudi.format.log_block import LogBlock
+from pktable_hudi.format.log_index import with_index
+from pktable_hudi.index_writer import IndexPolicy
 
 from model_tests.hudi.counted_reads import CountedStore
 from model_tests.hudi.made_tables import MadeTable, row

@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pktable.format.hudi.avro_content import decode_avro_content
-from pktable.format.hudi.bloom import filter_of
-from pktable.format.hudi.log_block import encode_block
-from pktable.hudi.index_writer import IndexPolicy
+from pktable_hudi.format.avro_content import decode_avro_content
+from pktable_hudi.format.bloom import filter_of
+from pktable_hudi.format.log_block import encode_block
+from pktable_hudi.index_writer import IndexPolicy
 
 from benchmarks.log_groups import (
     ABSENT,

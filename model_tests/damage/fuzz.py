@@ -26,7 +26,7 @@ FUZZES: Final = HAS_ATHERIS and __name__ == "__main__"
 if HAS_ATHERIS:
     import atheris
 
-with atheris.instrument_imports(include=["pktable"]) if FUZZES else contextlib.nullcontext():
+with atheris.instrument_imports(include=["pktable", "pktable_hudi"]) if FUZZES else contextlib.nullcontext():
     from model_tests.damage.fuzz_seeds import seeds
     from model_tests.damage.fuzz_targets import TARGETS
 

@@ -18,37 +18,37 @@ import pyarrow.parquet as pq
 from pktable import Table
 from pktable.format import avro
 from pktable.format.binary_row import encode_row
-from pktable.format.hudi.bloom import filter_of
-from pktable.format.hudi.clean_files import (
-    CleanPlan,
-    encode_clean,
-    encode_clean_plan,
-)
-from pktable.format.hudi.delete_content import (
-    DELETE_VERSION,
-    Delete,
-    DeleteContent,
-    encode_delete_content,
-)
-from pktable.format.hudi.history_files import HistoryFile
-from pktable.format.hudi.history_files import encode_manifest as encode_history_manifest
-from pktable.format.hudi.key_summary import KeyCollation, KeySummary
-from pktable.format.hudi.log_block import BlockKind, LogBlock, encode_block
-from pktable.format.hudi.log_index import (
-    LogIndex,
-    Member,
-    encode_summary,
-    with_index,
-)
-from pktable.format.hudi.positions import encode_positions
-from pktable.format.hudi.timeline_writing import encode_rollback_plan
 from pktable.format.types import parse_type
 from pktable.format.vectors.deletion_vector import (
     DeletionVector,
     encode_vector,
 )
 from pktable.format.vectors.index_file import encode_index
-from pktable.hudi.actions import Decision
+from pktable_hudi.actions import Decision
+from pktable_hudi.format.bloom import filter_of
+from pktable_hudi.format.clean_files import (
+    CleanPlan,
+    encode_clean,
+    encode_clean_plan,
+)
+from pktable_hudi.format.delete_content import (
+    DELETE_VERSION,
+    Delete,
+    DeleteContent,
+    encode_delete_content,
+)
+from pktable_hudi.format.history_files import HistoryFile
+from pktable_hudi.format.history_files import encode_manifest as encode_history_manifest
+from pktable_hudi.format.key_summary import KeyCollation, KeySummary
+from pktable_hudi.format.log_block import BlockKind, LogBlock, encode_block
+from pktable_hudi.format.log_index import (
+    LogIndex,
+    Member,
+    encode_summary,
+    with_index,
+)
+from pktable_hudi.format.positions import encode_positions
+from pktable_hudi.format.timeline_writing import encode_rollback_plan
 from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
 from model_tests.damage.fuzz_targets import BY_PAGES, COLUMNS, HUDI_SCHEMA, TYPES

@@ -19,26 +19,6 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.binary_row import decode_row, encode_row
-from pktable.format.hudi.avro_columns import decode_columns
-from pktable.format.hudi.avro_content import decode_records, record_bounds
-from pktable.format.hudi.avro_schema import fields_of, written_out
-from pktable.format.hudi.bloom import DYNAMIC, decode_filter
-from pktable.format.hudi.clean_files import (
-    decode_clean_plan,
-    decode_retained,
-)
-from pktable.format.hudi.delete_content import (
-    decode_delete_content,
-)
-from pktable.format.hudi.history_files import decode_manifest as decode_history_manifest
-from pktable.format.hudi.log_block import decode_log
-from pktable.format.hudi.log_index import (
-    decode_summary,
-    index_at_end,
-)
-from pktable.format.hudi.positions import decode_positions
-from pktable.format.hudi.properties import decode_properties
-from pktable.format.hudi.timeline_files import decode_commit, decode_compaction_plan, decode_rollback_plan
 from pktable.format.metadata.manifest import (
     DataFileMeta,
     decode_index_manifest,
@@ -58,9 +38,29 @@ from pktable.format.vectors.deletion_vector import (
     encode_vector,
 )
 from pktable.format.vectors.index_file import VectorRange, decode_index
-from pktable.hudi.actions import Decision
 from pktable.lsm.runs import KeyOrder
 from pktable.predicate import parse
+from pktable_hudi.actions import Decision
+from pktable_hudi.format.avro_columns import decode_columns
+from pktable_hudi.format.avro_content import decode_records, record_bounds
+from pktable_hudi.format.avro_schema import fields_of, written_out
+from pktable_hudi.format.bloom import DYNAMIC, decode_filter
+from pktable_hudi.format.clean_files import (
+    decode_clean_plan,
+    decode_retained,
+)
+from pktable_hudi.format.delete_content import (
+    decode_delete_content,
+)
+from pktable_hudi.format.history_files import decode_manifest as decode_history_manifest
+from pktable_hudi.format.log_block import decode_log
+from pktable_hudi.format.log_index import (
+    decode_summary,
+    index_at_end,
+)
+from pktable_hudi.format.positions import decode_positions
+from pktable_hudi.format.properties import decode_properties
+from pktable_hudi.format.timeline_files import decode_commit, decode_compaction_plan, decode_rollback_plan
 from pktable_spec.options import parse_options
 
 Target = Callable[[bytes], Any]

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pktable import HudiTable
-from pktable.hudi.placing import WriteOptions
 from pktable.store.file_io import LocalFileIO
+from pktable_hudi.placing import WriteOptions
 from pyspark.sql import SparkSession
 
 ROWS = 40

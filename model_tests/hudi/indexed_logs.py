@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pktable.format.hudi.log_index import LogIndex, Member
-from pktable.hudi.index_writer import DEFAULT, IndexPolicy
-from pktable.hudi.lookup import index_of_file
 from pktable.store.file_io import LocalFileIO
+from pktable_hudi.format.log_index import LogIndex, Member
+from pktable_hudi.index_writer import DEFAULT, IndexPolicy
+from pktable_hudi.lookup import index_of_file
 
 from model_tests.hudi.made_tables import MadeTable, row
 

@@ -11,11 +11,11 @@ from typing import Final
 
 import pyarrow.parquet as pq
 from pktable import HudiTable
-from pktable.format.hudi.bloom import HashedKeys, SimpleFilter, capacity, filter_of_shape
-from pktable.format.hudi.delete_content import Delete
-from pktable.format.hudi.key_summary import summary_of_footer
-from pktable.format.hudi.log_block import LogBlock, encode_block
-from pktable.hudi.index_writer import LIST, IndexPolicy
+from pktable_hudi.format.bloom import HashedKeys, SimpleFilter, capacity, filter_of_shape
+from pktable_hudi.format.delete_content import Delete
+from pktable_hudi.format.key_summary import summary_of_footer
+from pktable_hudi.format.log_block import LogBlock, encode_block
+from pktable_hudi.index_writer import LIST, IndexPolicy
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.model.log_index import Row

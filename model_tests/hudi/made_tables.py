@@ -17,19 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable import HudiTable
-from pktable.format.hudi.avro_content import BLOCK_VERSION, AvroContent, encode_avro_content
-from pktable.format.hudi.delete_content import (
+from pktable.store.file_io import LocalFileIO
+from pktable_hudi.format.avro_content import BLOCK_VERSION, AvroContent, encode_avro_content
+from pktable_hudi.format.delete_content import (
     DELETE_VERSION,
     Delete,
     DeleteContent,
     encode_delete_content,
 )
-from pktable.format.hudi.log_block import BlockKind, HeaderKey, LogBlock, encode_block
-from pktable.format.hudi.log_index import LogIndex, with_index
-from pktable.format.hudi.positions import encode_positions
-from pktable.hudi.index_writer import DEFAULT, IndexPolicy, IndexWriter
-from pktable.hudi.slices import FileGroup, file_groups, writing_slice
-from pktable.store.file_io import LocalFileIO
+from pktable_hudi.format.log_block import BlockKind, HeaderKey, LogBlock, encode_block
+from pktable_hudi.format.log_index import LogIndex, with_index
+from pktable_hudi.format.positions import encode_positions
+from pktable_hudi.index_writer import DEFAULT, IndexPolicy, IndexWriter
+from pktable_hudi.slices import FileGroup, file_groups, writing_slice
 
 OWN = (
     "_hoodie_commit_time",

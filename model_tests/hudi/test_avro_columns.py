@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pktable.datafile.avro_values import arrow_columns
-from pktable.format.hudi.avro_columns import decode_columns
-from pktable.format.hudi.avro_content import (
+from pktable_hudi.format.avro_columns import decode_columns
+from pktable_hudi.format.avro_content import (
     BLOCK_VERSION,
     AvroContent,
     decode_avro_content,
@@ -23,7 +23,7 @@ from pktable.format.hudi.avro_content import (
     encode_avro_content,
     record_bounds,
 )
-from pktable.format.hudi.avro_schema import fields_of, written_out
+from pktable_hudi.format.avro_schema import fields_of, written_out
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.hudi.bloom import (
+from pktable_hudi.format.bloom import (
     DYNAMIC,
     SIMPLE,
     DynamicFilter,

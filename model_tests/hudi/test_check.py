@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pktable import HudiTable
 from pktable.cli import run
-from pktable.format.hudi.bloom import filter_of
-from pktable.format.hudi.key_summary import (
+from pktable_hudi.format.bloom import filter_of
+from pktable_hudi.format.key_summary import (
     GREATEST,
     LEAST,
     KeyBatch,
@@ -22,7 +22,7 @@ from pktable.format.hudi.key_summary import (
     footer_of_summary,
     summary_of_footer,
 )
-from pktable.format.hudi.log_block import BlockKind, HeaderKey, LogBlock
+from pktable_hudi.format.log_block import BlockKind, HeaderKey, LogBlock
 from pktable_spec.covers import covers
 
 from model_tests.hudi.made_tables import MadeTable, at_positions, instant, row

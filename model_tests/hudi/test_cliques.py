@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pktable import HudiTable
-from pktable.format.hudi.log_block import encode_block
-from pktable.hudi.index_writer import LIST, POINTER, IndexPolicy
+from pktable_hudi.format.log_block import encode_block
+from pktable_hudi.index_writer import LIST, POINTER, IndexPolicy
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 

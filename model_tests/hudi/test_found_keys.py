@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.hudi.found_keys import MANY, found_keys
+from pktable_hudi.found_keys import MANY, found_keys
 from pktable_spec.covers import covers
 
 COUNT = 2 * MANY

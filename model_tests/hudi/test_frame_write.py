@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pktable import HudiTable
-from pktable.format.hudi.timeline_writing import encode_commit
 from pktable.format.types import parse_columns
-from pktable.hudi.actions import Actions
-from pktable.hudi.frame_write import NEW, ORDER, FrameForm, Placing, Tagging, Writing
-from pktable.hudi.group_write import GroupWrite, schema_with_own_columns, written_files
-from pktable.hudi.incoming import RowForm
-from pktable.hudi.slices import file_groups, writing_slice
+from pktable_hudi.actions import Actions
+from pktable_hudi.format.timeline_writing import encode_commit
+from pktable_hudi.frame_write import NEW, ORDER, FrameForm, Placing, Tagging, Writing
+from pktable_hudi.group_write import GroupWrite, schema_with_own_columns, written_files
+from pktable_hudi.incoming import RowForm
+from pktable_hudi.slices import file_groups, writing_slice
 from pktable_spec.covers import covers
 from pktable_spec.model.log_index import Row
 

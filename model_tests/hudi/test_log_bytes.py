@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.hudi.avro_content import (
+from pktable_hudi.format.avro_content import (
     BLOCK_VERSION,
     AvroContent,
     decode_avro_content,
     decode_records,
     encode_avro_content,
 )
-from pktable.format.hudi.delete_content import (
+from pktable_hudi.format.delete_content import (
     DELETE_VERSION,
     WRAPPED,
     Delete,
@@ -25,7 +25,7 @@ from pktable.format.hudi.delete_content import (
     decode_delete_content,
     encode_delete_content,
 )
-from pktable.format.hudi.log_block import (
+from pktable_hudi.format.log_block import (
     MAGIC,
     BlockKind,
     DamagedRange,
@@ -34,7 +34,7 @@ from pktable.format.hudi.log_block import (
     decode_log,
     encode_block,
 )
-from pktable.format.hudi.positions import decode_positions, encode_positions
+from pktable_hudi.format.positions import decode_positions, encode_positions
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 

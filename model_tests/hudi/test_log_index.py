@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.hudi.bloom import filter_of
-from pktable.format.hudi.key_summary import (
+from pktable_hudi.format.bloom import filter_of
+from pktable_hudi.format.key_summary import (
     BLOOM,
     BLOOM_KIND,
     GREATEST,
@@ -22,8 +22,8 @@ from pktable.format.hudi.key_summary import (
     KeySummary,
     summary_of_footer,
 )
-from pktable.format.hudi.log_block import BlockKind, LogBlock, decode_log, encode_block
-from pktable.format.hudi.log_index import (
+from pktable_hudi.format.log_block import BlockKind, LogBlock, decode_log, encode_block
+from pktable_hudi.format.log_index import (
     ENTRY,
     FoundIndex,
     LogIndex,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pktable.format.hudi.key_summary import KeyBatch, KeyCollation
-from pktable.format.hudi.log_block import encode_block
+from pktable_hudi.format.key_summary import KeyBatch, KeyCollation
+from pktable_hudi.format.log_block import encode_block
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 

@@ -16,12 +16,12 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from pktable.format.hudi.bloom import SimpleFilter, capacity
-from pktable.format.hudi.delete_content import Delete
-from pktable.format.hudi.log_block import LogBlock, encode_block
-from pktable.hudi.index_writer import LIST, POINTER, IndexPolicy
-from pktable.hudi.lookup import index_of_file
 from pktable.store.file_io import LocalFileIO
+from pktable_hudi.format.bloom import SimpleFilter, capacity
+from pktable_hudi.format.delete_content import Delete
+from pktable_hudi.format.log_block import LogBlock, encode_block
+from pktable_hudi.index_writer import LIST, POINTER, IndexPolicy
+from pktable_hudi.lookup import index_of_file
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pktable import HudiTable
-from pktable.format.hudi.key_summary import KeySummary
-from pktable.format.hudi.log_index import with_index
+from pktable_hudi.format.key_summary import KeySummary
+from pktable_hudi.format.log_index import with_index
 from pktable_spec.covers import covers
 
 from model_tests.hudi.counted_reads import CountedStore

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format.hudi.delete_content import Delete
-from pktable.format.hudi.log_block import HeaderKey, LogBlock
+from pktable_hudi.format.delete_content import Delete
+from pktable_hudi.format.log_block import HeaderKey, LogBlock
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
-from pktable.format.hudi import bloom, key_summary
-from pktable.hudi import actions, attempt, compaction, incoming, lookup, slices
+from pktable_hudi import actions, attempt, compaction, incoming, lookup, slices
+from pktable_hudi.format import bloom, key_summary
 from pktable_spec.covers import covers
 
 from model_tests.hudi.test_lookup_histories import FileGroupMachine

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from pktable import HudiTable
-from pktable.hudi import scan
-from pktable.hudi.placing import WriteOptions
+from pktable_hudi import scan
+from pktable_hudi.placing import WriteOptions
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 

@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import HudiTable
-from pktable.format.hudi.log_block import BlockKind, HeaderKey, blocks, encode_block
-from pktable.format.hudi.log_index import with_index
-from pktable.format.hudi.names import log_file
-from pktable.hudi.index_writer import IndexWriter
-from pktable.hudi.log_rows import SIGNS, Wanted, block_rows
-from pktable.hudi.log_scan import PlacedBlock
-from pktable.hudi.slices import file_groups, writing_slice
 from pktable.store.file_io import LocalFileIO
+from pktable_hudi.format.log_block import BlockKind, HeaderKey, blocks, encode_block
+from pktable_hudi.format.log_index import with_index
+from pktable_hudi.format.names import log_file
+from pktable_hudi.index_writer import IndexWriter
+from pktable_hudi.log_rows import SIGNS, Wanted, block_rows
+from pktable_hudi.log_scan import PlacedBlock
+from pktable_hudi.slices import file_groups, writing_slice
 from pktable_spec.covers import covers
 
 from model_tests.hudi.real_tables import each_hudi_table, unpacked

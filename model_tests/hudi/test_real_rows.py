@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pktable import HudiTable
-from pktable.format.hudi.names import PROPERTIES
+from pktable_hudi.format.names import PROPERTIES
 from pktable_spec.covers import covers
 
 from model_tests.hudi.real_tables import each_hudi_table, expected, table_named, unpacked
@@ -122,8 +122,8 @@ def test_conditions_columns_and_limits_choose_of_the_rows(archive: Path) -> None
 @covers("LOG-32")
 def test_positions_are_used_in_real_tables_and_give_the_same_rows() -> None:
     # The rows of the test above are those of positions, wherever a block has them.
-    from pktable.hudi.log_rows import SIGNS, Wanted, block_rows
-    from pktable.hudi.merge import ABSENT, fold
+    from pktable_hudi.log_rows import SIGNS, Wanted, block_rows
+    from pktable_hudi.merge import ABSENT, fold
 
     placed = 0
     for archive in hudi_archives():

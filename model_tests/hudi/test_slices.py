@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import HudiTable
-from pktable.format.hudi.log_block import BlockKind, HeaderKey, LogBlock, encode_block
+from pktable_hudi.format.log_block import BlockKind, HeaderKey, LogBlock, encode_block
 from pktable_spec.covers import covers
 from pktable_spec.errors import (
     CorruptFileError,

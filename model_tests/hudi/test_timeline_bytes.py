@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from pktable.format.hudi.avro_schema import fields_of
-from pktable.format.hudi.names import base_file, log_file, timeline_file
-from pktable.format.hudi.properties import decode_properties
-from pktable.format.hudi.timeline_files import decode_commit, decode_compaction_plan
+from pktable_hudi.format.avro_schema import fields_of
+from pktable_hudi.format.names import base_file, log_file, timeline_file
+from pktable_hudi.format.properties import decode_properties
+from pktable_hudi.format.timeline_files import decode_commit, decode_compaction_plan
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 

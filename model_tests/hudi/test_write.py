@@ -18,11 +18,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from pktable import HudiTable
-from pktable.format.hudi.log_block import BlockKind, blocks
-from pktable.hudi.index_writer import IndexPolicy
-from pktable.hudi.lookup import index_of_file
-from pktable.hudi.placing import WriteOptions
 from pktable.store.file_io import LocalFileIO
+from pktable_hudi.format.log_block import BlockKind, blocks
+from pktable_hudi.index_writer import IndexPolicy
+from pktable_hudi.lookup import index_of_file
+from pktable_hudi.placing import WriteOptions
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.model.log_index import LogTable, Row

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import HudiTable
-from pktable.hudi.incoming import RowForm
+from pktable_hudi.incoming import RowForm
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.model.log_index import Row

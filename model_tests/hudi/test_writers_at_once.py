@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from pktable import HudiTable
-from pktable.format.hudi.timeline_writing import encode_rollback_plan
-from pktable.hudi.actions import ROLLED_BACK, Actions, Decision
-from pktable.hudi.history import History
 from pktable.store.file_io import FileIO, LocalFileIO
+from pktable_hudi.actions import ROLLED_BACK, Actions, Decision
+from pktable_hudi.format.timeline_writing import encode_rollback_plan
+from pktable_hudi.history import History
 from pktable_spec.covers import covers
 from pktable_spec.errors import (
     CommitConflictError,

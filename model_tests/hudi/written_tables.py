@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pktable import HudiTable
-from pktable.hudi.placing import WriteOptions
+from pktable_hudi.placing import WriteOptions
 from pktable_spec.errors import SnapshotNotFoundError
 from pktable_spec.model.log_index import LogTable, Row
 

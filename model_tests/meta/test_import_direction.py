@@ -18,21 +18,24 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+HOUSES = ("reference/pktable", "reference/pktable_hudi")
+"""The packages of the reference."""
+
+ENTRIES = ("reference/pktable/__init__.py", "reference/pktable/cli/app.py")
+"""The modules of `pktable` that name modules of `pktable_hudi`, to import them when there is a table of Hudi's."""
+
 SHARED = ("pktable_spec.vocabulary", "pktable_spec.options", "pktable_spec.errors")
 
 LAYERS: tuple[str, ...] = tuple(
-    re.findall(r"^\| `(pktable\.\w+)` \|", (ROOT / "reference" / "README.md").read_text("utf-8"), re.M)
+    re.findall(
+        r"^\| `(pktable(?:\.\w+|_hudi))` \|", (ROOT / "reference" / "README.md").read_text("utf-8"), re.M
+    )
 )
 """The packages of the reference, lowest first: one may import those above it in this list, and itself."""
 
+_UNKNOWN = ("pktable_spec.model", "pktable_spec.interface", "model_tests", "hypothesis", "pytest")
 BANNED: Mapping[str, tuple[str, ...]] = {
-    "reference/pktable": (
-        "pktable_spec.model",
-        "pktable_spec.interface",
-        "model_tests",
-        "hypothesis",
-        "pytest",
-    ),
+    **dict.fromkeys(HOUSES, _UNKNOWN),
     "model_tests": ("spec", "reference"),
 }
 """Folder: what it may not import, by prefix."""
@@ -81,6 +84,17 @@ def imported(root: Path, folder: str) -> Iterator[tuple[str, str, str]]:
             yield f"{path.relative_to(root)}:{line}", module, name
 
 
+def in_the_reference(root: Path) -> dict[Path, str]:
+    """Return the modules of the reference by path, each with its dotted name."""
+    return {path: module for house in HOUSES for path, module in modules(root, house).items()}
+
+
+def imported_by_the_reference(root: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield (place, importing module, imported name) for every import of the reference."""
+    for house in HOUSES:
+        yield from imported(root, house)
+
+
 def layer_of(module: str) -> str | None:
     """Return the package of `LAYERS` that a dotted name belongs to."""
     return next((package for package in LAYERS if within(module, (package,))), None)
@@ -89,10 +103,10 @@ def layer_of(module: str) -> str | None:
 def against_the_layers(root: Path) -> list[str]:
     """Return the imports from one package of the reference to another that is not above it in `LAYERS`."""
     wrong = []
-    for path, module in modules(root, "reference/pktable").items():
+    for path, module in in_the_reference(root).items():
         if layer_of(module) is None and module != "pktable":
             wrong.append(f"{path.relative_to(root)} is in no layer")
-    for at, module, name in imported(root, "reference/pktable"):
+    for at, module, name in imported_by_the_reference(root):
         own, other = layer_of(module), layer_of(name)
         if own and other and own != other and LAYERS.index(other) >= LAYERS.index(own):
             wrong.append(f"{at} imports {name}")
@@ -101,9 +115,9 @@ def against_the_layers(root: Path) -> list[str]:
 
 def in_circles(root: Path) -> list[str]:
     """Return the first circle of imports among the modules of the reference, at whatever depth they are written."""
-    known = set(modules(root, "reference/pktable").values())
+    known = set(in_the_reference(root).values())
     graph: dict[str, set[str]] = {module: set() for module in known}
-    for _, module, name in imported(root, "reference/pktable"):
+    for _, module, name in imported_by_the_reference(root):
         target = name if name in known else name.rpartition(".")[0]
         if target in known and target != module:
             graph[module].add(target)
@@ -128,9 +142,20 @@ def naming_the_tests(root: Path) -> list[str]:
     """Return the lines of the reference that name ``model_tests``, in an import, a string or a comment."""
     return [
         f"{path.relative_to(root)}:{number}"
-        for path in modules(root, "reference/pktable")
+        for path in in_the_reference(root)
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if "model_tests" in line
+    ]
+
+
+def naming_the_package_of_hudi(root: Path) -> list[str]:
+    """Return the lines of `pktable` that name ``pktable_hudi``, in imports or strings, but for those of `ENTRIES`."""
+    return [
+        f"{path.relative_to(root)}:{number}"
+        for path in modules(root, "reference/pktable")
+        if str(path.relative_to(root)) not in ENTRIES
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if "pktable_hudi" in line
     ]
 
 
@@ -142,12 +167,12 @@ def of_libraries_in_the_specification(root: Path) -> list[str]:
 
 
 def of_pyspark_elsewhere(root: Path) -> list[str]:
-    """Return the imports of pyspark outside of its two packages: the runner below a table, the source above it."""
+    """Return the imports of pyspark outside of its packages: the runner below a table, the source above it, Hudi's."""
     return [
         f"{at} imports {name}"
-        for at, module, name in imported(root, "reference/pktable")
+        for at, module, name in imported_by_the_reference(root)
         if within(name, ("pyspark", "py4j"))
-        and not within(module, ("pktable.run.spark", "pktable.spark_source"))
+        and not within(module, ("pktable.run.spark", "pktable.spark_source", "pktable_hudi.spark"))
     ]
 
 
@@ -155,7 +180,7 @@ def of_more_than_words_and_errors(root: Path) -> list[str]:
     """Return the imports by which the reference takes more of the specification than words, options and errors."""
     return [
         f"{at} imports {name}"
-        for at, _, name in imported(root, "reference/pktable")
+        for at, _, name in imported_by_the_reference(root)
         if within(name, ("pktable_spec",)) and not within(name, SHARED)
     ]
 
@@ -164,7 +189,7 @@ def relative(root: Path) -> list[str]:
     """Return the relative imports."""
     return [
         f"{at} imports {name}"
-        for folder in ("spec/pktable_spec", "reference/pktable", "model_tests", "benchmarks")
+        for folder in ("spec/pktable_spec", *HOUSES, "model_tests", "benchmarks")
         for at, _, name in imported(root, folder)
         if name.startswith(".")
     ]
@@ -176,6 +201,7 @@ FAULTS: tuple[tuple[Gate, Mapping[str, str]], ...] = (
     (against_the_layers, {"reference/pktable/format/a.py": "def f():\n    from pktable.catalog import b\n"}),
     (against_the_layers, {"reference/pktable/elsewhere.py": ""}),
     (against_the_layers, {"reference/pktable/staging.py": "import pktable.table\n"}),
+    (against_the_layers, {"reference/pktable/cli/app.py": "def f():\n    import pktable_hudi.commands\n"}),
     (
         in_circles,
         {
@@ -188,6 +214,7 @@ FAULTS: tuple[tuple[Gate, Mapping[str, str]], ...] = (
         naming_the_tests,
         {"reference/pktable/cli/checks.py": 'importlib.import_module("model_tests.verify")\n'},
     ),
+    (naming_the_package_of_hudi, {"reference/pktable/scan.py": 'import_module("pktable_hudi.scan")\n'}),
     (of_libraries_in_the_specification, {"spec/pktable_spec/trace.py": "import numpy\n"}),
     (of_pyspark_elsewhere, {"reference/pktable/table.py": "def f():\n    import pyspark\n"}),
     (of_more_than_words_and_errors, {"reference/pktable/table.py": "from pktable_spec import covers\n"}),
@@ -210,7 +237,7 @@ def test_a_planted_import_is_found(gate: Gate, files: Mapping[str, str], tmp_pat
 
 
 def test_every_layer_is_there() -> None:
-    known = set(modules(ROOT, "reference/pktable").values())
+    known = set(in_the_reference(ROOT).values())
     assert [layer for layer in LAYERS if layer not in known] == []
 
 

@@ -22,7 +22,7 @@ import pytest
 Nodes: TypeAlias = Sequence[ast.AST]
 ROOT = Path(__file__).parents[2]
 TESTS = ("model_tests", "benchmarks")
-TESTED = ("reference/pktable", "spec/pktable_spec")
+TESTED = ("reference/pktable", "reference/pktable_hudi", "spec/pktable_spec")
 
 OF_OTHERS: Final[Mapping[str, str]] = {
     "_replace": "a public method of every NamedTuple, underscored so that no field can be called like it",
@@ -81,7 +81,11 @@ def reached(root: Path) -> list[str]:
 
 def _in_module(place: str, nodes: Nodes, own: set[str], theirs: set[str]) -> Iterator[tuple[int, str]]:
     package = ".".join(Path(place).parent.parts)
-    tested = {alias for module, alias in _imports(nodes) if module.startswith(("pktable.", "pktable_spec."))}
+    tested = {
+        alias
+        for module, alias in _imports(nodes)
+        if module.startswith(("pktable.", "pktable_hudi.", "pktable_spec."))
+    }
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and not f"{node.module}.".startswith(f"{package}."):
             yield from ((node.lineno, f"imports {a.name}") for a in node.names if is_private(a.name))

@@ -11,7 +11,7 @@ import pytest
 from model_tests.meta.wording import ROOT, clauses
 from model_tests.tlc.models import load
 
-REFERENCE = ROOT / "reference" / "pktable"
+HOUSES = [ROOT / "reference" / name for name in ("pktable", "pktable_hudi")]
 HEADING = "| file | put by |"
 
 
@@ -35,8 +35,9 @@ def places(node: ast.AST, inside: tuple[str, ...] = ()) -> Iterator[str]:
 
 def test_the_table_has_each_place_that_puts_a_file_only_if_it_is_absent() -> None:
     found = {
-        (str(path.relative_to(REFERENCE)), place)
-        for path in REFERENCE.rglob("*.py")
+        (str(path.relative_to(house if house is HOUSES[0] else house.parent)), place)
+        for house in HOUSES
+        for path in house.rglob("*.py")
         if path.parent.name != "store"  # the stores themselves
         for place in places(ast.parse(path.read_text("utf-8")))
     }

@@ -47,7 +47,6 @@ REFERENCE: Final = (
     "context.py",
     "datafile",
     "format",
-    "hudi",
     "ingest",
     "inspect.py",
     "kinds",
@@ -103,6 +102,7 @@ CLEAN: Final = (
     "README.md",
     "CHANGES.md",
     *(f"reference/pktable/{name}" for name in REFERENCE),
+    "reference/pktable_hudi",
     *(f"model_tests/{name}" for name in TESTS),
     "model_tests/tlc/test_types.py",
 )

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from pktable.format.hudi import bloom, key_summary, log_block, log_index
-from pktable.format.hudi.bloom import SimpleFilter
-from pktable.hudi import group_write, index_writer, lookup, slices
+from pktable_hudi import group_write, index_writer, lookup, slices
+from pktable_hudi.format import bloom, key_summary, log_block, log_index
+from pktable_hudi.format.bloom import SimpleFilter
 
 from model_tests.histories.checks import CheckFailed
 from model_tests.hudi import lookup_cases as cases

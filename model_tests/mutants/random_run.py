@@ -126,8 +126,8 @@ AREAS: Final = (
     Area("vectors", ("reference/pktable/format/vectors",), _FILES),
     Area("stores", ("reference/pktable/store",), (*_tests_in("stores"), *_TESTS)),
     Area("check", ("reference/pktable/check",), _tests_in("check", "damage", "table", "commit", "append")),
-    Area("hudi", ("reference/pktable/hudi",), _HUDI),
-    Area("format of Hudi", ("reference/pktable/format/hudi",), _HUDI),
+    Area("hudi", ("reference/pktable_hudi",), _HUDI),
+    Area("format of Hudi", ("reference/pktable_hudi/format",), _HUDI),
     Area("data source", ("reference/pktable/spark_source",), _tests_in("source")),
     Area("oracle", ("spec/pktable_spec/model",), _ORACLE, backends=("model", "local"), records=False),
 )

@@ -114,9 +114,10 @@ def patched(*changes: tuple[Any, str, Callable[[Any], Any]]) -> Fault:
 
 
 def _defined_in(owner: Any, name: str) -> str:
-    """Return the module of pktable that has the code of ``owner.name``, which ``owner`` may have imported."""
+    """Return the module of the reference that has the code of ``owner.name``, which ``owner`` may have imported."""
     home = str(getattr(getattr(owner, name), "__module__", None))
-    return home if home.startswith("pktable.") else str(getattr(owner, "__module__", None) or owner.__name__)
+    is_ours = home.partition(".")[0] in ("pktable", "pktable_hudi")
+    return home if is_ours else str(getattr(owner, "__module__", None) or owner.__name__)
 
 
 def reworded(module: ModuleType, *changes: tuple[str, str]) -> Fault:

@@ -53,10 +53,8 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
         "damage/test_every_byte.py",
     ),
     "pktable/format": ("format", "vectors", "table/test_keys.py"),
-    "pktable/format/hudi": ("hudi",),
     "pktable/format/metadata": ("store_work", "format", "vectors", "damage/test_hostile_metadata.py"),
     "pktable/format/vectors": ("format", "vectors", "damage/test_hostile_sizes.py"),
-    "pktable/hudi": ("hudi",),
     "pktable/ingest": (
         "table/test_given_rows.py",
         "table/test_map_keys.py",
@@ -94,9 +92,14 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "pktable/spark_source": ("source",),
     "pktable/statements": ("statements", "append/test_questions.py"),
     "pktable/store": ("stores", "commit", "seams/test_cache.py", "table/test_store_failures.py"),
+    "pktable_hudi": ("hudi",),
+    "pktable_hudi/format": ("hudi",),
+    "pktable_hudi/spark": ("hudi/test_on_spark.py", "hudi/test_frame_write.py"),
     "pyspark_pktable": ("source",),
 }
-ON_SPARK: Final = frozenset({"pktable/run", "pktable/run/spark", "pktable/spark_source", "pyspark_pktable"})
+ON_SPARK: Final = frozenset(
+    {"pktable/run", "pktable/run/spark", "pktable/spark_source", "pktable_hudi/spark", "pyspark_pktable"}
+)
 """The rooms whose tests start a Spark session too."""
 
 
@@ -107,9 +110,12 @@ def room_of(module: str) -> str:
 
 
 def room_named(name: str) -> str:
-    """Return the room that ``name`` means, which may leave out ``pktable/``. Raises InvalidRequestError."""
+    """Return the room that ``name`` means, which may leave out ``pktable/`` or ``pktable_``.
+
+    Raises InvalidRequestError.
+    """
     asked = name.strip("/").removeprefix("reference/")
-    for room in (asked, f"pktable/{asked}"):
+    for room in (asked, f"pktable/{asked}", f"pktable_{asked}"):
         if room in ROOMS:
             return room
     rooms = ", ".join(room.removeprefix("pktable/") for room in ROOMS)

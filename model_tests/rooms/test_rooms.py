@@ -20,6 +20,7 @@ def test_a_room_is_named_by_its_folder_or_one_of_its_modules() -> None:
     assert room_named("lsm") == room_named("reference/pktable/lsm/") == "pktable/lsm"
     assert room_of("pktable.lsm.universal") == "pktable/lsm"
     assert room_of("pktable.table") == "pktable"
+    assert room_named("hudi/format") == room_of("pktable_hudi.format.bloom") == "pktable_hudi/format"
 
 
 def test_a_room_that_there_is_not_is_refused_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:

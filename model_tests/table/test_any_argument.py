@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from pktable import CommitId, HudiTable, PkTableError, Table
 from pktable.change_scan import ChangeScan
 from pktable.dml import MergeBuilder
-from pktable.hudi.scan import HudiScan
 from pktable.ingest.changes import ChangeKind
 from pktable.scan import Scan
 from pktable.staged import StagedCompaction, StagedWrite
+from pktable_hudi.scan import HudiScan
 
 # fmt: off
 NAMES = (

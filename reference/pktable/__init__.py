@@ -21,8 +21,9 @@ from pktable_spec.errors import (
 )
 
 if TYPE_CHECKING:
+    from pktable_hudi.table import HudiTable
+
     from pktable.catalog.changes import CommitId
-    from pktable.hudi.table import HudiTable
     from pktable.table import Table
 
 __all__ = [
@@ -44,7 +45,7 @@ __version__ = "0.1.0"
 
 LATE = {
     "CommitId": "pktable.catalog.changes",
-    "HudiTable": "pktable.hudi.table",
+    "HudiTable": "pktable_hudi.table",
     "Table": "pktable.table",
 }
 """Names that are imported at their first use, with their modules."""

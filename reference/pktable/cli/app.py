@@ -10,13 +10,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from importlib.abc import MetaPathFinder
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
-from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.errors import InvalidRequestError
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -26,7 +27,6 @@ from pktable.cli.progress import be_quiet
 
 if TYPE_CHECKING:
     from pktable.catalog.catalog import Catalog
-    from pktable.hudi.table import HudiTable
     from pktable.table import Table
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -39,6 +39,11 @@ LATE: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Commands by name: the module that declares each, and how the list of commands describes it."""
 
+HUDI_COMMANDS: Final = "pktable_hudi.commands"
+"""The module that runs commands on tables of Hudi's. It is imported by name: its package is above this one."""
+OF_HUDI: Final = frozenset({"instant", "ordering", "read_optimized", "retain_commits", "retain_versions"})
+"""The options that only tables of Hudi's have."""
+
 OWN_PROCESS: Final = "own process"
 """Key of the context's object where the process runs nothing but the command."""
 
@@ -47,10 +52,7 @@ MILLIS: Final = re.compile(r"-?[0-9]{1,18}")  # longer ones are no time that any
 
 
 class Command(TyperCommand):
-    """A command whose help names no Python types, and which leaves pandas out where it has the process to itself.
-
-    One that only Paimon's tables have is refused by name for a Hudi table.
-    """
+    """A command whose help names no Python types, and which leaves pandas out where it has the process to itself."""
 
     def get_help(self, ctx: Any) -> str:
         return _without_noise(super().get_help(ctx))
@@ -58,14 +60,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         if OWN_PROCESS in ctx.find_root().obj and not ctx.params.get("spark"):
             _leave_pandas_out()
-        try:
-            return super().invoke(ctx)
-        except NotATableError:
-            if not _is_hudi(ctx.params):
-                raise
-            from pktable.cli.hudi import refused
-
-            raise refused(str(ctx.info_name), ctx.params["path"]) from None
+        return super().invoke(ctx)
 
 
 class Commands(TyperGroup):
@@ -95,7 +90,9 @@ class App(typer.Typer):
     """An application whose commands are a `Command` each."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
-        return super().command(name, **{"cls": Command, **settings})
+        """Declare a command. Where a table is Hudi's, the command of that name in `HUDI_COMMANDS` runs instead."""
+        declare: Callable[[Function], Function] = super().command(name, **{"cls": Command, **settings})
+        return lambda function: declare(_of_any_table(name or function.__name__, function))
 
 
 app = App(
@@ -104,6 +101,32 @@ app = App(
     rich_markup_mode=None,  # plain help: it needs no library, and no box breaks its lines
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _of_any_table(name: str, function: Function) -> Function:
+    """Return a command that does what ``function`` does, or for a table of Hudi's what its package does.
+
+    Raises InvalidRequestError for an option that only tables of Hudi's have, and a table that is none.
+    """
+    parameters = signature(function).parameters
+    if "path" not in parameters:
+        return function
+
+    @wraps(function)
+    def command(**given: Any) -> Any:
+        asked = {one: value for one, value in given.items() if value not in (parameters[one].default, [])}
+        if given["hudi"] if "hudi" in given else _is_hudi(given["path"], given["storage"]):
+            return import_module(HUDI_COMMANDS).run(name, asked)
+        if refused := [option_of(one) for one in asked if one in OF_HUDI]:
+            raise InvalidRequestError(f"{', '.join(refused)}: not for this table, which is not Hudi's")
+        return function(**given)
+
+    return cast(Function, command)
+
+
+def option_of(parameter: str) -> str:
+    """Return the option that gives a parameter."""
+    return f"--{parameter.replace('_', '-')}"
 
 
 def _leave_pandas_out() -> None:
@@ -189,8 +212,6 @@ Fresh = Annotated[
 Where = Annotated[str, typer.Option("--where", metavar="SQL", help="Condition on rows, in Spark's SQL.")]
 Names = Annotated[str, typer.Option(metavar="A,B", help="Column names, comma-separated.")]
 Output = Annotated[Format, typer.Option("--format", help="For people, or one object a line, or CSV.")]
-NOT_HUDI: Final = "this table, which is not Hudi's"
-
 InstantTime = Annotated[
     str | None, typer.Option("--instant", metavar="T", help="As of this instant of a Hudi table.")
 ]
@@ -290,31 +311,14 @@ def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:
     return Catalog(*found, clock=lambda: 0)  # who opens a catalog alone commits nothing
 
 
-def _is_hudi(parameters: Mapping[str, Any]) -> bool:
-    """Return whether the parameters of a command name the path of a Hudi table."""
-    path = parameters.get("path")
-    return isinstance(path, str) and open_hudi(path, storage=parameters.get("storage")) is not None
-
-
-def open_hudi(path: str, on_spark: bool = False, *, storage: Sequence[str] | None = None) -> HudiTable | None:
-    """Open the Hudi table at ``path``; None if there is none. Raises InvalidRequestError."""
+def _is_hudi(path: str, storage: Sequence[str] | None) -> bool:
+    """Return whether a table of Apache Hudi lies at ``path``. Raises InvalidRequestError."""
     from pktable.catalog.schemas import find_store
-    from pktable.format.hudi.names import PROPERTIES
+    from pktable.format.paths import HUDI_PROPERTIES
 
     options, roots = storage_options(storage), external_roots()
     store, root = find_store(path, storage_options=options, external_roots=roots)
-    if not store.exists(f"{root}/{PROPERTIES}"):
-        return None
-    from pktable.hudi.table import HudiTable
-
-    return HudiTable(store, root, spark_session() if on_spark else None)
-
-
-def refuse(kind: str, **options: object) -> None:
-    """Raise InvalidRequestError if any of ``options``, which a table of this kind does not have, is given."""
-    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value not in (None, False)]
-    if given:
-        raise InvalidRequestError(f"{', '.join(given)}: not for {kind}")
+    return store.exists(f"{root}/{HUDI_PROPERTIES}")
 
 
 def external_roots() -> list[str]:

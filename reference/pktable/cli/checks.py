@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import pyarrow as pa
 import typer
 from pktable_spec.errors import InvalidRequestError
 
 import pktable
-from pktable.check.findings import ERROR, NOTE
+from pktable.check.findings import ERROR, NOTE, Progress
+from pktable.check.walk import Report
 from pktable.cli.app import (
     OnSpark,
     Quiet,
@@ -23,9 +24,7 @@ from pktable.cli.app import (
     TablePath,
     app,
     external_roots,
-    open_hudi,
     open_table,
-    refuse,
     spark_session,
     storage_options,
 )
@@ -86,25 +85,29 @@ def check(
 
     Notes, such as files that nothing refers to, are reported and fail only with --strict. Each data file is read once.
     """
-    hudi = open_hudi(path, storage=storage)
-    if hudi is not None:
-        refuse("a Hudi table", snapshot=snapshot, repair=repair, spark=spark)
     if repair:
         for line in open_table(path, storage=storage).repair() or ["nothing to repair"]:
             tell(line)
-    with Reporter() if sys.stderr.isatty() else nullcontext(_unseen) as show:
-        if hudi is not None:
-            report = hudi.check(reads_rows=not metadata_only, progress=show)
-        else:
-            report = check_table(
-                path,
-                storage_options=storage_options(storage),
-                spark=spark_session() if spark else None,
-                snapshot=snapshot,
-                reads_rows=not metadata_only,
-                external_roots=external_roots(),
-                progress=show,
-            )
+    with progress_shown() as show:
+        report = check_table(
+            path,
+            storage_options=storage_options(storage),
+            spark=spark_session() if spark else None,
+            snapshot=snapshot,
+            reads_rows=not metadata_only,
+            external_roots=external_roots(),
+            progress=show,
+        )
+    end_with(report, severity, strict, output)
+
+
+def progress_shown() -> AbstractContextManager[Progress]:
+    """Return a context whose function shows on standard error how far a check is."""
+    return Reporter() if sys.stderr.isatty() else nullcontext(_unseen)
+
+
+def end_with(report: Report, severity: Severity, strict: bool, output: Format) -> NoReturn:
+    """Print what a check has found, and end the command with the exit code that `check` promises."""
     findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
     with suppress(BrokenPipeError, ReaderGoneError):  # the exit code counts even if nobody reads the findings
         if output is Format.TABLE:

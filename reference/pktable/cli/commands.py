@@ -10,9 +10,7 @@ import typer
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import APPEND
 
-from pktable.cli import hudi as on_hudi
 from pktable.cli.app import (
-    NOT_HUDI,
     DryRun,
     Names,
     OnSpark,
@@ -23,10 +21,8 @@ from pktable.cli.app import (
     Where,
     app,
     names,
-    open_hudi,
     open_table,
     pairs,
-    refuse,
     storage_options,
 )
 from pktable.cli.output import Format, counted, print_change, print_outcome
@@ -69,13 +65,6 @@ def create(
 
     Result: table (its path).
     """
-    if hudi:
-        refuse("a Hudi table", option=option or None, comment=comment or None)
-        keys, partition = names(primary_key), names(partition_by)
-        made = on_hudi.create(path, columns, keys, partition, ordering, storage_options(storage))
-        print_outcome(f"created {path}", {"table": made}, output)
-        return
-    refuse(NOT_HUDI, ordering=ordering)
     from pktable.table import Table
 
     table = Table.create(
@@ -178,16 +167,6 @@ def write(
     from pktable.cli.files import read_rows
 
     kind = input_format and input_format.value
-    if hudi := open_hudi(path, storage=storage):
-        on_hudi.refuse_options(row_kind=row_kind)
-        on_hudi.write(
-            hudi,
-            lambda fields: read_rows(file, fields, None, kind),
-            lambda: open_hudi(path, spark, storage=storage),
-            dry_run,
-            output,
-        )
-        return
     table = open_table(path, storage=storage)  # the table and the file are looked at before Spark starts
     rows = read_rows(file, table.schema.fields, row_kind, kind)
     snapshot = None
@@ -225,9 +204,6 @@ def delete(
     A dry run counts them. Result: rows, snapshot (null if none was made), dry_run.
     Of a Hudi table: rows, instant (null if there was none to delete), dry_run.
     """
-    if hudi := open_hudi(path, spark, storage=storage):
-        on_hudi.delete(hudi, where, dry_run, output)
-        return
     table = open_table(path, spark, storage=storage)
     snapshot = None if dry_run else table.delete(where=where)
     _print_statement("delete", table, where, snapshot, dry_run, output)

@@ -8,9 +8,7 @@ from typing import Annotated, Final
 import typer
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.cli import hudi as on_hudi
 from pktable.cli.app import (
-    NOT_HUDI,
     DryRun,
     OnSpark,
     Output,
@@ -19,9 +17,7 @@ from pktable.cli.app import (
     TablePath,
     app,
     moment,
-    open_hudi,
     open_table,
-    refuse,
 )
 from pktable.cli.output import Format, counted, print_change, print_outcome, print_rows
 
@@ -52,10 +48,6 @@ def compact(
     compacted. With --follow: snapshots (how many were made), lost_races, store_failures (how many were survived).
     Of a Hudi table: instants (of the compactions that were executed), dry_run, and of a dry run groups and files.
     """
-    if hudi := open_hudi(path, spark, storage=storage):
-        on_hudi.refuse_options(full=full, follow=follow, interval=interval)
-        on_hudi.compact(hudi, dry_run, output)
-        return
     if interval is not None and (not follow or not 0 < interval < MONTH):
         raise InvalidRequestError(f"--interval {interval:g}: expected --follow and seconds above 0")
     if follow:
@@ -235,10 +227,6 @@ def rollback(
     Result: snapshots (the ids that went). Their files are removed by `pktable clean`.
     Of a Hudi table: roll back the writes of processes that died. Result: instants (those that were rolled back).
     """
-    if hudi := open_hudi(path, storage=storage):
-        refuse("a Hudi table", snapshot=snapshot, tag=tag)
-        on_hudi.roll_back(hudi, output)
-        return
     gone = open_table(path, storage=storage).rollback(snapshot=snapshot, tag=tag)
     print_outcome(f"removed {_range(gone)}" if gone else "nothing to do", {"snapshots": gone}, output)
 
@@ -273,12 +261,6 @@ def clean(
     Of a Hudi table: files of old file slices. Result: files, instant (null if nothing was deleted), dry_run.
     """
     limit = moment("--older-than", older_than)
-    retention = {"retain_commits": retain_commits, "retain_versions": retain_versions}
-    if hudi := open_hudi(path, storage=storage):
-        refuse("a Hudi table", older_than=older_than)
-        on_hudi.clean(hudi, retention, dry_run, output)
-        return
-    refuse(NOT_HUDI, **retention)
     found = open_table(path, storage=storage).remove_orphans(older_than=limit, dry_run=dry_run)
     size = sum(orphan.size for orphan in found)
     verb = "would delete" if dry_run else "deleted"
@@ -301,11 +283,8 @@ def archive(
     Old actions move into its history. Reads as of earlier instants are refused from then on.
     Result: actions (how many were moved).
     """
-    hudi = open_hudi(path, storage=storage)
-    if hudi is None:
-        open_table(path, storage=storage)  # the better error if there is no table
-        raise InvalidRequestError(f"{path}: archive: for Hudi tables only; use `pktable expire`")
-    on_hudi.archive(hudi, retain_writes, output)
+    open_table(path, storage=storage)  # the better error if there is no table
+    raise InvalidRequestError(f"{path}: archive: for Hudi tables only; use `pktable expire`")
 
 
 def _range(ids: Sequence[int]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pktable.cli.app import (
-    NOT_HUDI,
     Fresh,
     IgnoredOptions,
     InstantTime,
@@ -22,16 +22,14 @@ from pktable.cli.app import (
     moment,
     names,
     open_catalog,
-    open_hudi,
     open_table,
-    refuse,
 )
 from pktable.cli.output import Format, counted, print_outcome, print_rows
 from pktable.cli.progress import note, tell
 
 if TYPE_CHECKING:
+    from pktable.format.types import Field
     from pktable.table import Table
-
 
 Timestamp = Annotated[
     str | None, typer.Option("--timestamp", metavar="T", help="As of a time: ISO text or milliseconds.")
@@ -51,16 +49,22 @@ def describe(
     part: column, primary key, partition key, option or comment. value: of a column its type. Of a Hudi table: its
     columns and keys.
     """
+    schema = open_catalog(path, storage=storage).context.schema
+    others = [("option", name, value) for name, value in schema.options.items()]
+    comments = [("comment", None, schema.comment)] if schema.comment else []
+    print_parts(schema.fields, schema.primary_keys, schema.partition_keys, [*others, *comments], output)
+
+
+def print_parts(
+    fields: Sequence[Field],
+    keys: Sequence[str],
+    partition: Sequence[str],
+    others: Sequence[tuple[str, str | None, str]],
+    output: Format,
+) -> None:
+    """Print what `describe` says of a table. ``others``: further rows."""
     import pyarrow as pa
 
-    others: list[tuple[str, str | None, str]] = []
-    if hudi := open_hudi(path, storage=storage):
-        fields, keys, partition = hudi.fields, hudi.settings.key_fields, hudi.settings.partition_fields
-    else:
-        schema = open_catalog(path, storage=storage).context.schema
-        fields, keys, partition = schema.fields, schema.primary_keys, schema.partition_keys
-        others += (("option", name, value) for name, value in schema.options.items())
-        others += [("comment", None, schema.comment)] if schema.comment else []
     rows = [
         *(("column", field.name, str(field.type)) for field in fields),
         *(("primary key", name, None) for name in keys),
@@ -92,21 +96,6 @@ def read(
     """Print the rows of a table, now or as of an earlier time."""
     time = moment("--timestamp", timestamp)
     wanted = None if columns is None else names(columns)
-    if hudi := open_hudi(path, spark, storage=storage):
-        refuse(
-            "a Hudi table",
-            snapshot=snapshot,
-            timestamp=timestamp,
-            tag=tag,
-            fresh=fresh,
-            ignore_option=ignore_option or None,
-        )
-        found = hudi.to_arrow(
-            instant=instant, read_optimized=read_optimized, where=where, columns=wanted, limit=limit
-        )
-        print_rows(found, output)
-        return
-    refuse(NOT_HUDI, instant=instant, read_optimized=read_optimized)
     table = open_table(path, spark, storage=storage, ignored=ignore_option)
     rows = table.to_arrow(
         snapshot=snapshot,
@@ -176,19 +165,6 @@ def count(
     Result: rows.
     """
     time = moment("--timestamp", timestamp)
-    if hudi := open_hudi(path, spark, storage=storage):
-        refuse(
-            "a Hudi table",
-            snapshot=snapshot,
-            timestamp=timestamp,
-            tag=tag,
-            fresh=fresh,
-            ignore_option=ignore_option or None,
-        )
-        rows = hudi.count(instant=instant, read_optimized=read_optimized, where=where)
-        print_outcome(str(rows), {"rows": rows}, output)
-        return
-    refuse(NOT_HUDI, instant=instant, read_optimized=read_optimized)
     table = open_table(path, spark, storage=storage, ignored=ignore_option)
     rows = table.count(snapshot=snapshot, tag=tag, timestamp=time, fresh=fresh, where=where)
     print_outcome(str(rows), {"rows": rows}, output)
@@ -218,11 +194,6 @@ def files(
     quiet: Quiet = False,
 ) -> None:
     """List the live data files."""
-    if hudi := open_hudi(path, storage=storage):
-        refuse("a Hudi table", snapshot=snapshot)
-        print_rows(hudi.files(instant), output)
-        return
-    refuse(NOT_HUDI, instant=instant)
     from pktable.inspect import Inspection
 
     print_rows(Inspection(open_catalog(path, storage=storage)).files(snapshot), output)
@@ -241,9 +212,6 @@ def history(
     Numbers that damage hides are NULL: each damaged file is reported on standard error, and the exit code is 1.
     Of a Hudi table: its completed writes, with the files and rows that they wrote.
     """
-    if hudi := open_hudi(path, storage=storage):
-        print_rows(hudi.history(), output)
-        return
     import pyarrow as pa
 
     from pktable.catalog import summaries

@@ -31,6 +31,9 @@ JSON_DIRECTORIES: Final = frozenset({"schema", "snapshot", "tag", "changelog", "
 """The names of the directories whose files are JSON, or a hint."""
 
 TEMPORARY_SUFFIX: Final = ".tmp"
+HUDI_PROPERTIES: Final = ".hoodie/hoodie.properties"
+"""The file by which a table of Apache Hudi is known. Another package reads such tables."""
+
 GREATEST: Final = (1 << 63) - 2
 """The greatest number in a name, so that the number after it has 64 bits as well."""
 

@@ -6,8 +6,7 @@ from typing import Final
 
 from pktable_spec.errors import NotATableError
 
-from pktable.format.hudi.names import PROPERTIES
-from pktable.format.paths import SCHEMA, TablePaths, numbered
+from pktable.format.paths import HUDI_PROPERTIES, SCHEMA, TablePaths, numbered
 from pktable.store.file_io import FileIO
 
 DATABASE: Final = ".db"
@@ -22,7 +21,7 @@ def not_a_table(store: FileIO, root: str, location: str | None = None) -> NotATa
     path = location or root
     if not store.exists(root) and not store.list_names(root):  # an object store has no directories
         return NotATableError(path, "nothing")
-    if store.exists(f"{root}/{PROPERTIES}"):
+    if store.exists(f"{root}/{HUDI_PROPERTIES}"):
         return NotATableError(path, "a Hudi table; pktable.HudiTable opens it")
     names = tables_in(store, root)
     if not names:

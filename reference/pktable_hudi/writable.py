@@ -1,0 +1,224 @@
+"""The settings of a Hudi table that writing depends on, and reading does not; others are refused by name.
+
+Only merge-on-read tables of version 8 are written. A table with a metadata table is refused, because Hudi's readers
+list files there and would not see ours.
+
+A record key is the value of one key column, or ``name:value`` of each, joined by commas. A partition is a directory of
+the values of the partition columns, with their names or without.
+
+Clauses: LOG-18, LOG-63.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pktable.format.types import Field
+from pktable.store.file_io import FileIO
+from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+
+from pktable_hudi.format.avro_schema import schema_text
+from pktable_hudi.format.names import PROPERTIES
+from pktable_hudi.format.properties import decode_properties, encode_properties
+from pktable_hudi.scan import OWN_COLUMNS
+from pktable_hudi.settings import COMMIT_TIME, EVENT_TIME, MODE, MODE_OF_STRATEGY, ORDERING, PAYLOAD, STRATEGY
+
+VERSION: Final = 8
+PAYLOADS: Final[Mapping[str, str]] = {
+    EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+}
+WITH_TEXT: Final = ("STRING", "INT", "BIGINT")
+"""The types of key and partition columns, whose values have one text in Java and here."""
+
+REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    "hoodie.table.version": (str(VERSION),),
+    "hoodie.table.type": ("MERGE_ON_READ",),
+    "hoodie.table.metadata.partitions": ("",),
+    "hoodie.table.metadata.partitions.inflight": ("",),
+    "hoodie.table.cdc.enabled": ("false",),
+    "hoodie.datasource.write.partitionpath.urlencode": ("false",),
+    "hoodie.table.keygenerator.type": ("SIMPLE", "COMPLEX", "NON_PARTITION"),
+}
+"""The values of settings with which tables are written. The first is what a missing setting means."""
+
+REMEDIES: Final = {
+    "hoodie.table.metadata.partitions": "no value: drop the metadata table with Hudi (hoodie.metadata.enable=false)"
+}
+FORBIDDEN: Final = '/\\:*?"<>|%\n\r\t'
+"""Characters that no partition value may have, because it is a part of a path."""
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """``name``: of the table. ``hive_style``: whether partition directories have names. ``utc``: zone of instants."""
+
+    name: str
+    hive_style: bool
+    utc: bool
+
+
+def write_settings(store: FileIO, root: str) -> WriteSettings:
+    """Return the settings of the table at ``root``. Raises UnsupportedOptionError. Clauses: LOG-18, LOG-63."""
+    path = f"{root}/{PROPERTIES}"
+    given = decode_properties(store.read(path), at=path)
+    for option, values in REQUIRED.items():
+        found = given.get(option) or values[0]
+        if found.lower() not in [value.lower() for value in values]:
+            raise UnsupportedOptionError(
+                option, found, REMEDIES.get(option, " or ".join(values) or "no value")
+            )
+    return WriteSettings(
+        given.get("hoodie.table.name", ""),
+        given.get("hoodie.datasource.write.hive_style_partitioning", "false").lower() == "true",
+        given.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC",
+    )
+
+
+def new_properties(
+    name: str, fields: Sequence[Field], keys: Sequence[str], partition: Sequence[str], ordering: str | None
+) -> bytes:
+    """Return the properties of a new table. Raises InvalidRequestError for a definition that is not allowed.
+
+    Clauses: LOG-18.
+    """
+    _expect_columns(fields, keys, partition, ordering)
+    if (
+        not isinstance(name, str)
+        or not name
+        or not name.isascii()
+        or not name.replace("_", "a").isalnum()
+        or name[0].isdigit()
+    ):
+        raise InvalidRequestError(f"name: expected letters, digits and _, found {name!r}")
+    mode = COMMIT_TIME if ordering is None else EVENT_TIME
+    strategy = next(text for text, meant in MODE_OF_STRATEGY.items() if meant == mode)
+    generator = (
+        "NON_PARTITION" if not partition else "SIMPLE" if len(keys) == len(partition) == 1 else "COMPLEX"
+    )
+    return encode_properties(
+        {
+            "hoodie.table.name": name,
+            "hoodie.table.type": "MERGE_ON_READ",
+            "hoodie.table.version": str(VERSION),
+            "hoodie.table.initial.version": str(VERSION),
+            "hoodie.table.checksum": str(zlib.crc32(f".{name}".encode())),
+            "hoodie.table.format": "native",
+            "hoodie.table.base.file.format": "PARQUET",
+            "hoodie.table.recordkey.fields": ",".join(keys),
+            "hoodie.table.partition.fields": ",".join(partition),
+            **({} if ordering is None else {ORDERING[0]: ordering}),
+            "hoodie.table.keygenerator.type": generator,
+            MODE: mode,
+            STRATEGY: strategy,
+            PAYLOAD: PAYLOADS[mode],
+            "hoodie.table.create.schema": schema_text(fields, name),
+            "hoodie.table.cdc.enabled": "false",
+            "hoodie.table.multiple.base.file.formats.enable": "false",
+            "hoodie.table.timeline.timezone": "UTC",
+            "hoodie.timeline.layout.version": "2",
+            "hoodie.timeline.path": "timeline",
+            "hoodie.timeline.history.path": "history",
+            "hoodie.archivelog.folder": "history",
+            "hoodie.populate.meta.fields": "true",
+            "hoodie.partition.metafile.use.base.format": "false",
+            "hoodie.datasource.write.hive_style_partitioning": str(bool(partition)).lower(),
+            "hoodie.datasource.write.partitionpath.urlencode": "false",
+            "hoodie.datasource.write.drop.partition.columns": "false",
+        }
+    )
+
+
+def default_name(root: str) -> str:
+    """Return the name of a table from that of its directory."""
+    directory = root.rstrip("/").rpartition("/")[2]
+    name = "".join(one if one.isascii() and one.isalnum() else "_" for one in directory)
+    return f"t_{name}" if not name or name[0].isdigit() else name
+
+
+def _expect_columns(
+    fields: Sequence[Field], keys: Sequence[str], partition: Sequence[str], ordering: str | None
+) -> None:
+    by_name = {field.name: field for field in fields}
+    taken = [name for name in by_name if name.startswith("_hoodie_")]
+    if taken:
+        raise InvalidRequestError(f"column {taken[0]}: names that begin with _hoodie_ are Hudi's own")
+    bad = next((name for name in by_name if not name.isascii() or not name.isidentifier()), None)
+    if bad is not None:
+        raise InvalidRequestError(f"column {bad}: Avro allows letters, digits and _ in names only")
+    if not keys:
+        raise InvalidRequestError("key: expected the names of one or more columns, found none")
+    for what, names in (
+        ("key", keys),
+        ("partition_by", partition),
+        ("ordering", [ordering] if ordering else []),
+    ):
+        unknown = [name for name in names if name not in by_name]
+        if unknown or len(set(names)) < len(names):
+            raise InvalidRequestError(
+                f"{what}: expected some of {', '.join(by_name)}, each once, found {', '.join(names)}"
+            )
+    for name in (*keys, *partition):
+        if by_name[name].type.root not in WITH_TEXT:
+            raise InvalidRequestError(
+                f"column {name}: key and partition columns are {', '.join(WITH_TEXT)}, found {by_name[name].type}"
+            )
+    if ordering is not None and by_name[ordering].type.root not in ORDERED:
+        raise InvalidRequestError(
+            f"column {ordering}: an ordering column is {', '.join(ORDERED)}, found {by_name[ordering].type}"
+        )
+
+
+ORDERED: Final = ("INT", "BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
+"""The types of an ordering column."""
+
+
+def record_keys(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
+    """Return the record key of each row. Raises InvalidRequestError for an empty one or one with a null."""
+    texts = [_text(rows, name, "key") for name in keys]
+    if len(keys) > 1:
+        parts: list[Any] = [
+            part
+            for i, (name, text) in enumerate(zip(keys, texts, strict=True))
+            for part in (f"{',' if i else ''}{name}:", text)
+        ]
+        texts = [pc.binary_join_element_wise(*parts, "")]
+    return texts[0]
+
+
+def partition_paths(rows: pa.Table, columns: Sequence[str], *, hive_style: bool) -> pa.Array:
+    """Return the partition of each row; empty for a table without partitions. Raises InvalidRequestError."""
+    if not columns:
+        return pa.array([""] * rows.num_rows, pa.string())
+    parts: list[Any] = []
+    for i, name in enumerate(columns):
+        text = _text(rows, name, "partition")
+        bad = next(
+            (one for one in pc.unique(text).to_pylist() if set(one) & set(FORBIDDEN) or one[0] == "."), None
+        )
+        if bad is not None:
+            raise InvalidRequestError(f"column {name}: {bad!r} cannot be the name of a partition's directory")
+        parts += [("/" if i else "") + (f"{name}=" if hive_style else ""), text]
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _text(rows: pa.Table, name: str, what: str) -> Any:
+    values = rows.column(name)
+    if values.null_count:
+        raise InvalidRequestError(
+            f"column {name}: expected a {what} value in every row, found null in {values.null_count}"
+        )
+    text = values.cast(pa.string())
+    if pc.any(pc.equal(text, "")).as_py():
+        raise InvalidRequestError(f"column {name}: expected a {what} value in every row, found an empty one")
+    return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+
+
+def users(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """Return the columns that are not Hudi's own."""
+    return tuple(field for field in fields if field.name not in OWN_COLUMNS)
