@@ -101,6 +101,7 @@ CLEAN: Final = (
     *(f"spec/pktable_spec/{name}.py" for name in SPECIFICATION),
     "README.md",
     "CHANGES.md",
+    "docs",
     *(f"reference/pktable/{name}" for name in REFERENCE),
     "reference/pktable_hudi",
     *(f"model_tests/{name}" for name in TESTS),
