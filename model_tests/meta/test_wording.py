@@ -9,6 +9,7 @@ import pytest
 
 from model_tests.meta.wording import (
     CLEAN,
+    FORMED,
     GLOSSARY,
     ROOT,
     Clause,
@@ -17,6 +18,7 @@ from model_tests.meta.wording import (
     defects,
     files_of,
     glossary,
+    unclear,
 )
 
 CLAUSE_FILES = sorted((ROOT / "spec/clauses").glob("*.md"))
@@ -27,6 +29,13 @@ def test_a_clean_text_has_no_banned_word(place: str) -> None:
     files = files_of(ROOT / place)
     assert files
     assert [line for file in files for line in banned_words(file, str(file.relative_to(ROOT)))] == []
+
+
+@pytest.mark.parametrize("place", FORMED)
+def test_no_sentence_has_to_be_read_twice(place: str) -> None:
+    files = files_of(ROOT / place)
+    assert files
+    assert [line for file in files for line in unclear(file, str(file.relative_to(ROOT)))] == []
 
 
 @pytest.mark.parametrize("file", CLAUSE_FILES, ids=lambda file: file.stem)
@@ -135,6 +144,36 @@ def test_names_in_code_are_no_prose(tmp_path: Path) -> None:
     module = 'Marks(b) == {mark \\in b.vectors : Told(mark)} \\* the `mark` of a file\nTold == "beside"\n'
     assert found_in(tmp_path, "Module.tla", module) == []
     assert found_in(tmp_path, "text.md", "```\ntold anew\n```\n\n# What is told\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("It keeps " + "this and " * 22 + "that.", "at most 45 words, found 47"),
+        ("It reads the file that has the row which the vector that it loads deletes.", "at most 2 of"),
+        ("It reads, where nothing is,\nthat which is there.", "at most 2 of"),
+    ],
+)
+def test_a_sentence_that_has_to_be_read_twice_is_found(tmp_path: Path, text: str, why: str) -> None:
+    for name, content in (("a.md", f"# A\n\nShort. {text}\n"), ("a.py", f'"""Short. {text}"""\n')):
+        (tmp_path / name).write_text(content, "utf-8")
+        assert [why in line for line in unclear(tmp_path / name, name)] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It keeps " + "this and " * 21 + "that.",
+        "It reads the file that has the row. The row is one which a vector that it loads deletes.",
+        "* It reads what\n* that which\n* that which it has.",
+        "It reads the file that has the row which it wants (that is, the row that it was given).",
+        "The words that, which and who",
+        "| that | which | that it was |\n| --- | --- | --- |\n| who | that | whose |.",
+    ],
+)
+def test_sentences_that_are_clear_are_not_found(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.md").write_text(f"{text}\n", "utf-8")
+    assert list(unclear(tmp_path / "a.md", "a.md")) == []
 
 
 def test_a_finding_names_the_line(tmp_path: Path) -> None:

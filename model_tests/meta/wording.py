@@ -5,9 +5,11 @@
 2. `banned_words` looks in that prose for the words of `BANNED`, each with the word to use instead.
 3. `clauses` reads the clauses, and `defects` says what keeps one from being a single sentence with MUST, SHOULD or MAY
    that begins with its subject.
-4. `glossary` reads the table of terms in ``spec/clauses/00-conventions.md``.
+4. `unclear` looks in prose for sentences that are too long, or have too many relative clauses.
+5. `glossary` reads the table of terms in ``spec/clauses/00-conventions.md``.
 
-``python -m model_tests.meta.wording PATH…`` lists the banned words below any paths, also those not in `CLEAN` yet.
+``python -m model_tests.meta.wording PATH…`` lists the banned words and the unclear sentences below any paths, also
+those not in `CLEAN` or `FORMED` yet.
 """
 
 from __future__ import annotations
@@ -108,6 +110,16 @@ CLEAN: Final = (
     "model_tests/tlc/test_types.py",
 )
 """Folders and files without a banned word. Add one when it is clean; take none away."""
+
+FORMED: Final = (
+    "README.md",
+    "CHANGES.md",
+    "CONTRIBUTING.md",
+    "docs",
+    "reference",
+    *(f"spec/pktable_spec/{name}.py" for name in SPECIFICATION),
+)
+"""Folders and files whose sentences are short and simple enough. Add one when it is so; take none away."""
 
 GLOSSARY: Final = "spec/clauses/00-conventions.md"
 
@@ -233,6 +245,32 @@ def banned_words(path: Path, name: str) -> Iterator[str]:
             yield f"{name}:{line}: {start!r}: begin the sentence with its subject"
 
 
+SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n(?=(?:\*|-|\d+\.|\|) )")
+"""The space between two sentences, list items or rows of a table."""
+RELATIVE: Final = re.compile(r"\b(?:that|where|which|who|whom|whose)\b")
+MOST_RELATIVE: Final = 2
+
+
+def unclear(path: Path, name: str) -> Iterator[str]:
+    """Yield a line of text for each sentence of ``path`` that has to be read twice; ``name``: for messages.
+
+    Text in parentheses and rows of tables are left out.
+    """
+    for passage in passages(path):
+        if not re.search(r"[.!?:]$", passage.text):
+            continue  # a heading, a name or a part of a message
+        for sentence in SENTENCE_END.split(re.sub(r"\([^()]*\)", "", passage.text)):
+            words = re.findall(r"\S*\w\S*", sentence)
+            relatives = len(RELATIVE.findall(sentence))
+            at = f"{name}:{passage.line}: {' '.join(words[:5])!r}"
+            if sentence.startswith("|"):
+                continue
+            if len(words) > LONGEST:
+                yield f"{at}: at most {LONGEST} words, found {len(words)}"
+            if relatives > MOST_RELATIVE:
+                yield f"{at}: at most {MOST_RELATIVE} of that, which, who and where, found {relatives}"
+
+
 def files_of(path: Path) -> list[Path]:
     """Return the Markdown, TLA+ and Python files at or below ``path``, sorted."""
     if path.is_file():
@@ -245,7 +283,7 @@ def files_of(path: Path) -> list[Path]:
 CLAUSE: Final = re.compile(r"^(?P<id>[A-Z]+-\d+) \((?P<force>[^)]*)\)\n: (?P<text>.*)$", re.M)
 VERB: Final = {"must": "MUST", "should": "SHOULD", "may": "MAY"}
 LONGEST: Final = 45
-"""Words of a requirement, those in parentheses and in code not counted."""
+"""Words of a sentence, those in parentheses not counted; of a requirement those in code neither."""
 
 MOST_EXPLANATIONS: Final = 4
 NO_SUBJECT: Final = (
@@ -332,15 +370,16 @@ def glossary(text: str) -> list[tuple[str, str]]:
 
 
 def main() -> int:
-    """Print the banned words in the files given, or in all that are clean; return 1 if there are any."""
-    paths = [Path(one).resolve() for one in sys.argv[1:]] or [ROOT / one for one in CLEAN]
+    """Print what is to be reworded in the files given, or in all that are clean; return 1 if there is anything."""
+    given = [Path(one).resolve() for one in sys.argv[1:]]
     found = [
         line
-        for path in paths
+        for looks, places in ((banned_words, CLEAN), (unclear, FORMED))
+        for path in given or [ROOT / one for one in places]
         for file in files_of(path)
-        for line in banned_words(file, str(file.relative_to(ROOT)))
+        for line in looks(file, str(file.relative_to(ROOT)))
     ]
-    print("\n".join([*found, f"{len(found)} banned words"]))
+    print("\n".join([*found, f"{len(found)} places"]))
     return 1 if found else 0
 
 

@@ -1,6 +1,6 @@
 """A read of a table as a value: planned when it is asked for rows, never before.
 
-A `Scan` says which snapshot, which rows and which columns. It gives the rows as Arrow (at once, or batch by batch), as
+A `Scan` names a snapshot, a condition on rows, and columns. It gives the rows as Arrow (at once, or batch by batch), as
 pandas or polars, or as a Spark DataFrame. Whatever understands Arrow's C stream takes a scan as it is: DuckDB,
 polars, pyarrow. `Scan.splits` gives the pieces of the read, each of which pickles and reads itself anywhere.
 

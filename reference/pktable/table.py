@@ -181,17 +181,17 @@ class Table(TableReads, TableUpkeep):
         """Insert ``rows``, and replace those whose primary key is there already.
 
         ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list or an iterator of dicts or
-        of record batches, a dict of lists, one row as a dict, or any other object with ``__arrow_c_stream__``; if the
-        table has a session also a Spark DataFrame. Nothing is rounded or parsed: a value that its column cannot hold is
-        refused. The index of pandas is ignored, and what pandas calls missing (``isna``) is null. With
+        of record batches, a dict of lists, one row as a dict, or any other object with ``__arrow_c_stream__``. A table
+        with a session takes a Spark DataFrame, too. Nothing is rounded or parsed: a value that its column cannot hold
+        is refused. The index of pandas is ignored, and what pandas calls missing (``isna``) is null. With
         ``merge-engine=partial-update`` a column that may be null can be left out, which leaves its values as they are.
 
         Of rows with equal keys the last one decides. Returns the id of the snapshot after the write, None if there
         were no rows.
         ``commit_id``: who writes, and which of its writes this is. To write again under the same ``commit_id``, after a
         crash or a CommitUnknownError, does nothing while a snapshot of the first write is retained.
-        ``evolve``: add the columns that ``rows`` have and the table has not, as `alter` does before the write, and take
-        null for those that may be null and that ``rows`` lack.
+        ``evolve``: before the write add the columns that only ``rows`` have, as `alter` does. Columns that only the
+        table has become null, if they may be.
         Raises InvalidRequestError before anything is written, CommitConflictError.
         Clauses: TBL-6, TBL-8, TBL-11, TBL-13, TBL-24, TBL-45, CMT-2, APP-8.
         """

@@ -74,7 +74,7 @@ class TableUpkeep(ABC):
     def set_consumer(self, name: str, *, next_snapshot: int) -> None:
         """Let a reader of changes say what it reads next, so that no expiry removes it and no rollback changes it.
 
-        ``next_snapshot``: one that is retained or whose changelog is kept, or the one that follows the latest.
+        ``next_snapshot``: a retained one, one whose changelog is kept, or the one after the latest.
         Raises InvalidRequestError and SnapshotNotFoundError. Clauses: CMT-59, CMT-60, META-58.
         """
         wanted = AsOf.given(next_snapshot).snapshot

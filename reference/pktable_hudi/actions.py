@@ -8,7 +8,7 @@ With the one operation we do without:
    later sees the other one's claim; so one of them is ended before it is complete, or is complete before the other
    looks.
 2. **End.** A write is ended by a *decision*, a file of its instant that is created only if it is absent. It says that
-   the write is complete, with all that its completed file will hold, or that it is rolled back. Its own writer and all
+   the write is complete, with the content of its completed file, or that it is rolled back. Its own writer and all
    others try to create it; the first one decides. Any process that finds a write decided and not finished finishes it.
 3. **Roll back.** The files of the write are deleted before its timeline files, under a rollback on the timeline. A
    rollback that died is finished by the next writer.

@@ -85,7 +85,7 @@ class History:
 def latest_manifest(store: FileIO, directory: str) -> tuple[int, list[HistoryFile]]:
     """Return the number and the files of the latest manifest, 0 and none without a history.
 
-    A manifest that is damaged and that ``_version_`` does not name was left by a writer of Hudi that died.
+    A dead writer of Hudi leaves a damaged manifest that ``_version_`` does not name.
     Raises CorruptFileError. Clauses: LOG-71.
     """
     for _ in range(TRIES):

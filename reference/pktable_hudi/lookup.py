@@ -1,7 +1,7 @@
 """Find keys in the file groups of a table, by indexes wherever there are any.
 
-A key is in a file slice if the base file has it or a block that counts has it, also as a row that a later block
-deletes: until a compaction drops it, a late record of the key belongs to the same file group.
+A key is in a file slice if the base file or a block that counts has it. A row that a later block deletes counts, too:
+until a compaction drops it, a late record of the key belongs to the same file group.
 
 1. The base file is asked by the summary in its footer, and if that admits a key by its column of keys.
 2. The log files are asked newest first. An index at the end of a file answers for all files that it covers. A file
@@ -10,8 +10,8 @@ deletes: until a compaction drops it, a late record of the key belongs to the sa
 4. Log files come first, because they are small. But if the base file may have a key that no log file has, its keys are
    read in any case. Then they come first, and log files are asked for the others.
 
-An index that is missing, or admits too much, changes the cost and no answer. A file that an index names as part of the
-slice, and that is not there, is damage: the end of a chain is where the slice begins, not where files are missing.
+An index that is missing, or admits too much, changes the cost and no answer. A file is damage if an index names it as
+part of the slice and it is not there: a chain ends where the slice begins, not where files are missing.
 
 Clauses: LOG-25, LOG-26, LOG-40 to LOG-44.
 """

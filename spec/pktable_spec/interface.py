@@ -233,7 +233,7 @@ class TableUnderTest(Protocol):
 
 @runtime_checkable
 class ReadsTogether(Protocol):
-    """A table that answers several reads at once, where that is faster than one after the other."""
+    """A table that answers several reads at the same time, faster than one after the other."""
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         """Return the results of several reads, in order. The reads may run concurrently."""

@@ -75,7 +75,7 @@ CHANGING_ROWS: Final = (
         "manifest.",
     ),
 )
-"""How the names begin of options that change which rows a table has, or where they are. Clauses: TBL-34."""
+"""Options whose names begin so change the rows of a table, or their places. Clauses: TBL-34."""
 
 
 def _value(options: Mapping[str, str], name: str, default: str) -> str:

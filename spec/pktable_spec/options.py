@@ -50,7 +50,7 @@ NOT_KNOWN_TO_BE_HARMLESS: Final = (
 )
 FIXED: Final = "a fixed number of buckets, at least 1"
 DYNAMIC_BUCKETS: Final = -1
-"""The number of buckets that says of a key table that they grow in number, and of an append table that it has none."""
+"""Written as the number of buckets: in a key table they grow in number, an append table has none."""
 POSTPONE_BUCKET: Final = -2
 """The number of buckets that says of a key table that rows wait in a bucket of their own."""
 

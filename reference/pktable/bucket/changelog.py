@@ -8,9 +8,9 @@ A table names by the option ``changelog-producer`` who writes them:
 * ``full-compaction``: a compaction to the greatest level, by the row of that level before and after.
 
 So the last two are one comparison (`CompactionChangelog`): the fold of the records from some level on with the fold of
-all. A row that is new is +I, one that is gone -D, and one that was replaced -U and +U, also if it is the same, unless
-``changelog-producer.row-deduplicate`` says otherwise. The subtle case is an older record that a deletion vector
-deletes: it is no row before, however recently it was one (CHG-6).
+all. A new row is +I, a row that is gone is -D, and a replaced row is -U and +U. A row that is replaced by an equal one
+gives both, too, unless ``changelog-producer.row-deduplicate`` says otherwise. The subtle case is an older record that a
+deletion vector deletes: it is no row before, however recently it was one (CHG-6).
 
 Clauses: CHG-3 to CHG-8, CHG-10.
 """

@@ -12,14 +12,18 @@ That record is the one live row the key has above level 0 (DV-12), and the merge
 the key's live row, if there is one, lies above the output level. It must be deleted there before the record of this
 compaction becomes visible, or before a retraction is dropped. A lookup of a key ends where it finds the live row.
 
-An engine that computes values gets the rows that are deleted there: they are merged as the oldest records of their
-keys, and the result holds what they held. First-row has no vectors: a key that an older file holds is left out.
+What is done with a row that a lookup finds:
 
-A table without vectors whose changelog is looked up does the same with an engine that computes values, or with
-``sequence.field``. Its older rows stay where they are, so a merge must leave out what lies below the least deep one.
+| table | the row found |
+| --- | --- |
+| deduplicate | is deleted |
+| an engine that computes values | is merged as the oldest record of its key, and deleted |
+| first-row, which has no vectors | stays, and the record of this compaction is left out |
+| no vectors, a changelog by lookup | stays, and is merged if the engine computes values or has ``sequence.field`` |
+| ``sequence.field``, the row found is newer | stays, and the record of this compaction is left out (`late`) |
 
-With ``sequence.field`` an older file may hold the newer record. The rows that are found are compared; where one of them
-is newer, nothing is deleted and the key is left out (`late`). Retractions are kept, and deleted (`kept_retractions`).
+A table without vectors does not delete the older rows. So a merge takes only the shallowest record of each key above
+level 0. With ``sequence.field`` and vectors, retractions are kept and deleted (`kept_retractions`).
 
 So there is no lookup if no level-0 record and no retraction takes part (DV-7), nor for a level-0 record merged with
 an older add (DV-8). All other keys are looked up (DV-6, CMP-13).
@@ -359,8 +363,8 @@ class _Compaction:
         """Return the columns of older rows, of ``file``, that are taken from the newest record of their key in
         ``window``.
 
-        These are the key and, where the place of a row in the window alone says that it is older, its sequence number,
-        its kind if all are adds, and the columns that make no difference then.
+        The key is one. The place of a row in the window may say by itself that the row is older. Then its sequence
+        number is one, its kind if all are adds, and the columns that make no difference.
         """
         if self._order is not None or self._changelog is not None:
             return self._keys

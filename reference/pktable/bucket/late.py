@@ -1,8 +1,8 @@
 """Which records of a merge are late: an older file holds a newer record of their key, by ``sequence.field``.
 
 Without the option what lies deeper is older. With it, a compaction compares the newest record that it has of a key
-with every row of the key that the lookup finds. Deleted rows count: the row that remembers a deletion is deleted by
-the vector of its file (DV-21), and a row that was replaced is older than the row that replaced it.
+with every row of the key that the lookup finds. Deleted rows count: a row that remembers a deletion is deleted by the
+vector of its file (DV-21). A row that was replaced does no harm, since its replacement is newer.
 
 Clauses: DV-23, MRG-19.
 """

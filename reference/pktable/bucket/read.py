@@ -208,7 +208,7 @@ def located_rows(
     *,
     row_ids: bool = False,
 ) -> Iterator[pa.Table]:
-    """Yield the rows of ``part``, which does not merge, that satisfy ``predicate``, each with where it lies.
+    """Yield the rows of ``part`` that satisfy ``predicate``, each with its place. ``part`` does not merge.
 
     The tables have ``columns``, then `FILE` (the name of the data file) and `POSITION` (int64), and with ``row_ids``
     `ROW_ID` (int64), null where the file does not store it. A table is of one file, and positions ascend.

@@ -58,7 +58,7 @@ FIXED: Final = frozenset(
         "branch",
     }
 )
-"""Options that say how rows lie in the files that there are, beyond those on which merging depends."""
+"""Options that say how rows lie in existing files. The options on which merging depends are others."""
 PLACES: Final = "FIRST, LAST, BEFORE <column> or AFTER <column>"
 
 
@@ -115,7 +115,7 @@ class Alteration:
 def next_schema(
     context: TableContext, state: TableState, change: Alteration, *, now_millis: int
 ) -> TableSchema:
-    """Return the schema that follows that of ``context``, or that itself if ``change`` changes nothing.
+    """Return the schema after ``change``: the schema of ``context`` itself if nothing changes.
 
     ``state``: the latest. Raises InvalidRequestError. Clauses: TBL-39 to TBL-44.
     """

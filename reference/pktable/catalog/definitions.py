@@ -1,8 +1,8 @@
 """Read the columns of a new table from whatever form the caller has them in.
 
-Every form is first brought to the SQL text of its columns, so that all get their field ids in the same way:
-SQL text itself, a dict of names and types, an Arrow schema, anything that exports one (``__arrow_c_schema__``, as
-pyarrow and polars do), or a Spark StructType, which is recognised by its fields: Spark is not imported here.
+Every form is first brought to the SQL text of its columns, so all get their field ids in the same way. The forms: SQL
+text itself, a dict of names and types, an Arrow schema, anything that exports one (``__arrow_c_schema__``, as pyarrow
+and polars do), and a Spark StructType. A StructType is recognised by its fields: Spark is not imported here.
 
 Clauses: TBL-1, META-1.
 """

@@ -1,4 +1,4 @@
-"""Fences: files that say which snapshot ids have ended, so that a file under such an id is no snapshot.
+"""Fences: files that say which snapshot ids have ended. A file under such an id is no snapshot.
 
 Putting a snapshot file if it is absent does not show that nobody had its id: the file is absent again after an expiry
 or a rollback. So both put a fence before they remove a snapshot file, and a committer looks at the fences after it put
@@ -187,7 +187,7 @@ class FenceLog:
             other = other or name is not None
         if _is_old(oldest, self.newest()):  # what was read may have been put too late
             return None
-        # An id that expired and that no fence names had been removed before, by a writer that puts no fences.
+        # Such an id has expired and no fence names it: a writer without fences had removed the snapshot before.
         return named or (False if other or snapshot.id > fence.expired else None)
 
     def remove_rolled_back(self, snapshot: Snapshot) -> bool:

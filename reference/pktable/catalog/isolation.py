@@ -1,7 +1,7 @@
 """Whether the rows that a statement read are still as it read them, when it commits.
 
-A statement reads one snapshot, computes changes, and commits them on a later one. A write that came between may have
-changed a row that the statement changes too; committed on top, the statement would undo that write. The snapshots
+A statement reads one snapshot, computes changes, and commits them on a later one. A write between the two may have
+changed a row that the statement changes, too. Committed on top, the statement would undo that write. The snapshots
 between the two say which keys were written:
 
 1. A COMPACT snapshot changes no row.

@@ -7,9 +7,9 @@ before it removes the snapshot's file:
 * As long as the file that has ended is there, it counts as the copy. Who looks at the files first and then at the
   copies misses none, and keeps the files that reading its changes needs.
 * A fence says up to which id changelogs are kept no more, before a copy is removed. So a copy that a slow expiry puts
-  when the others have removed it counts for nobody, and the next expiry removes it.
+  when the others have removed it does not count, and the next expiry removes it.
 
-Copies are removed the oldest first, so that those that remain end where the snapshots begin.
+Copies are removed the oldest first. So the remaining copies end where the snapshots begin.
 
 Clauses: CHG-17, CHG-18, CHG-22 to CHG-24, CMT-61.
 """

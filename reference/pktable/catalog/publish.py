@@ -168,10 +168,11 @@ class Publisher:
         return Verdict.COMMITTED if was_ours else Verdict.LOST
 
     def _without_fences(self, put: Put, fence: Fence, *, is_base_there: bool) -> Verdict:
-        """Return the outcome of a put that the fences admit: did others, who put no fences, end the id before it?
+        """Return the outcome of a put that the fences admit.
 
-        Where a fence has ended the base, a snapshot of this id was there. It may be this one, or another one that
-        others have ended since. Clauses: CMT-41.
+        The fences do not show that the id has ended. A writer without fences, such as Paimon, may have expired it or
+        rolled it back before the put. Where a fence has ended the base, a snapshot of this id was there: this one, or
+        one that such a writer has ended since. Clauses: CMT-41.
         """
         snapshot, base = put.snapshot, put.base
         has_expired = base is not None and base.id <= fence.expired

@@ -13,13 +13,13 @@ expiry has left are found by the fences, and the next expiry takes them through 
 
 Several processes expire at once, while others commit and make tags.
 
-* No file is leaked. The process that removes the last snapshot or tag that needs a file has listed that file in
-  step 1 and finds in step 4 that nobody needs it. So a file that vanishes during an expiry is another process's to
+* No file is leaked. Some process removes the last snapshot or tag of those that need a file. It has listed the file in
+  step 1, and finds in step 4 that nobody needs it. So a file that vanishes during an expiry is another process's to
   delete: if a manifest is missing and the snapshot that named it is gone too, the expiry goes on without it.
-* No needed file is deleted. A commit makes no file live again that was not live in the snapshot before it. So a
-  snapshot that is made later needs only those of our files that the newest snapshot we see needs; that one must not
-  expire before its files are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the
-  tag is written, and removes the tag if the snapshot is gone: a snapshot that step 4 misses has left its tags.
+* No needed file is deleted. A commit makes no file live again that was not live in the snapshot before it. So of our
+  files, a later snapshot needs only what the newest snapshot in step 4 needs. That one must not expire before its files
+  are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the tag is written, and
+  removes the tag if the snapshot is gone: a snapshot that step 4 misses has left its tags.
 * Branches have snapshots, tags and changelogs of their own, and share the files. They are listed after the tags: a
   branch is made from a tag.
 * A commit that was rolled back before its process looked at the fences is made again with the same data files. So the

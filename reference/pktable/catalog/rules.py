@@ -214,8 +214,8 @@ INDEXED_RULES: Final[tuple[tuple[str, IndexedRule], ...]] = (
 def numbers_are_newest(append: BucketAppend, live: Sequence[DataFileMeta]) -> str | None:
     """The first sequence number that the write allocated is above those of all live files. Clauses: CMT-10, CMT-18.
 
-    The first allocated number is compared, not the least number left in a file: a row that was replaced within its
-    own write leaves a gap, in which the number of a write that came between may lie.
+    The first allocated number is compared, not the least number left in a file. A row that was replaced within its own
+    write leaves a gap, and the numbers of a write in between may lie in the gap.
     """
     highest = max((file.max_sequence_number for file in live), default=-1)
     if append.first_sequence > highest:

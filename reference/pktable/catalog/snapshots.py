@@ -130,12 +130,12 @@ class SnapshotLog:
         return sorted(found for name in names if (found := numbered(name, SNAPSHOT)) is not None)
 
     def left_expired(self, fence: Fence, ids: Sequence[int] | None = None) -> Iterator[Snapshot]:
-        """Yield the snapshots that have expired by ``fence``, whose files are there, and whose changelogs may be kept.
+        """Yield the snapshots that have expired by ``fence``, whose files are there and changelogs may be kept.
 
         ``ids``: some of them.
 
-        A file that is damaged or leads out of the table counts as gone, and so does that of a snapshot that was rolled
-        back: another may have had its id since.
+        A file that is damaged or leads out of the table counts as gone. So does the file of a snapshot that was rolled
+        back: another snapshot may have had the id since.
         Clauses: CHG-23, CMT-61.
         """
         for one in self.listed() if ids is None else ids:

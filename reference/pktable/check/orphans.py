@@ -102,9 +102,12 @@ def _old_files(context: TableContext, older_than_millis: int) -> dict[str, int]:
 def _ended_files(context: TableContext) -> set[str]:
     """Return the files that count for nothing by the newest fence.
 
-    These are the snapshot files whose ids have ended, the changelogs that are kept no more, and the files that say who
-    removes a snapshot whose id has expired. Until then another snapshot may have the id, and a slow process would
-    remove that. Clauses: CMT-43, CMT-61.
+    1. Snapshot files whose ids have ended.
+    2. Changelogs that are kept no more.
+    3. Files that say who removes a snapshot, once its id has expired. Until then another snapshot may have the id, and
+       a slow process would remove that.
+
+    Clauses: CMT-43, CMT-61.
     """
     log, paths = SnapshotLog(context.store, context.paths), context.paths
     fence = log.fences.newest()

@@ -54,9 +54,9 @@ class ReadableSnapshots:
 
     ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id; after them the tags of
     snapshots that stand apart. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these
-    copies, others, and snapshots of branches. ``uncopied``: snapshots that have expired and whose changelogs are kept,
-    but of which there may be no copy yet. ``complete``: False if one of them is missing or damaged, so that it is
-    not known which files it refers to.
+    copies, others, and snapshots of branches. ``uncopied``: expired snapshots whose changelogs are kept, perhaps
+    without a copy yet. ``complete``: False if one of them is missing or damaged, so that it is not known which files
+    it refers to.
     """
 
     checked: tuple[ReadableSnapshot, ...]

@@ -1,7 +1,7 @@
 """Repair what can be repaired without a loss: strays, files that a rollback left, hints that are wrong.
 
-Run it while no rollback and no other repair is under way, and no commit that found a file that was rolled back: a file
-that another process is about to remove is removed here, too.
+Run it while no rollback and no other repair is under way, nor a commit that found a rolled-back file. A repair removes
+what another process is about to remove.
 
 Clauses: CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
 """

@@ -1,4 +1,4 @@
-"""Check that the retractions that compactions keep are deleted, so that no reader takes one for a row.
+"""Check that every retraction kept by a compaction is deleted: no reader may take one for a row.
 
 Clauses: DV-21.
 """

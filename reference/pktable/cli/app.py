@@ -52,7 +52,7 @@ MILLIS: Final = re.compile(r"-?[0-9]{1,18}")  # longer ones are no time that any
 
 
 class Command(TyperCommand):
-    """A command whose help names no Python types, and which leaves pandas out where it has the process to itself."""
+    """A command that leaves pandas out where it has the process to itself. Its help names no Python types."""
 
     def get_help(self, ctx: Any) -> str:
         return _without_noise(super().get_help(ctx))

@@ -4,9 +4,9 @@ FLOAT and DOUBLE are JSON numbers, but NaN and the infinities are strings; DECIM
 digits; DATE and the timestamps are ISO strings, instants with a Z; bytes are base64; a MAP is a list of
 pairs. As text a nested value is its JSON. Every value that is written this way is read back as the same value.
 
-These forms are read, too: a MAP as an object, whose names are the keys as text, a ROW without the fields that are null,
-a number as text, TRUE and False, and any time whose date is whole. Any other shape is refused. Text in SQL may mean
-more: there `yes` is true, `8.0` an integer and `2024` the first of January.
+These forms are read, too: a MAP as an object with the keys as text, a ROW without its null fields, a number as text,
+TRUE and False, and any time whose date is whole. Any other shape is refused. Text in SQL may mean more: there `yes` is
+true, `8.0` an integer and `2024` the first of January.
 """
 
 from __future__ import annotations

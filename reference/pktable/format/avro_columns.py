@@ -5,9 +5,9 @@ Records have no lengths: where one begins is known once the one before it has be
 1. `decode_columns` gets the places where a record may begin, found by what records of a kind begin with. The first
    record begins at 0.
 2. All guesses are decoded in step, field by field: a cursor for each, and numpy for all of them at once.
-3. The records are those that a chain from 0 meets, in which each ends where the next begins. If it ends at the end of
-   the block, and has as many records as the block says, it is what a decoder that goes record by record would find,
-   because it is the same walk. Guesses outside of the chain are dropped.
+3. The records are a chain from 0: each ends where the next begins. If the chain ends at the end of the block, and has
+   as many records as the block says, a decoder that goes record by record would find the same, because it is the same
+   walk. Guesses outside of the chain are dropped.
 
 Whatever else is found is no error here: `NotInColumns` is raised, and the caller decodes record by record, which says
 what is wrong. Schemas may have integers, bytes, strings, arrays, records, and unions of one of these and null.

@@ -1,8 +1,8 @@
 """Bound the memory, the work and the paths that a few damaged bytes can make a reader use.
 
 * A block of a kilobyte can unpack to gigabytes: `unpacked` limits how much.
-* A schema can define an array whose items take no bytes, so that ten bytes stand for a quadrillion of items, or a
-  record that contains itself, so that a reader recurses once per byte: `require_bounded` refuses such schemas.
+* A schema can define an array of items without bytes: ten bytes stand for a quadrillion of items. It can define a
+  record that contains itself: a reader recurses once per byte. `require_bounded` refuses both.
 * A name can lead out of its directory: `is_file_name` refuses such names.
 
 No writer of tables does any of this, so it is damage.

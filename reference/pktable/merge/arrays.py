@@ -139,7 +139,7 @@ def _newest(elements: Elements, codes: Indices) -> tuple[Indices, Indices]:
 def _without_oldest(elements: Elements, codes: Indices) -> Indices:
     """Return the elements of adds that are left if each one of a retraction takes out the oldest equal one.
 
-    The number of equal elements that are left is a walk of +1 and -1 that stays at 0 where it would fall below.
+    The number of equal elements that are left is a walk of +1 and -1. It stays at 0 instead of falling below.
     """
     order = np.argsort(codes, kind="stable")
     adds, sorted_codes = elements.adds[order], codes[order]

@@ -1,7 +1,7 @@
 """Find the common type of two values, the type of an arithmetic result, and the casts that are supported.
 
-The rules are those of Spark's ANSI mode, with one difference that changes no result: a literal takes the type of the
-other operand if it has the same value in that type, so that ``id = 5.0`` compares integers and can still prune.
+The rules are those of Spark's ANSI mode, with one difference. A literal takes the type of the other operand if it has
+the same value in that type. This changes no result, and ``id = 5.0`` compares integers and can still prune.
 Types have no common type if the comparison would be ambiguous or would depend on the time zone of a session.
 
 Clauses: RD-6.

@@ -4,8 +4,8 @@ Sending work to a cluster costs a fraction of a second, however little work it i
 done: metadata tells the rows of the files that are left and the bytes of the columns needed, and Spark's optimizer the
 size of a DataFrame.
 
-* A compaction is done here up to `COMPACTED_BYTES` of files: as many threads as there are here take as much as one task
-  of the cluster each. A bucket is merged window by window, so its memory does not depend on its size.
+* A compaction is done here up to `COMPACTED_BYTES` of files: each local thread is given as many bytes as a Spark task.
+  A bucket is merged window by window, so its memory does not depend on its size.
 * An Arrow table is written here up to `HELD_BYTES`. A DataFrame is brought here and written if the optimizer says that
   it takes up to `BROUGHT_BYTES`. If it says more, or nothing, the cluster writes it. So its rows are computed once,
   unless there are more of them than `HELD_BYTES` have room for although that was said.
@@ -99,7 +99,7 @@ class Cluster(Runner, Protocol):
 class RunnerBySize:
     """The `Runner` that asks ``here`` for small work and ``cluster`` for the rest.
 
-    ``forced``: "local" or "spark" if one of them must do all work but that of reads which say who does it.
+    ``forced``: "local" or "spark" if one of them must do all work. A read may still say who does it.
     """
 
     here: Runner

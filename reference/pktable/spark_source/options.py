@@ -44,7 +44,7 @@ MODE_OF: Final[Mapping[str, str]] = {
     "scan.timestamp-millis": "from-timestamp",
     "incremental-between": "incremental",
 }
-"""The options that say where a read begins, and the ``scan.mode`` that each implies."""
+"""The options for where a read begins, and the ``scan.mode`` that each implies."""
 
 LATEST, LATEST_FULL = "latest", "latest-full"
 FROM_SNAPSHOT, FROM_SNAPSHOT_FULL = "from-snapshot", "from-snapshot-full"

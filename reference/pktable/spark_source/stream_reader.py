@@ -1,8 +1,8 @@
 """The stream reader: first the rows of a snapshot, then what changes.
 
 An offset says up to which snapshot the stream has read. Ids are used again after a rollback, so the offset also holds
-the name of the snapshot's delta manifest list, which no other snapshot has, and the number of the fence that its
-writer knew, which tells of a rollback even after the snapshot has expired.
+the name of the snapshot's delta manifest list, which no other snapshot has. It also holds the number of the fence that
+its writer knew, which shows a rollback even after the snapshot has expired.
 
 A batch is a function of its two offsets and the options. So Spark, which keeps the offsets, can ask for it again. The
 first batch begins at `NOTHING`; where it begins in the table is for the option ``scan.mode`` to say:
@@ -82,8 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the rows of a snapshot, then its changes, batch by batch."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        """Raises InvalidRequestError for options that do not fit, for rows whose kind would be lost, and for a table
-        whose changes are not known.
+        """Raises InvalidRequestError for unfit options, rows whose kind would be lost, or changes that are not known.
 
         Clauses: CHG-29.
         """

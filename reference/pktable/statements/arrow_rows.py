@@ -6,8 +6,8 @@ source and the changes are in memory at once. The source rows that were in no pa
 Of a piece, step by step:
 
 1. Pairs of equal join values are found by Arrow's hash join over row numbers; the residual condition filters them.
-2. The clauses are asked in order. A row goes to the first whose condition holds, and its new values are evaluated for
-   these rows alone, so that an expression that can fail meets no other row.
+2. The clauses are asked in order. A row goes to the first one whose condition holds. The new values of a clause are
+   evaluated for its rows alone, so an expression that can fail meets no other row.
 
 Clauses: STM-1, STM-2, STM-3, STM-5.
 """

@@ -3,8 +3,8 @@
 A request takes tens of milliseconds however little it fetches, so few of them must do:
 
 1. Opening an object fetches its end in the same request that says its size. A footer, or a small object, is in it.
-2. A read fetches at least `SHORTEST_BYTES`. One that goes on where another ended fetches twice as many bytes as
-   that one, up to `LONGEST_BYTES`.
+2. A read fetches at least `SHORTEST_BYTES`. A read that begins where another ended fetches twice as many bytes, up to
+   `LONGEST_BYTES`.
 3. The last few pieces are kept, because Arrow reads the columns of a file by turns.
 
 Small objects are written by one put, larger ones by a multipart upload, of which nothing is seen before it is complete.

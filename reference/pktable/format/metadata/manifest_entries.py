@@ -1,7 +1,7 @@
 """The entries of manifests, of which those of large ones are made when somebody asks for them.
 
-The manifests of a table name most files twice, where they were added and where they were removed; the live ones are
-those that are left. The kind and the identity of an entry are known without making it.
+The manifests of a table name most files twice: where a file was added, and where it was removed. The others are live.
+The kind and the identity of an entry are known without making it.
 
 Clauses: CMT-4, META-3, META-22, META-23.
 """

@@ -56,8 +56,8 @@ class Kind:
 
     ``avro``: its type in the Avro schema. ``encode``: from the attribute to the bytes of that type.
     ``type``: the type of its value when it is decoded from Avro, which errors call ``expected``.
-    ``decode``: from that value and the path of the file to the attribute, None where they are the same; it raises
-    ValueError, whose text is what was expected. ``absent``: the attribute of a field that is null or absent.
+    ``decode``: from that value and the path of the file to the attribute, None where both are the same. The text of its
+    ValueError is what was expected. ``absent``: the attribute of a field that is null or absent.
     ``item``: the kind of a list's items. ``table``: the fields of a record.
     """
 

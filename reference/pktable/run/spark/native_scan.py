@@ -102,8 +102,8 @@ BIT = "cast({} & 63 AS INT)"
 def native_test(context: TableContext, columns: Sequence[str]) -> Callable[[BucketRead], bool]:
     """Return a function that tells whether Spark's scan reads ``columns`` of a part as they are.
 
-    So it is where there is nothing to merge, and all files are Parquet that has these columns under today's
-    names and types, none of them finer than microseconds, and no column that is called as Spark calls its own.
+    It does where there is nothing to merge and all files are Parquet. They have the columns under today's names and
+    types, no type finer than microseconds, and no name of a column of Spark's own.
     Files on object stores are read by the kernel: Spark would need a Hadoop client of the store, and its credentials.
     Clauses: RD-12, META-15, META-39.
     """
@@ -288,7 +288,7 @@ def _filtered(
 
 
 def _live(rows: DataFrame, is_live: Column, then: str | None) -> DataFrame:
-    """Return the rows that are live, and of which ``then`` holds, which the others are not asked."""
+    """Keep the live rows that satisfy ``then``, which is never evaluated on deleted rows."""
     return rows.where(F.when(is_live, F.expr(then)) if then else is_live)
 
 

@@ -1,9 +1,9 @@
 """Evaluate a statement on DataFrames: one join and one projection, which Spark runs with the write in one pass.
 
 The plan: the target and the source get a flag column each and are joined (inner, left, right or full, as the clauses
-need). A CASE over the conditions gives each row the number of its clause, and a CASE over that number each new value,
-so that an expression that can fail meets only the rows of its clause. A window over the key finds a row that two source
-rows change, and lets an insert take the place of a row that the statement deletes or updates.
+need). A CASE over the conditions gives each row the number of its clause, and a CASE over that number each new value.
+So an expression that can fail meets only the rows of its clause. A window over the key finds a row that two source rows
+change, and lets an insert take the place of a row that the statement deletes or updates.
 
 Clauses: STM-1, STM-2, STM-3, STM-10, STM-12.
 """
