@@ -93,6 +93,7 @@ def make_table(path: Path, count: int) -> None:
     (snapshot,) = table.snapshots()
     changed = replace(snapshot, base_manifest_list=name, base_manifest_list_size=size)
     empty, none = writer.manifest_list([])
+    writer.flush()
     changed = replace(changed, delta_manifest_list=empty, delta_manifest_list_size=none)
     (path / f"snapshot/snapshot-{snapshot.id}").write_bytes(encode_snapshot(changed))
 
