@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar
@@ -19,7 +20,7 @@ from typing import Any, TypedDict, TypeVar
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
-from pktable.bucket.read import BucketRead, live_record_count, read_bucket
+from pktable.bucket.read import BucketRead, by_file, live_record_count, read_bucket
 from pktable.catalog.arguments import expect_flag, expect_limit
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
@@ -35,6 +36,7 @@ from pktable.predicate import Predicate, parse
 from pktable.run.by_size import RunnerBySize
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner, expect_runner
+from pktable.run.together import AT_ONCE, in_turn
 
 """The greatest number of rows that Spark can limit a frame to."""
 
@@ -234,6 +236,16 @@ class Scan(ArrowRows):
             lambda state, context: self._reader(state.snapshot, context, self._query(state, context)),
         )
 
+    def to_dataset(self) -> Any:
+        """Return the rows as a `pyarrow.dataset.Dataset`, which DuckDB and polars query lazily.
+
+        Their columns and filters choose what is read: ``duckdb.sql("SELECT ... FROM rows")`` of a variable ``rows``,
+        ``polars.scan_pyarrow_dataset(rows)``.
+        """
+        from pktable.dataset import TableDataset  # it brings pyarrow.dataset, which a small read does without
+
+        return TableDataset(self)
+
     def count(self) -> int:
         """Return the number of rows: from metadata alone where nothing is merged or filtered.
 
@@ -299,8 +311,11 @@ class Scan(ArrowRows):
 
         def batches() -> Iterator[pa.RecordBatch]:
             missing = query.limit
-            for split in self._splits(snapshot, context, query):
-                for table in split.read():
+            files = replace(query, parts=[file for part in query.parts for file in by_file(part)])
+            sources = [split.read for split in self._splits(snapshot, context, files)]
+            # A limit needs few of them.
+            with closing(in_turn(sources, threads=AT_ONCE if missing is None else 1)) as tables:
+                for table in tables:
                     rows = table if missing is None else table.slice(0, missing)
                     yield from rows.to_batches()
                     if missing is not None:

@@ -87,6 +87,10 @@ class TableReads:
         """Return rows batch by batch, read as they are asked for. ``options``: those of `scan`."""
         return self.scan(**options).to_batches()
 
+    def to_dataset(self, **options: Unpack[ReadOptions]) -> Any:
+        """Return rows as a `pyarrow.dataset.Dataset` for DuckDB, polars and pyarrow. ``options``: those of `scan`."""
+        return self.scan(**options).to_dataset()
+
     def count(self, **options: Unpack[ReadOptions]) -> int:
         """Return the number of rows of a read, from metadata alone where nothing is merged. ``options``: of `scan`.
 

@@ -6,12 +6,19 @@ Clauses: CMT-12.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Final, TypeVar
+from contextlib import suppress
+from itertools import chain
+from queue import Full, Queue
+from typing import Any, Final, TypeVar
 
 AT_ONCE: Final = min(4, os.cpu_count() or 1)
 """More threads would wait for Python's lock, which a compaction holds for about a seventh of its time."""
+
+WAIT: Final = 0.05
+"""Seconds after which a thread that waits for room looks whether its caller has stopped."""
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -53,3 +60,46 @@ def _do_on_threads(
             done += [future.result() for future in begun if future.exception() is None]
         for future in begun:
             future.result()  # raises the error of a piece that failed
+
+
+def in_turn(
+    sources: Sequence[Callable[[], Iterator[Result]]], *, threads: int, held: int = 2
+) -> Generator[Result, None, None]:
+    """Yield what each of ``sources`` yields, one source after the other, while threads read ahead.
+
+    At most ``threads`` sources are open at the same time, each at most ``held`` results ahead of the caller. Raises the
+    error of the first source, in order, that failed. Whoever stops early stops the threads.
+    """
+    if threads < 2 or len(sources) < 2:
+        yield from chain.from_iterable(source() for source in sources)
+        return
+    stopped = threading.Event()
+    queues: list[Queue[tuple[bool, Any]]] = [Queue(held) for _ in sources]
+
+    def hand_over(queue: Queue[tuple[bool, Any]], is_last: bool, what: Any) -> None:
+        while not stopped.is_set():
+            with suppress(Full):
+                return queue.put((is_last, what), timeout=WAIT)
+
+    def drain(source: Callable[[], Iterator[Result]], queue: Queue[tuple[bool, Any]]) -> None:
+        error = None
+        try:
+            for found in source() if not stopped.is_set() else ():
+                hand_over(queue, False, found)
+                if stopped.is_set():
+                    break
+        except BaseException as raised:
+            error = raised
+        hand_over(queue, True, error)
+
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for source, queue in zip(sources, queues, strict=True):
+                pool.submit(drain, source, queue)
+            for queue in queues:
+                while not (got := queue.get())[0]:
+                    yield got[1]
+                if got[1] is not None:
+                    raise got[1]
+        finally:
+            stopped.set()
