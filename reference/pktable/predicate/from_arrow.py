@@ -1,4 +1,4 @@
-"""What an Arrow expression asks for, as far as our conditions can say it.
+"""An Arrow expression as a condition in SQL, as far as ours can say what it asks for.
 
 Engines that read an Arrow dataset, such as DuckDB and polars, hand over the filter of a query as an expression of
 pyarrow, and pyarrow has no way to look into one. It pickles, though: into an Arrow file whose schema metadata lists the
