@@ -68,7 +68,7 @@ def in_turn(
     """Yield what each of ``sources`` yields, one source after the other, while threads read ahead.
 
     At most ``threads`` sources are open at the same time, each at most ``held`` results ahead of the caller. Raises the
-    error of the first source, in order, that failed. Whoever stops early stops the threads.
+    error of the first source, in order, that failed. The threads stop if the caller stops early.
     """
     if threads < 2 or len(sources) < 2:
         yield from chain.from_iterable(source() for source in sources)
