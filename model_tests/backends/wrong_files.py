@@ -76,7 +76,7 @@ def _rescaled(surgeon: Surgeon, file: str, snapshot: int) -> None:
 
 
 RESCALED: Final = (
-    "option bucket is 7, but live files were written under [0-9]+ buckets; rescaling is not supported"
+    "option bucket is 7, but live files were written under -?[0-9]+ buckets; rescaling is not supported"
 )
 
 
@@ -102,7 +102,10 @@ DAMAGES: Final = (
     ),
     Damage(_entries(lambda entries: entries * 2), "expected each file added and deleted once"),
     Damage(_entries(_never_added), "expected an ADD before each DELETE, found DELETE of data-never.parquet"),
-    Damage(lambda s, _, last: s.put_index(last, s.index(last) * 2), "expected one DV index file per bucket"),
+    Damage(
+        lambda s, _, last: s.put_index(last, s.index(last) * 2),
+        "expected one (DV|hash) index file per bucket",
+    ),
     Damage(_with_the_id_of_another, "snapshot id: expected"),
     Damage(_rescaled, RESCALED, lambda table: table.compact()),
     Damage(_rescaled, RESCALED, lambda table: table.upsert(table.to_arrow(fresh=True))),

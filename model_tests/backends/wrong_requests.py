@@ -77,7 +77,7 @@ NOT_IMPLEMENTED: Final = [
     ("merge-engine", "newest"),
     ("sequence.field.sort-order", "random"),
     ("changelog-producer", "newest"),
-    ("bucket", "-1"),
+    ("bucket", "-3"),
     ("file.format", "orc"),
     ("no.such.option", "1"),
     ("bucket-function.type", "mod"),

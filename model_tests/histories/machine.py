@@ -22,7 +22,7 @@ from model_tests.histories import strategies
 from model_tests.histories.history import BULK, MORE_BULK, History, Operation
 from model_tests.histories.profiles import Profile
 from model_tests.histories.read_expectations import Stats
-from model_tests.histories.session import DELETION_VECTORS, DELTA_COMMITS, LAST, Session
+from model_tests.histories.session import DELETION_VECTORS, LAST, Session
 from model_tests.histories.statements import REPLACEMENTS, STATEMENTS
 from model_tests.histories.strategies import (
     BATCHES,
@@ -85,8 +85,7 @@ class TableMachine(RuleBasedStateMachine):
         if self._profile.engines:
             table = replace(table, options={**table.options, **engine})
         if not (self._profile.engines or self._profile.orders):
-            known = {name: value for name, value in table.options.items() if name != DELTA_COMMITS}
-            table = replace(table, options=known)
+            table = replace(table, options=strategies.plain(table.options))
         table = replace(table, options={**table.options, **self._options})
         self.session = Session(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]

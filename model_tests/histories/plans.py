@@ -28,7 +28,8 @@ def files_to_open(
 ) -> set[str]:
     """Return the names of the files that a read of ``layout`` with some conditions opens. Clauses: RD-8, RD-16."""
     found = set()
-    number = _bucket_of_one_key(conditions, shape, bucket_of)
+    # Where buckets are dynamic, a read does not ask which one a key has.
+    number = None if options.has_dynamic_buckets else _bucket_of_one_key(conditions, shape, bucket_of)
     for bucket, files in layout.buckets().items():
         partition = dict(zip(shape.partition_keys, bucket[0], strict=True))
         if (number is not None and bucket[1] not in number) or not all(

@@ -21,7 +21,7 @@ class Profile:
     of a stored history sound, as at the end of those that are drawn.
     ``engines``: whether tables of other merge engines than deduplicate are drawn, too.
     ``orders``: whether some tables have the option ``sequence.field``. Without engines and orders, no table has
-    ``full-compaction.delta-commits``, so that an implementation need not know it.
+    ``full-compaction.delta-commits`` or dynamic buckets, so that an implementation need not know them.
     ``seed``: None draws other histories each time. ``shrinks``: whether a mismatch is made small first.
     """
 

@@ -31,7 +31,7 @@ from pktable_spec.interface import (
     TableUnderTest,
     Wanted,
 )
-from pktable_spec.model.buckets import bucket_of
+from pktable_spec.model.buckets import DynamicBuckets, bucket_of
 from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.merge import DEDUPLICATE
 from pktable_spec.model.options import ModelOptions
@@ -74,8 +74,11 @@ class ReadExpectations:
         self.table, self.shape, self.stats = table, shape, stats
         self.options = ModelOptions.parse(options, shape.names)
         self.reread_limit = reread_limit
-        self.bucket_of: Callable[[Row], BucketId] = lru_cache(maxsize=None)(
-            lambda row: bucket_of(shape, row, self.options.bucket_count)
+        self.dynamic = DynamicBuckets(shape, self.options.keys_per_bucket, self.options.assigners)
+        self.bucket_of: Callable[[Row], BucketId] = (
+            self.dynamic.bucket_of
+            if self.options.has_dynamic_buckets
+            else lru_cache(maxsize=None)(lambda row: bucket_of(shape, row, self.options.bucket_count))
         )
         self.meaning = Meaning(self.key_of, self.bucket_of, self.options.merge_engine, self.options.order)
         self.layouts: list[Layout] = [Layout(0, "")]

@@ -87,6 +87,7 @@ class StatementExpectations(Expectations):
 
         gone = {key for key in self.latest.files if where is None or where.holds(key[0][0][0])}
         if rows or gone:
+            self.dynamic.forget(lambda partition: where is None or where.holds(partition[0]))
             self.overwritten([Change(RowKind.INSERT, row) for row in rows], gone, replaces)
         else:
             self.nothing_was_committed()

@@ -30,7 +30,9 @@ VALUES = ("a", "b", None, BULK)
 SEQUENCE_FIELD = "sequence.field"
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "bucket": ("1", "2", "1", "2", "1", "2", "1", "60000"),  # the last: numbers that need more than 15 bits
+    "bucket": ("1", "2", "1", "2", "-1", "2", "-1", "60000"),  # the last: numbers that need more than 15 bits
+    "dynamic-bucket.target-row-num": ("2", "1", "3"),
+    "dynamic-bucket.initial-buckets": ("1", "1", "2"),
     "num-sorted-run.compaction-trigger": ("2", "3", "4", "5"),
     "num-levels": ("4", "5", "3", "2"),
     "target-file-size": ("128 mb", "4 kb", "2 kb"),
@@ -106,6 +108,13 @@ def tables() -> SearchStrategy[History]:
 def without_order(options: Mapping[str, str]) -> dict[str, str]:
     """Return options without ``sequence.field`` and what belongs to it."""
     return {name: value for name, value in options.items() if not name.startswith(SEQUENCE_FIELD)}
+
+
+def plain(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that any implementation knows: of a fixed number of buckets, and of writes that count none."""
+    others = ("full-compaction.delta-commits", "dynamic-bucket.")
+    known = {name: value for name, value in options.items() if not name.startswith(others)}
+    return {**known, "bucket": "1"} if options.get("bucket") == "-1" else known
 
 
 KINDS = ("+I", "-D", "+U", "-U")

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 from pktable import Table
+from pktable.bucket.assign import assigner_of
 from pktable.bucket.write import split_by_bucket
 from pktable.catalog.changes import CommitId
 from pktable.format.types import parse_type
@@ -208,7 +209,7 @@ class Played:
         arrow = table_of(rows, table.schema.arrow_schema)
         numbers = pa.array(range(len(rows)), pa.int64())
         for partition, bucket, part in split_by_bucket(
-            table.catalog.context, arrow.append_column("#", numbers)
+            table.catalog.context, arrow.append_column("#", numbers), assigner_of(table.catalog.context, {})
         ):
             for number in part.column("#").to_pylist():
                 self._buckets[self._key_of(rows[number])] = (partition, bucket)

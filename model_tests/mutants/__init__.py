@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from model_tests.mutants import changelogs, changing, codecs, commits, kernel, ordering, reading
+from model_tests.mutants import buckets, changelogs, changing, codecs, commits, kernel, ordering, reading
 from model_tests.mutants.registry import Mutant
 
-_ORDER = "MSCDOTLK"
+_ORDER = "MSCDOTLKB"
 
 
 def _place(mutant: Mutant) -> tuple[int, int, str]:
@@ -20,6 +20,6 @@ def _place(mutant: Mutant) -> tuple[int, int, str]:
     return _ORDER.index(mutant.id[0]), int(number), mutant.id
 
 
-_MODULES = (kernel, commits, codecs, reading, ordering, changing, changelogs)
+_MODULES = (kernel, commits, codecs, reading, ordering, changing, changelogs, buckets)
 _ALL = [mutant for module in _MODULES for mutant in module.MUTANTS]
 MUTANTS: Mapping[str, Mutant] = {mutant.id: mutant for mutant in sorted(_ALL, key=_place)}

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pktable import staged, staging
 from pktable.bucket.assign import HashedBuckets
+from pktable.bucket.partitions import Partitions
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit, rules
 from pktable.catalog.changes import Append, CommitId, Conflicts
@@ -29,8 +30,8 @@ _committing = local()
 
 
 def _narrowed(of_rows: Any) -> Any:
-    def narrowed(self: HashedBuckets, rows: pa.Table) -> Any:
-        return of_rows(self, rows).astype(np.int16).astype(np.int32)
+    def narrowed(self: HashedBuckets, rows: pa.Table, partitions: Partitions) -> Any:
+        return of_rows(self, rows, partitions).astype(np.int16).astype(np.int32)
 
     return narrowed
 

@@ -47,11 +47,11 @@ class Mutant:
 
     ``id``: M.. and S.. are those of the catalogue of historic bugs, C.. those of consistency counterexamples, P.. and
     D.. are wrong picks, O.. refusals of what is right, L.. faults of lookups for changelogs, K.. of changelogs that are
-    kept; a last letter tells two forms of one bug apart. ``bugs``: where it was seen, as repository#number.
-    ``clauses``: those it breaks. ``found_by``: a pattern for the start of the check's name and message that must find
-    it. ``spark``: where it lives when Spark runs the table. ``local_only``: why it is not replayed on Spark, None where
-    it is. ``twin``: whether only the twin table, without deletion vectors, can show it. ``engines``: whether it takes
-    another merge engine than deduplicate.
+    kept, B.. of dynamic buckets; a last letter tells two forms of one bug apart.
+    ``bugs``: where it was seen, as repository#number. ``clauses``: those it breaks. ``found_by``: a pattern for the
+    start of the check's name and message that must find it. ``spark``: where it lives when Spark runs the table.
+    ``local_only``: why it is not replayed on Spark, None where it is. ``twin``: whether only the twin table, without
+    deletion vectors, can show it. ``engines``: whether it takes another merge engine than deduplicate.
     """
 
     id: str

@@ -36,7 +36,14 @@ _FACE: Final = tuple(
 
 ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "pktable": (*STORED, *_FACE, "commit", "seams", "statements"),
-    "pktable/bucket": (*STORED, "table/test_reading.py", "table/test_windows.py", "changelog", "append"),
+    "pktable/bucket": (
+        *STORED,
+        "buckets",
+        "table/test_reading.py",
+        "table/test_windows.py",
+        "changelog",
+        "append",
+    ),
     "pktable/catalog": (
         *STORED,
         "commit",

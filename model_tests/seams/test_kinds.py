@@ -12,12 +12,16 @@ import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
 from pktable.bucket import assign
+from pktable.bucket.assign import HashFiles
+from pktable.bucket.partitions import Partitions
 from pktable.context import TableContext
+from pktable.format.metadata.manifest import IndexManifestEntry
 from pktable.format.metadata.schema import encode_schema
 from pktable.kinds import KINDS
 from pktable.kinds.primary_key import PrimaryKeyTables
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.universal import Pick
+from pktable.store.new_files import NewFiles
 from pktable_spec.covers import covers
 
 
@@ -71,10 +75,13 @@ class LastBucket:
 
     columns = ("k",)
 
-    def __init__(self, context: TableContext) -> None:
+    def __init__(self, context: TableContext, known: HashFiles) -> None:
         self.last = context.options.bucket - 1
 
-    def of_rows(self, rows: pa.Table) -> Any:
+    def hash_files(self, new: NewFiles) -> Sequence[IndexManifestEntry]:
+        return ()
+
+    def of_rows(self, rows: pa.Table, partitions: Partitions) -> Any:
         return np.full(rows.num_rows, self.last, dtype=np.int32)
 
     def of_values(self, names: Sequence[str], tuples: Sequence[tuple[Any, ...]]) -> set[int] | None:

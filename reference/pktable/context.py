@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.options import TableOptions, parse_options
-from pktable_spec.vocabulary import KEY_PREFIX
+from pktable_spec.options import DYNAMIC_BUCKETS, TableOptions, parse_options
+from pktable_spec.vocabulary import DELETION_VECTORS, HASH, KEY_PREFIX
 
 from pktable.datafile.columns import file_schema
 from pktable.format.binary_row import decode_row
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 CACHED_INDEX_FILES = 64
 CACHED_COLUMNS = 64
 VECTORS = "deletion-vectors.enabled"
+INDEX_FILES: Final = {DELETION_VECTORS: "DV index file", HASH: "hash index file"}
+"""How messages call index files, by their type."""
 LOG: Final = logging.getLogger("pktable")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -215,6 +217,11 @@ class TableContext:
         return not self.schema.primary_keys and self.options.bucket < 1
 
     @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether an index says which bucket has which keys, and buckets grow in number. Clauses: BKT-1."""
+        return bool(self.schema.primary_keys) and self.options.bucket == DYNAMIC_BUCKETS
+
+    @property
     def target_file_bytes(self) -> int:
         """The size at which a data file is closed; by default an append table has larger ones, as in Paimon."""
         given = self.schema.primary_keys or "target-file-size" in self.schema.options
@@ -251,7 +258,7 @@ class TableContext:
         return place.directory if self.options.index_in_data_directory else self.paths.indexes
 
     def index_path(self, entry: IndexManifestEntry) -> str:
-        """Return the path of a DV index file, or its URI if it lies elsewhere. Clauses: META-18, META-50."""
+        """Return the path of an index file, or its URI if it lies elsewhere. Clauses: META-18, META-50."""
         if entry.external_path:
             return entry.external_path
         return f"{self.index_directory(self.place(entry.partition, entry.bucket))}/{entry.file_name}"
@@ -323,14 +330,16 @@ class TableContext:
         return dict(self._open_index(entry))
 
     def _open_index(self, entry: IndexManifestEntry) -> Mapping[str, DeletionVector]:
-        path = self.index_path(entry)
+        return open_index(self.index_data(entry), entry.ranges or (), at=self.index_path(entry))
+
+    def index_data(self, entry: IndexManifestEntry) -> bytes:
+        """Return the bytes of an index file. Raises CorruptFileError. Clauses: BKT-2, DVF-8."""
+        path, what = self.index_path(entry), INDEX_FILES[entry.index_type]
         try:
             store, place = self.located(path)
             data = store.read(place)
         except FileNotFoundError:
-            raise CorruptFileError("DV index file", at=path, expected="a file", found="none") from None
+            raise CorruptFileError(what, at=path, expected="a file", found="none") from None
         if len(data) != entry.file_size:
-            raise CorruptFileError(
-                "size of the DV index file", at=path, expected=entry.file_size, found=len(data)
-            )
-        return open_index(data, entry.ranges or (), at=path)
+            raise CorruptFileError(f"size of the {what}", at=path, expected=entry.file_size, found=len(data))
+        return data

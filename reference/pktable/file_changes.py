@@ -24,6 +24,7 @@ from pktable_spec.vocabulary import COMPACT, OVERWRITE, RowKind
 
 from pktable.bucket.append_vectors import changed_indexes
 from pktable.bucket.append_write import numbered
+from pktable.bucket.assign import assigner_of
 from pktable.bucket.run_writer import FROM_COMPACTION, FROM_WRITE
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
@@ -86,7 +87,9 @@ class FileChanger:
             try:
                 for rows, kind in ((change.rows, INSERTED), (change.updated, UPDATED)):
                     if rows is not None:
-                        appends += self.runner.write(self.context, rows, kind, {}, new, self.clock())
+                        appends += self.runner.write(
+                            self.context, rows, kind, assigner_of(self.context, {}), {}, new, self.clock()
+                        )
                 return self.delete_rows(state, change.found, appends) if change.found or appends else None
             except BaseException:
                 new.remove(self.context.store)

@@ -2,28 +2,36 @@
 
 A write is committed as an APPEND snapshot, then its compaction as a COMPACT snapshot. Two races are possible. If
 another write took our sequence numbers, our rows are renumbered, and the compaction is planned and carried out again
-(CMT-24, CMT-33). If another commit changed what a compaction was planned on, that compaction is discarded and planned
-again on the latest snapshot (CMT-14).
+(CMT-24, CMT-33); if it gave buckets to new keys, our rows are assigned and written again (BKT-8). If another commit
+changed what a compaction was planned on, that is discarded and planned again on the latest snapshot (CMT-14).
 
 An overwrite leaves nothing older in a bucket. So the compaction of its files fits whatever others commit, and one
 snapshot holds the result (STM-11).
 
-Clauses: CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30, STM-11.
+Clauses: BKT-8, CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30, STM-11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, StorageError
 from pktable_spec.vocabulary import COMPACT
 
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
-from pktable.catalog.changes import Append, CommitId, Compaction, Conflicts, Replaces, replaced
+from pktable.catalog.changes import (
+    Append,
+    Assignment,
+    CommitId,
+    Compaction,
+    Conflicts,
+    Replaces,
+    replaced,
+)
 from pktable.catalog.commit import AlreadyCommittedError, CommittedError
 from pktable.catalog.isolation import CLAUSE as STALE
 from pktable.catalog.rules import AppendRule
@@ -36,6 +44,9 @@ from pktable.store.new_files import NewFiles, remove_quietly
 
 if TYPE_CHECKING:
     from pktable.staging import Stager
+
+Written: TypeAlias = tuple[list[BucketAppend], Assignment]
+"""The files of rows that were written, and what the rows were assigned to dynamic buckets by."""
 
 COMPACTION_FAILED: Final = "the write is committed, its compaction is not"
 DO_NOT_REPEAT: Final = "do not write the rows again: the next write or compact() compacts them"
@@ -58,6 +69,7 @@ class StagedWrite:
 
     ``appends``: its new files, at level 0 but for an overwrite's. ``changes``: its compaction, planned on ``base`` with
     these files. ``full``: whether the whole table is compacted instead, after the commit.
+    ``written``: writes its rows again, for a state. ``assignment``: what they were assigned to dynamic buckets by.
     ``rules``: what its commit checks; other implementations check less. ``read``: the state that its rows were computed
     from. ``replaces``: as in `Stager.write`.
     """
@@ -67,6 +79,8 @@ class StagedWrite:
     new: NewFiles
     write_only: bool
     base: TableState
+    written: Callable[[TableState], Written]
+    assignment: Assignment
     changes: list[BucketChange] = field(default_factory=list)
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
     read: TableState | None = None
@@ -104,7 +118,8 @@ class StagedWrite:
                 gone = {file.file_name for file in change.removed}
                 files = (*(file for file in files if file.file_name not in gone), *change.added)
             self.appends[i] = replace(append, files=files, changelog=(), rows=None)
-        self._keep_only({context.data_path(a.place, file) for a in self.appends for file in a.files})
+        used = {context.data_path(a.place, file) for a in self.appends for file in a.files}
+        self._keep_only(used | self._index_paths())
 
     def commit(self, commit_id: CommitId) -> TableState:
         """Make the write visible and return the state after it; if it was committed before, the state at that time.
@@ -185,7 +200,9 @@ class StagedWrite:
         isolation = None if self.read is None else self.stager.isolation(self.read)
 
         def attempt() -> TableState:
-            change = Append(self.appends, total_buckets, self.rules, isolation, self.replaces)
+            change = Append(
+                self.appends, total_buckets, self.rules, isolation, self.replaces, self.assignment
+            )
             outcome = committer.commit(change, commit_id, self.base, is_followed=bool(self.changes))
             if any(conflict.clause == STALE for conflict in outcome.refused.values()):
                 raise StaleReadError(committer.latest().id)
@@ -211,22 +228,29 @@ class StagedWrite:
     def _renumber(self, state: TableState) -> None:
         """Give the rows sequence numbers above those of ``state``, and plan the compaction on it.
 
-        Clauses: CMT-24, CMT-33.
+        If others have given buckets to keys, the rows are assigned and written again. Clauses: BKT-8, CMT-24, CMT-33.
         """
         context, again = self.stager.context, next_sequences(state)
         self._discard_changes()
         now, kind = self.stager.clock(), self.stager.kind
-        self.appends = [
-            kind.renumber(context, append, again.get(append.place.id, 0), self.new, now_millis=now)
-            for append in self.appends
-        ]
+        if self.replaces is None and self.assignment.conflicts(self.appends, state):
+            self.appends, self.assignment = self.written(state)
+        else:
+            self.appends = [
+                kind.renumber(context, append, again.get(append.place.id, 0), self.new, now_millis=now)
+                for append in self.appends
+            ]
         used = {
             context.data_path(append.place, file)
             for append in self.appends
             for file in (*append.files, *append.changelog)
         }
-        self._keep_only(used)
+        self._keep_only(used | self._index_paths())
         self.plan(state)
+
+    def _index_paths(self) -> set[str]:
+        """Return the paths of the hash index files of the write."""
+        return {self.stager.context.index_path(index) for index in self.assignment.new.values()}
 
     def _keep_only(self, used: Collection[str]) -> None:
         """Remove the new files but for those of the paths ``used``."""

@@ -23,21 +23,24 @@ from typing import Any
 import pyarrow as pa
 from pktable_spec.errors import CommitConflictError, InvalidRequestError
 
+from pktable.bucket.assign import assigner_of
+from pktable.bucket.hash_index import rebuilt
 from pktable.bucket.write import BucketAppend
-from pktable.catalog.changes import CommitId, Replaces
+from pktable.catalog.changes import Assignment, CommitId, Replaces
 from pktable.catalog.commit import Committer
 from pktable.catalog.delta_commits import is_full_compaction_due
 from pktable.catalog.isolation import Isolation
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.file_changes import REPLANS, FileChanger, RowWork, StagedRewrite
+from pktable.format.metadata.manifest import IndexManifestEntry
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
 from pktable.lsm.universal import Pick
 from pktable.retry import RetryPolicy, retry
 from pktable.run.runner import CompactionTask, RowChange, Runner
-from pktable.staged import StagedCompaction, StagedWrite, StaleReadError, next_sequences
+from pktable.staged import StagedCompaction, StagedWrite, StaleReadError, Written, next_sequences
 from pktable.store.new_files import NewFiles
 
 Work = Callable[[TableState], tuple[Any, ChangeKind]]
@@ -112,16 +115,20 @@ class Stager:
         """
         self._expect_same_keys(state)
         new = NewFiles()
+
+        def written(state: TableState) -> Written:
+            return self._written(state, rows, change, new, replaces)
+
         try:
-            numbers = {} if self.context.has_unaware_buckets else next_sequences(state)
-            appends = self.runner.write(self.context, rows, change, numbers, new, self.clock())
+            appends, assignment = written(state)
             if not appends and replaces is None:
+                new.remove(self.context.store)
                 return None
-            if replaces is not None:
-                self._expect_replaced(appends, replaces)
             only = write_only or not self.kind.compacts_writes
             read = state if isolated else None
-            staged = StagedWrite(self, appends, new, only, state, read=read, replaces=replaces)
+            staged = StagedWrite(
+                self, appends, new, only, state, written, assignment, read=read, replaces=replaces
+            )
             if self.context.has_unaware_buckets:
                 staged.rules = ()
             staged.plan(state)
@@ -129,6 +136,27 @@ class Stager:
         except BaseException:
             new.remove(self.context.store)
             raise
+
+    def _written(
+        self, state: TableState, rows: Any, change: ChangeKind, new: NewFiles, replaces: Replaces | None
+    ) -> Written:
+        """Write ``rows`` as files that are to become live after ``state``, whose hash index files assign them.
+
+        Clauses: BKT-4, BKT-8, BKT-9, BKT-11.
+        """
+        known: dict[BucketId, IndexManifestEntry] = {}
+        made: dict[BucketId, IndexManifestEntry] = {}
+        if self.context.has_dynamic_buckets and replaces is None:
+            lacking = [one for one in state.files if one not in state.hashes]
+            made = {one: rebuilt(self.context, self.states.bucket(state, one), new) for one in lacking}
+            known = {**state.hashes, **made}
+        numbers = {} if self.context.has_unaware_buckets else next_sequences(state)
+        assigner = assigner_of(self.context, known)
+        appends = self.runner.write(self.context, rows, change, assigner, numbers, new, self.clock())
+        if replaces is not None:
+            self._expect_replaced(appends, replaces)
+        made |= {append.place.id: append.hashes for append in appends if append.hashes is not None}
+        return appends, Assignment(state.hashes, made)
 
     @property
     def kind(self) -> TableKind:

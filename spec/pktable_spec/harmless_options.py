@@ -137,8 +137,7 @@ HARMLESS_NAMES: Final = {
     """,
     "The choice of buckets where their number is not fixed; such a table is only read.": """
         cross-partition-upsert.bootstrap-parallelism cross-partition-upsert.index-ttl
-        dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets dynamic-bucket.max-buckets
-        dynamic-bucket.target-row-num postpone.batch-write-fixed-bucket
+        postpone.batch-write-fixed-bucket
         postpone.batch-write-fixed-bucket.max-parallelism postpone.batch-write-fixed-bucket.rescale-load-factor
         postpone.default-bucket-num postpone.target-row-num-per-bucket postpone.target-size-per-bucket
     """,

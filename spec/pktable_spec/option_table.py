@@ -23,9 +23,11 @@ from typing import Final
 from pktable_spec.harmless_options import HARMLESS_NAMES
 from pktable_spec.option_values import (
     BOOLEAN,
+    COUNT,
     DIRECTORY,
     DURATION,
     INTEGER,
+    LIMIT,
     NAMES,
     NO_VALUE,
     POSITIVE,
@@ -106,13 +108,24 @@ OTHERS_MAKE_TAGS: Final = Condition(
 OPTIONS: Final = (
     # Buckets and partitions.
     Option("bucket", IMPLEMENTED, "-1",
-           "The number of buckets of a partition, at least 1 to write; `create` sets 1 if none is given.",
+           "The number of buckets of a partition, -1 if they are dynamic; `create` sets 1 if none is given.",
            "bucket", INTEGER),
     Option("bucket-key", IMPLEMENTED, "",
            "The columns whose hash is the bucket of a row; by default the primary key without the partition keys.",
            "bucket_key", NAMES),
     Option("bucket-function.type", WRITING, "default",
            "The function that hashes the bucket key.", "bucket_function", TEXT, values=("default",)),
+    Option("dynamic-bucket.target-row-num", IMPLEMENTED, "2000000",
+           "The number of keys from which a dynamic bucket gets no new ones.", "keys_per_bucket", COUNT),
+    Option("dynamic-bucket.max-buckets", IMPLEMENTED, "-1",
+           "The number of dynamic buckets of a partition from which on new keys go to those that are there.",
+           "most_buckets", LIMIT),
+    Option("dynamic-bucket.initial-buckets", IMPLEMENTED, None,
+           "The number of dynamic buckets that are filled at once; by default one by a local write, and on Spark as "
+           "many as there are tasks.", "initial_buckets", POSITIVE),
+    Option("dynamic-bucket.assigner-parallelism", IMPLEMENTED, None,
+           "The number of tasks that assign dynamic buckets, so the most that are filled at once.",
+           "assigner_parallelism", POSITIVE),
     Option("partition.default-name", IMPLEMENTED, "__DEFAULT_PARTITION__",
            "The directory name of a partition value that is null or blank.", "partition_default_name", TEXT),
     Option("partition.legacy-name", IMPLEMENTED, "true",

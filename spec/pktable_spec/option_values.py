@@ -142,6 +142,18 @@ def _positive(name: str, value: str) -> int:
     return number
 
 
+def _count(name: str, value: str) -> int:
+    """Return a positive integer of 64 bits."""
+    if not re.fullmatch(r"\s*\+?\d{1,19}\s*", value) or not 1 <= int(value) < 1 << 63:
+        raise InvalidRequestError(f"option {name}={value!r}: expected a positive integer")
+    return int(value)
+
+
+def _limit(name: str, value: str) -> int | None:
+    """Return a positive integer, None for -1."""
+    return None if value.strip() == "-1" else _positive(name, value)
+
+
 def _ratio(name: str, value: str) -> Fraction:
     """Return the exact value of a decimal number."""
     try:
@@ -191,6 +203,8 @@ def _directory(name: str, value: str) -> str:
 BOOLEAN: Final = Parser("true, false", _boolean)
 INTEGER: Final = Parser("an integer", _integer)
 POSITIVE: Final = Parser("an integer from 1", _positive)
+COUNT: Final = Parser("an integer from 1", _count)
+LIMIT: Final = Parser("an integer from 1, -1 for none", _limit)
 DURATION: Final = Parser("a time such as 7 d", _duration)
 TRUTH: Final = Parser("true, false", lambda name, value: value.lower() == "true")
 RATIO: Final = Parser("a number from 0 to 1", _ratio)

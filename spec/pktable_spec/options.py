@@ -48,7 +48,7 @@ NOT_KNOWN_TO_BE_HARMLESS: Final = (
     "an option whose meaning is known, because one that begins so may change rows; "
     "a read ignores it if it is among `ignore_options`"
 )
-FIXED: Final = "a fixed number of buckets, at least 1"
+WRITABLE_BUCKETS: Final = "a fixed number of buckets, at least 1, or -1 for dynamic ones"
 DYNAMIC_BUCKETS: Final = -1
 """Written as the number of buckets: in a key table they grow in number, an append table has none."""
 POSTPONE_BUCKET: Final = -2
@@ -61,6 +61,7 @@ class TableOptions:
 
     ``changelog_retained_millis``: None, as its two neighbours, if the option is absent.
     ``changelog_stats``: None if the option is absent.
+    ``most_buckets``: None for no limit. ``initial_buckets``, ``assigner_parallelism``: None if the option is absent.
     ``delete_ratio_threshold``: a share of rows, None if the option is absent.
     ``full_compaction_delta_commits``: a number of commits, None if the option is absent.
     ``unusable``: what forbids reads of rows and of changes. ``unreadable``, ``unmergeable``: what forbids reads of
@@ -71,6 +72,10 @@ class TableOptions:
     bucket: int
     bucket_key: tuple[str, ...]
     bucket_function: str
+    keys_per_bucket: int
+    most_buckets: int | None
+    initial_buckets: int | None
+    assigner_parallelism: int | None
     partition_default_name: str
     partition_legacy_names: bool
     deletion_vectors_enabled: bool
@@ -179,15 +184,19 @@ class TableOptions:
         for error in self.unwritable:
             raise error
 
-    def require_fixed_buckets(self) -> None:
-        """Raise UnsupportedOptionError unless the number of buckets is fixed. Other tables are only read.
+    def require_writable_buckets(self) -> None:
+        """Raise UnsupportedOptionError unless the buckets of a table with a primary key are fixed or dynamic.
 
-        Clauses: TBL-20.
+        Clauses: BKT-1, TBL-20.
         """
-        if self.bucket < 1:
-            kinds = {DYNAMIC_BUCKETS: "dynamic buckets", POSTPONE_BUCKET: "a postpone bucket"}
-            what = f"; a table with {kinds[self.bucket]} can only be read" if self.bucket in kinds else ""
-            raise UnsupportedOptionError("bucket", str(self.bucket), FIXED + what)
+        if self.bucket == POSTPONE_BUCKET:
+            what = f"{WRITABLE_BUCKETS}; a table with a postpone bucket can only be read"
+            raise UnsupportedOptionError("bucket", str(self.bucket), what)
+        if self.bucket < 1 and self.bucket != DYNAMIC_BUCKETS:
+            raise UnsupportedOptionError("bucket", str(self.bucket), WRITABLE_BUCKETS)
+        if self.bucket == DYNAMIC_BUCKETS and self.bucket_key:
+            expected = "the option to be absent where bucket is -1: a key has one bucket whatever it is"
+            raise UnsupportedOptionError("bucket-key", ",".join(self.bucket_key), expected)
 
     def require_readable(self) -> None:
         """Raise UnsupportedOptionError if an option asks for other rows than those a snapshot holds.

@@ -46,3 +46,5 @@ VALUE_KIND: Final = "_VALUE_KIND"
 
 DELETION_VECTORS: Final = "DELETION_VECTORS"
 """The index type of DV index files in an index manifest."""
+HASH: Final = "HASH"
+"""The index type of hash index files in an index manifest."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +20,13 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.bucket.assign import assigner_of
+from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.changelog import write_input
+from pktable.bucket.partitions import grouped_rows, partitions_of
 from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
 from pktable.context import TableContext
-from pktable.format.binary_row import EMPTY_ROW, encode_row
-from pktable.format.metadata.manifest import DataFileMeta
-from pktable.format.types import DataType, values_of
+from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.lsm.bucket import BucketPath
 from pktable.merge.grouping import Window, grouped, taken
 from pktable.merge.key_encoding import encode_keys
@@ -45,7 +43,8 @@ class BucketAppend:
 
     ``first_sequence``: the number of the first row, which is in none of them if a later row replaced it. In an append
     table without buckets it is 0.
-    ``changelog``: its changelog files.
+    ``changelog``: its changelog files. ``hashes``: the hash index file that its bucket gets with them, None if that
+    stays as it is.
     ``rows``: what the one file holds, where that is little: its compaction need not read it back.
     """
 
@@ -53,59 +52,23 @@ class BucketAppend:
     files: tuple[DataFileMeta, ...]
     first_sequence: int
     changelog: tuple[DataFileMeta, ...] = ()
+    hashes: IndexManifestEntry | None = None
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
-def split_by_bucket(context: TableContext, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
+def split_by_bucket(
+    context: TableContext, rows: pa.Table, assigner: BucketAssigner
+) -> Iterator[tuple[bytes, int, pa.Table]]:
     """Yield (partition, bucket, rows) for every bucket that ``rows`` reach, row order kept.
 
     Clauses: TBL-3, TBL-5, TBL-10, TBL-14.
     """
-    buckets = assigner_of(context).of_rows(rows)
-    partitions = context.schema.partition_fields
-    if not partitions:
-        yield from (
-            (EMPTY_ROW, int(bucket), rows if part is None else rows.take(part))
-            for bucket, part in _groups(buckets)
-        )
-        return
-    columns, types = _without_nulls([(rows.column(f.name), f.type) for f in partitions])
-    (encoded,) = encode_keys([columns], types)
-    _, numbers = np.unique(encoded, return_inverse=True)
-    for _, part in _groups(numbers.astype(np.int64) * (int(buckets.max()) + 1) + buckets):
-        chosen = rows if part is None else rows.take(part)
-        first = chosen.slice(0, 1)
-        values = [values_of(first.column(f.name), f.type)[0] for f in partitions]
-        partition = encode_row(values, [f.type for f in partitions])
-        yield partition, int(buckets[part[0].as_py() if part is not None else 0]), chosen
-
-
-def _without_nulls(
-    columns: Sequence[tuple[pa.ChunkedArray, DataType]],
-) -> tuple[list[pa.ChunkedArray], list[DataType]]:
-    """Return columns that distinguish the same rows as ``columns`` and hold no null.
-
-    Only partition columns of append tables have any. Such a column becomes two: whether it is null, and its values.
-    """
-    found: list[tuple[pa.ChunkedArray, DataType]] = []
-    for column, kind in columns:
-        if column.null_count:
-            found.append((column.is_null(), DataType("BOOLEAN")))
-        if column.null_count < len(column):
-            filled = column.fill_null(column.drop_null()[0]) if column.null_count else column
-            found.append((filled, kind))
-    return [column for column, _ in found], [kind for _, kind in found]
-
-
-def _groups(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, pa.Array | None]]:
-    """Yield (number, indices of its rows in order), None where all rows have it."""
-    if len(numbers) and bool(np.all(numbers == numbers[0])):
-        yield int(numbers[0]), None
-        return
-    order = np.argsort(numbers, kind="stable")
-    distinct, starts = np.unique(numbers[order], return_index=True)
-    for number, part in zip(distinct, np.split(order, starts[1:]), strict=True):
-        yield int(number), pa.array(part)
+    partitions = partitions_of(context, rows)
+    buckets = assigner.of_rows(rows, partitions)
+    width = int(buckets.max()) + 1
+    for number, part in grouped_rows(partitions.numbers.astype(np.int64) * width + buckets):
+        partition, bucket = divmod(number, width)
+        yield partitions.encoded[partition], bucket, rows if part is None else rows.take(pa.array(part))
 
 
 def write_rows(
@@ -230,4 +193,4 @@ def renumber(
         return tuple(done)
 
     files, logged = again(append.files, changelog=False), again(append.changelog, changelog=True)
-    return BucketAppend(append.place, files, first_sequence, logged)
+    return BucketAppend(append.place, files, first_sequence, logged, append.hashes)

@@ -96,6 +96,7 @@ class Append:
 
     ``isolation``: of a statement, what it read; its conflicts come before all others, because the write then is void.
     ``replaces``: of an overwrite, whether the rows of a partition go.
+    ``assignment``: of a table with dynamic buckets, the hash index files that the rows were assigned by, and new ones.
     """
 
     appends: Sequence[BucketAppend]
@@ -103,18 +104,21 @@ class Append:
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
     isolation: Isolation | None = None
     replaces: Replaces | None = None
+    assignment: Assignment = field(default_factory=lambda: Assignment({}, {}))
 
     def conflicts(self, state: TableState) -> Conflicts:
         found = _objections(
             (append.place.id, first_conflict(self.rules, append, state.files.get(append.place.id, ())))
             for append in self.appends
         )
+        if self.replaces is None:  # an overwrite goes by no key that was there
+            found |= self.assignment.conflicts(self.appends, state)
         return found | (self.isolation.conflicts(self.appends, state) if self.isolation else {})
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
-        """Return the added files; the DV index files stay as they are. Clauses: CMT-2, CMT-6.
+        """Return the added files; the DV index files stay as they are. Clauses: BKT-3, CMT-2, CMT-6.
 
-        An overwrite removes the live files of what it replaces, and their DV index files. Clauses: STM-7.
+        An overwrite removes the live files of what it replaces, and their index files. Clauses: BKT-11, STM-7.
         """
         if refused:
             return None
@@ -132,8 +136,46 @@ class Append:
         if not entries:
             return None
         indexes = {bucket_id: index for bucket_id, index in state.indexes.items() if bucket_id not in gone}
+        hashes = {
+            bucket_id: index
+            for bucket_id, index in state.hashes.items()
+            if self.replaces is None or not self.replaces(bucket_id[0])
+        }
         kind = APPEND if self.replaces is None else OVERWRITE
-        return Delta(kind, tuple(entries), indexes, _changelog(self.appends, self.total_buckets))
+        changelog = _changelog(self.appends, self.total_buckets)
+        return Delta(kind, tuple(entries), indexes, {**hashes, **self.assignment.new}, changelog)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """How a write got dynamic buckets. The hash index files ``base`` said which keys had some; ``new`` go with it."""
+
+    base: Mapping[BucketId, IndexManifestEntry]
+    new: Mapping[BucketId, IndexManifestEntry]
+
+    def conflicts(self, appends: Iterable[BucketAppend], state: TableState) -> dict[BucketId, Conflict]:
+        """Return the buckets whose partition has other hash index files in ``state``. Clauses: BKT-8."""
+        if not (self.base or self.new) or self.base == state.hashes:
+            return {}
+        ids = {append.place.id for append in appends} | self.new.keys()
+        partitions = {partition for partition, _ in ids}
+        before, after = (_named_by_partition(one, partitions) for one in (self.base, state.hashes))
+        what = "others gave buckets to keys of the partition of bucket"
+        return {
+            one: Conflict("BKT-8", f"{what} {one[1]}")
+            for one in ids
+            if before.get(one[0]) != after.get(one[0])
+        }
+
+
+def _named_by_partition(
+    hashes: Mapping[BucketId, IndexManifestEntry], partitions: Collection[bytes]
+) -> dict[bytes, set[tuple[int, str]]]:
+    found: dict[bytes, set[tuple[int, str]]] = {}
+    for (partition, bucket), index in hashes.items():
+        if partition in partitions:
+            found.setdefault(partition, set()).add((bucket, index.file_name))
+    return found
 
 
 def replaced(state: TableState, replaces: Replaces | None) -> list[BucketId]:
@@ -165,7 +207,8 @@ class Compaction:
         entries, indexes = _after(state, fitting, self.total_buckets)
         if not entries and indexes == state.indexes:
             return None
-        return Delta(COMPACT, tuple(entries), indexes, _changelog(fitting, self.total_buckets))
+        changelog = _changelog(fitting, self.total_buckets)
+        return Delta(COMPACT, tuple(entries), indexes, state.hashes, changelog)
 
 
 @dataclass(frozen=True)
@@ -191,7 +234,7 @@ class FileChanges:
         if refused:
             return None
         entries, indexes = _after(state, self.changes, self.total_buckets)
-        return Delta(self.kind, tuple(entries), indexes)
+        return Delta(self.kind, tuple(entries), indexes, state.hashes)
 
 
 def _is_whole(text: str) -> bool:

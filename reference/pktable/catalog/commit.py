@@ -249,8 +249,9 @@ class Committer:
         base_name, base_size = writer.manifest_list(base)
         delta_name, delta_size = writer.manifest_list(new)
         changelog = writer.manifest_list(writer.entries(delta.changelog)) if delta.changelog else None
-        all_indexes = (*(one for files in delta.indexes.values() for one in files), *state.other_indexes)
-        if delta.indexes == state.indexes:
+        vectors = (one for files in delta.indexes.values() for one in files)
+        all_indexes = (*vectors, *delta.hashes.values(), *state.other_indexes)
+        if delta.indexes == state.indexes and delta.hashes == state.hashes:
             index_name = state.snapshot.index_manifest if state.snapshot else None
         else:
             index_name = writer.index(all_indexes) if all_indexes else None

@@ -150,7 +150,7 @@ def _buckets(context: TableContext, state: TableState, predicate: Predicate | No
         or state.bucket_counts != {context.options.bucket}
     ):
         return None
-    assigner = assigner_of(context)
+    assigner = assigner_of(context, state.hashes)
     tuples = key_equalities(predicate, assigner.columns)
     return None if tuples is None else assigner.of_values(assigner.columns, tuples)
 

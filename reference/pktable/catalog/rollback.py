@@ -32,6 +32,7 @@ from pktable_spec.errors import (
 )
 from pktable_spec.vocabulary import OVERWRITE
 
+from pktable.bucket.hash_index import read_hashes, write_hashes
 from pktable.bucket.index import write_index
 from pktable.catalog.changes import CommitId, Conflicts, entry
 from pktable.catalog.commit import CommittedError, Committer
@@ -41,7 +42,7 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, IndexFiles, StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
-from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta
+from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
@@ -69,6 +70,7 @@ class Replacement:
 
     files: Mapping[BucketId, Sequence[DataFileMeta]]
     indexes: Mapping[BucketId, IndexFiles]
+    hashes: Mapping[BucketId, IndexManifestEntry]
     total_buckets: int
 
     def conflicts(self, state: TableState) -> Conflicts:
@@ -76,7 +78,7 @@ class Replacement:
         return {}
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta:
-        """Return the files that go and those that come, and the DV index files of the latter."""
+        """Return the files that go and those that come, and the index files of the latter."""
         changes = ((DELETE, state.files), (ADD, self.files))
         entries = [
             entry(kind, bucket_id, self.total_buckets, file)
@@ -84,7 +86,7 @@ class Replacement:
             for bucket_id, live in files.items()
             for file in live
         ]
-        return Delta(OVERWRITE, tuple(entries), self.indexes)
+        return Delta(OVERWRITE, tuple(entries), self.indexes, self.hashes)
 
 
 class Rollback:
@@ -176,7 +178,7 @@ class Rollback:
         return self._expiry.expire(retain_last=1, older_than=None, now_millis=self._committer.clock())
 
     def _copied(self, state: TableState, new: NewFiles) -> Replacement:
-        """Copy the data files of a state, and write DV index files for the copies. Clauses: CMT-47, DV-14."""
+        """Copy the data files of a state, and write index files for the copies. Clauses: BKT-12, CMT-47, DV-14."""
         files, indexes = {}, {}
         for bucket_id in state.files:
             bucket = self._states.bucket(state, bucket_id)
@@ -196,7 +198,11 @@ class Rollback:
             }
             if vectors:
                 indexes[bucket_id] = (write_index(self._context, bucket.place, vectors, new),)
-        return Replacement(files, indexes, self._context.options.bucket)
+        hashes = {}
+        for bucket_id, index in state.hashes.items():
+            place = self._context.place(*bucket_id)
+            hashes[bucket_id] = write_hashes(self._context, place, read_hashes(self._context, index), new)
+        return Replacement(files, indexes, hashes, self._context.options.bucket)
 
     def _copy(self, source: str, target: str) -> None:
         copy = self._context.store.create(target)

@@ -1,6 +1,6 @@
-"""The state of a table at a snapshot: the live files of each bucket, and its DV index files.
+"""The state of a table at a snapshot: the live files of each bucket, its DV index files and its hash index file.
 
-Clauses: CMT-4, CMT-5, CMT-6, DV-5, DV-16, APP-11.
+Clauses: BKT-3, CMT-4, CMT-5, CMT-6, DV-5, DV-16, APP-11.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.vocabulary import DELETION_VECTORS
+from pktable_spec.vocabulary import DELETION_VECTORS, HASH
 
 from pktable.catalog.manifests import Manifests
-from pktable.context import TableContext
+from pktable.context import INDEX_FILES, TableContext
 from pktable.format.metadata.manifest import (
     ADD,
     DataFileMeta,
@@ -37,7 +37,8 @@ class TableState:
     """A table at one snapshot; ``snapshot`` None is the table before its first.
 
     ``files``: per (partition, bucket) its live files. ``indexes``: per bucket its DV index files, if it has some: one,
-    but any number in an append table without buckets. ``other_indexes``: entries of other index types, carried along.
+    but any number in an append table without buckets. ``hashes``: per dynamic bucket its hash index file.
+    ``other_indexes``: entries of other index types, carried along.
     ``bucket_counts``: the numbers of buckets that live files were written under.
     """
 
@@ -45,6 +46,7 @@ class TableState:
     manifests: tuple[ManifestFileMeta, ...] = ()
     files: Mapping[BucketId, tuple[DataFileMeta, ...]] = field(default_factory=dict)
     indexes: Mapping[BucketId, IndexFiles] = field(default_factory=dict)
+    hashes: Mapping[BucketId, IndexManifestEntry] = field(default_factory=dict)
     other_indexes: tuple[IndexManifestEntry, ...] = ()
     bucket_counts: frozenset[int] = frozenset()
 
@@ -57,12 +59,14 @@ class TableState:
 class Delta:
     """The effect of one commit.
 
-    ``kind``: of the snapshot; ``indexes``: the DV index files after it, by bucket; ``changelog``: its changelog files.
+    ``kind``: of the snapshot; ``indexes``, ``hashes``: the DV index files and the hash index files after it, by bucket;
+    ``changelog``: its changelog files.
     """
 
     kind: str
     entries: tuple[ManifestEntry, ...]
     indexes: Mapping[BucketId, IndexFiles]
+    hashes: Mapping[BucketId, IndexManifestEntry]
     changelog: tuple[ManifestEntry, ...] = ()
 
 
@@ -84,6 +88,7 @@ def applied(
         tuple(manifests),
         {bucket_id: live for bucket_id, live in files.items() if live},
         dict(delta.indexes),
+        dict(delta.hashes),
         state.other_indexes,
         counts,
     )
@@ -165,10 +170,10 @@ def make_state(
     at: str,
     by_name: bool = False,
 ) -> TableState:
-    """Group live entries by bucket, and DV index files likewise.
+    """Group live entries by bucket, and index files likewise.
 
     ``by_name``: whether the table tells DV index files by their names, so that a bucket may have several.
-    Raises CorruptFileError. Clauses: DV-5, DV-16, APP-11.
+    Raises CorruptFileError. Clauses: BKT-3, DV-5, DV-16, APP-11.
     """
     files: dict[BucketId, list[DataFileMeta]] = {}
     counts: set[int] = set()
@@ -176,26 +181,36 @@ def make_state(
         files.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         counts.add(entry.total_buckets)
     vectors: dict[BucketId, IndexFiles] = {}
+    hashes: dict[BucketId, IndexManifestEntry] = {}
     others: list[IndexManifestEntry] = []
-    for index in indexes:
-        if index.index_type != DELETION_VECTORS:
-            others.append(index)
-            continue
-        bucket_id = (index.partition, index.bucket)
-        before = vectors.get(bucket_id, ())
-        if before and not by_name:
+
+    def expect_first(before: IndexManifestEntry | None, index: IndexManifestEntry) -> None:
+        if before is not None:
             raise CorruptFileError(
                 "index manifest",
                 at=at,
-                expected="one DV index file per bucket",
-                found=f"{before[0].file_name} and {index.file_name}",
+                expected=f"one {INDEX_FILES[index.index_type]} per bucket",
+                found=f"{before.file_name} and {index.file_name}",
             )
-        vectors[bucket_id] = (*before, index)
+
+    for index in indexes:
+        bucket_id = (index.partition, index.bucket)
+        if index.index_type == DELETION_VECTORS:
+            several = vectors.get(bucket_id, ())
+            if not by_name:
+                expect_first(several[0] if several else None, index)
+            vectors[bucket_id] = (*several, index)
+        elif index.index_type == HASH:
+            expect_first(hashes.get(bucket_id), index)
+            hashes[bucket_id] = index
+        else:
+            others.append(index)
     return TableState(
         snapshot,
         tuple(manifests),
         {identity: tuple(found) for identity, found in files.items()},
         vectors,
+        hashes,
         tuple(others),
         frozenset(counts),
     )

@@ -6,10 +6,11 @@
 4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable. Rows that wait
    for a bucket are in no order, and rows of an append table have no key.
 5. `retractions` compares the vectors with the retractions that a table with ``sequence.field`` keeps.
+6. `hash_indexes` compares the hash index of a dynamic bucket with the keys of its files.
 
-A damaged file does not stop the check: only steps 4 and 5 leave it out.
+A damaged file does not stop the check: only steps 4 to 6 leave it out.
 
-Clauses: CHG-3, CMT-15, DV-12, LSM-6, RD-11, TBL-20.
+Clauses: BKT-3, CHG-3, CMT-15, DV-12, LSM-6, RD-11, TBL-20.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
 
 from pktable.check.findings import NOTE, Finding, Findings
+from pktable.check.hash_indexes import check_hashes
 from pktable.check.history import BucketHistory
 from pktable.check.keys import check_keys
 from pktable.check.layout import check_layouts
@@ -96,6 +98,8 @@ def check_bucket(
         with findings.guard("RD-11", file=bucket.place.directory):
             check_keys(context, bucket, vectors, ranges, reliable, findings)
             check_retractions(context, bucket, vectors, reliable, findings)
+            if context.has_dynamic_buckets:
+                check_hashes(context, bucket, reliable, findings)
     rows = sum(entry.file.row_count for entry in entries if entry.file.file_name in reliable)
     return BucketReport(findings.all(), task.file_count, rows)
 

@@ -5,9 +5,9 @@
    manifests of its base list that differ from the snapshot before. Commits merge manifests, so the base list may name
    others, but they must amount to the same entries (CMT-5).
 3. If a snapshot is missing or cannot be read, the next one begins with step 1 again.
-4. A bucket gets a new version whenever its files, its DV index file or its deletion vectors option change.
+4. A bucket gets a new version whenever its files, its index files or its deletion vectors option change.
 
-Clauses: APP-11, CMT-4, CMT-5, CMT-6, CMP-10, DV-16, META-11, TBL-3.
+Clauses: APP-11, BKT-3, CMT-4, CMT-5, CMT-6, CMP-10, DV-16, META-11, TBL-3.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pktable_spec.options import TableOptions
-from pktable_spec.vocabulary import APPEND, DELETION_VECTORS
+from pktable_spec.vocabulary import APPEND, DELETION_VECTORS, HASH
 
 from pktable.check.changelogs import ChangelogFile, Changelogs
 from pktable.check.findings import Findings, counted
 from pktable.check.manifests import CheckedManifests, Entries
 from pktable.check.readable_snapshots import ReadableSnapshot
-from pktable.context import TableContext
+from pktable.context import INDEX_FILES, TableContext
 from pktable.format.metadata.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from pktable.format.paths import BUCKET
 from pktable.lsm.bucket import BucketId, BucketPath
@@ -33,15 +33,16 @@ class Version:
     """A bucket as it is in consecutive ``snapshots`` (ids, ascending).
 
     ``first``: how many snapshots were followed before these. ``entries``: of its live files. ``indexes``: the entries
-    of its DV index files. ``vectors_known``: False if the index manifest cannot be read. ``vectors_enabled``: whether
-    the schema of these snapshots enables deletion vectors. ``apart``: the first of them stands apart, and was not made
-    from the version before.
+    of its DV index files. ``hashes``: that of its hash index file, None if it has none. ``vectors_known``: False if the
+    index manifest cannot be read. ``vectors_enabled``: whether the schema of these snapshots enables deletion vectors.
+    ``apart``: the first of them stands apart, and was not made from the version before.
     """
 
     first: int
     snapshots: tuple[int, ...]
     entries: tuple[ManifestEntry, ...]
     indexes: tuple[IndexManifestEntry, ...]
+    hashes: IndexManifestEntry | None
     vectors_known: bool
     vectors_enabled: bool
     apart: bool
@@ -64,6 +65,7 @@ class _Open:
     first: int
     entries: tuple[ManifestEntry, ...]
     indexes: tuple[IndexManifestEntry, ...]
+    hashes: IndexManifestEntry | None
     vectors_known: bool
     vectors_enabled: bool
     apart: bool
@@ -86,6 +88,7 @@ class History:
     _open: dict[BucketId, _Open] = field(default_factory=dict)
     _live: dict[BucketId, Entries] = field(default_factory=dict)
     _indexes: dict[BucketId, tuple[IndexManifestEntry, ...]] | None = field(default_factory=dict)
+    _hashes: dict[BucketId, IndexManifestEntry] = field(default_factory=dict)
     _index_manifest: str | None = None
     _vectors_enabled: bool | None = None
     _rows: int = 0
@@ -254,9 +257,9 @@ class History:
     # -------------------------------------------------------------- vectors
 
     def _follow_indexes(self, current: ReadableSnapshot, *, continued: bool) -> set[BucketId]:
-        """Add the index manifest, and return the buckets whose DV index file changed. Clauses: CMT-6, DV-16."""
+        """Add the index manifest, and return the buckets whose index files changed. Clauses: BKT-3, CMT-6, DV-16."""
         name = current.snapshot.index_manifest
-        before = self._indexes
+        before, hashes = self._indexes, self._hashes
         if name == self._index_manifest and before is not None:
             return set()
         self._index_manifest = name
@@ -264,26 +267,24 @@ class History:
         if entries is None:
             self._indexes = None
             return set(self._live)
-        self._indexes = {}
+        self._indexes, self._hashes = {}, {}
         for entry in entries:
             self.index_files.add(self.context.index_path(entry))
+            identity = entry.partition, entry.bucket
+            if entry.index_type == HASH:
+                first = self._hashes.setdefault(identity, entry)
+                if first is not entry:
+                    self._report_second("BKT-3", first, entry, current)
             if entry.index_type != DELETION_VECTORS:
                 continue
-            identity = entry.partition, entry.bucket
             others = self._indexes.get(identity, ())
             if not others or self.context.has_unaware_buckets:
                 self._indexes[identity] = (*others, entry)
             else:
-                self.findings.add(
-                    "DV-16",
-                    f"DV index files of bucket {entry.bucket}",
-                    self.manifests.path(str(name)),
-                    expected="one",
-                    found=f"{others[0].file_name} and {entry.file_name}",
-                    snapshots=[current.id],
-                )
+                self._report_second("DV-16", others[0], entry, current)
         if before is None:
-            return {*self._live, *self._indexes}
+            return {*self._live, *self._indexes, *self._hashes}
+        grown = {one for one in {*hashes, *self._hashes} if hashes.get(one) != self._hashes.get(one)}
         changed = {one for one in {*before, *self._indexes} if before.get(one) != self._indexes.get(one)}
         if changed and continued and current.snapshot.commit_kind == APPEND:
             self.findings.add(
@@ -294,7 +295,20 @@ class History:
                 found=f"others in {counted(len(changed), 'bucket')}",
                 snapshots=[current.id],
             )
-        return changed
+        return changed | grown
+
+    def _report_second(
+        self, clause: str, first: IndexManifestEntry, second: IndexManifestEntry, current: ReadableSnapshot
+    ) -> None:
+        """Report two index files of a type in one bucket."""
+        self.findings.add(
+            clause,
+            f"{INDEX_FILES[second.index_type]}s of bucket {second.bucket}",
+            self.manifests.path(str(current.snapshot.index_manifest)),
+            expected="one",
+            found=f"{first.file_name} and {second.file_name}",
+            snapshots=[current.id],
+        )
 
     # ------------------------------------------------------------- versions
 
@@ -304,12 +318,13 @@ class History:
         for identity in touched:
             entries = tuple(self._live.get(identity, {}).values())
             indexes = (self._indexes or {}).get(identity, ())
-            new = _Open(len(self._ids), entries, indexes, known, enabled, apart)
+            hashes = self._hashes.get(identity)
+            new = _Open(len(self._ids), entries, indexes, hashes, known, enabled, apart)
             old = self._open.get(identity)
             if old is not None and replace(old, first=new.first, apart=apart) == new:
                 continue
             self._close(identity)
-            if entries or indexes:
+            if entries or indexes or hashes:
                 self._open[identity] = new
 
     def _close(self, identity: BucketId) -> None:
@@ -320,6 +335,7 @@ class History:
                 tuple(self._ids[old.first :]),
                 old.entries,
                 old.indexes,
+                old.hashes,
                 old.vectors_known,
                 old.vectors_enabled,
                 old.apart,

@@ -3,10 +3,11 @@
 1. This process reads the schemas and the snapshots, and folds the manifests into the versions of each bucket.
 2. It reports the files that nothing refers to.
 3. The runner checks the buckets, here or on a cluster.
-4. This process compares the row ids of all buckets, in a table with row tracking.
+4. This process compares the row ids of all buckets, in a table with row tracking, and the hash indexes of those of a
+   partition, in one with dynamic buckets.
 5. The findings of all steps become one `Report`.
 
-Clauses: RD-11.
+Clauses: BKT-3, RD-11.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pktable.catalog.kept_changelogs import keeps_changelogs
 from pktable.catalog.manifests import Manifests
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress, counted
+from pktable.check.hash_indexes import check_partitions
 from pktable.check.history import BucketHistory, History
 from pktable.check.manifests import CheckedManifests
 from pktable.check.readable_snapshots import ReadableSnapshots, read_schemas, read_snapshots
@@ -124,6 +126,8 @@ def check_table(
         report.rows += part.rows
         for finding in part.findings:
             findings.include(finding)
+    if context.has_dynamic_buckets:
+        check_partitions(context, buckets, findings)
     if found.rows_have_ids:
         check_row_ids(context, buckets, findings, reads_rows=reads_rows)
     report.findings = findings.all()

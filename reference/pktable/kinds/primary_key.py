@@ -35,9 +35,9 @@ class PrimaryKeyTables:
     def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
         """Raise InvalidRequestError for an option that is not implemented, or not by the table's merge engine.
 
-        Clauses: MRG-11, TBL-9, TBL-20.
+        Clauses: BKT-1, MRG-11, TBL-9, TBL-20.
         """
-        options.require_fixed_buckets()
+        options.require_writable_buckets()
         options.require_writable()
         if options.row_tracking:
             raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without a primary key")

@@ -32,6 +32,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
@@ -111,14 +112,15 @@ class RunnerBySize:
         context: TableContext,
         rows: Any,
         change: ChangeKind,
+        assigner: BucketAssigner,
         next_sequence: Mapping[BucketId, int],
         new: NewFiles,
         now_millis: int,
     ) -> list[BucketAppend]:
         held = self._held(context, rows, "write")
         if held is not None:
-            return self.here.write(context, held, change, next_sequence, new, now_millis)
-        return self.cluster.write(context, rows, change, next_sequence, new, now_millis)
+            return self.here.write(context, held, change, assigner, next_sequence, new, now_millis)
+        return self.cluster.write(context, rows, change, assigner, next_sequence, new, now_millis)
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         return self._compactor(sum(task.input_bytes for task in tasks)).compact(context, tasks)

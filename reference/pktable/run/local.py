@@ -12,6 +12,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from pktable_spec.vocabulary import ROW_ID
 
 from pktable.bucket.append_rewrite import rewrite_files
+from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.changes import change_schema, read_changes
 from pktable.bucket.compact import compact_bucket
 from pktable.bucket.read import (
@@ -84,6 +86,7 @@ class LocalRunner:
         context: TableContext,
         rows: pa.Table,
         change: ChangeKind,
+        assigner: BucketAssigner,
         next_sequence: Mapping[tuple[bytes, int], int],
         new: NewFiles,
         now_millis: int,
@@ -96,7 +99,7 @@ class LocalRunner:
         table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
         appends = []
         kind = kind_of(context.schema, context.root)
-        for partition, bucket, part in split_by_bucket(context, table) if table.num_rows else ():
+        for partition, bucket, part in split_by_bucket(context, table, assigner) if table.num_rows else ():
             place = context.place(partition, bucket)
             append = kind.write(
                 context,
@@ -108,7 +111,8 @@ class LocalRunner:
                 now_millis=now_millis,
             )
             appends.append(append)
-        return appends
+        hashes = {(one.partition, one.bucket): one for one in assigner.hash_files(new)}
+        return [replace(append, hashes=hashes.get(append.place.id)) for append in appends]
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.read import BucketRead
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
@@ -175,13 +176,15 @@ class Runner(Protocol):
         context: TableContext,
         rows: Any,
         change: ChangeKind,
+        assigner: BucketAssigner,
         next_sequence: Mapping[BucketId, int],
         new: NewFiles,
         now_millis: int,
     ) -> list[BucketAppend]:
         """Write ``rows``, in order, as level-0 files; ``new`` gets the path of every file made.
 
-        ``next_sequence``: per bucket the first free sequence number, 0 where it is absent.
+        ``assigner``: of this write alone; says in which buckets rows are. ``next_sequence``: per bucket the first free
+        sequence number, 0 where it is absent.
         Raises InvalidRequestError before anything is written. Clauses: TBL-6, TBL-8, TBL-11.
         """
         ...

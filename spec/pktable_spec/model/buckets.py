@@ -1,14 +1,15 @@
 """Which bucket a row lives in: Murmur3 over the words of the BinaryRow of its bucket key.
 
-Written from the clause alone, for INT and STRING columns, one Python integer at a time.
+Of a fixed number of buckets the hash alone decides; dynamic ones are given to hashes in the order in which these come.
+Written from the clauses alone, for INT and STRING columns, one Python integer at a time.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from pktable_spec.interface import BucketId, Row, Shape
+from pktable_spec.interface import BucketId, Key, Row, Shape
 
 SEED = 42
 _WORD = 0xFFFFFFFF
@@ -64,3 +65,46 @@ def bucket_of(shape: Shape, row: Row, bucket_count: int) -> BucketId:
     """Return the partition and bucket a row lives in. Clauses: TBL-3, TBL-5, TBL-10, TBL-15."""
     key = [value for value in shape.pick(row, shape.trimmed_key) if value is not None]
     return shape.pick(row, shape.partition_keys), bucket_number(key, bucket_count)
+
+
+class DynamicBuckets:
+    """The dynamic buckets of a table: which hashes they have. A row that is asked about is written.
+
+    ``room``: how many hashes a bucket is filled with. ``assigners``: how many share the buckets of a partition.
+    """
+
+    def __init__(self, shape: Shape, room: int, assigners: int = 1) -> None:
+        self._shape, self._room, self._assigners = shape, room, assigners
+        self.partitions: dict[Key, dict[int, int]] = {}
+
+    def bucket_of(self, row: Row) -> BucketId:
+        """Return the partition and bucket of a row, which has them from now on. Clauses: BKT-4, BKT-5, BKT-7."""
+        partition = self._shape.pick(row, self._shape.partition_keys)
+        key = [value for value in self._shape.pick(row, self._shape.trimmed_key) if value is not None]
+        known, hashed = self.partitions.setdefault(partition, {}), murmur(binary_row(key))
+        if hashed not in known:
+            known[hashed] = self._with_room(list(known.values()), abs(hashed) % self._assigners)
+        return partition, known[hashed]
+
+    def _with_room(self, taken: Sequence[int], assigner: int) -> int:
+        for bucket in sorted(set(taken)):
+            if bucket % self._assigners == assigner and taken.count(bucket) < self._room:
+                return bucket
+        bucket = assigner
+        while bucket in taken:
+            bucket += self._assigners
+        return bucket
+
+    def forget(self, replaced: Callable[[Key], bool]) -> None:
+        """Forget the keys of the partitions that an overwrite replaces. Clauses: BKT-11."""
+        self.partitions = {one: known for one, known in self.partitions.items() if not replaced(one)}
+
+    def copy(self) -> DynamicBuckets:
+        """Return the same buckets, that rows may be asked about without being written."""
+        copied = DynamicBuckets(self._shape, self._room, self._assigners)
+        copied.partitions = {partition: dict(known) for partition, known in self.partitions.items()}
+        return copied
+
+    def of(self, partitions: Collection[Key]) -> dict[Key, dict[int, int]]:
+        """Return the buckets of the hashes of some partitions."""
+        return {partition: dict(self.partitions.get(partition, {})) for partition in partitions}

@@ -16,7 +16,7 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 class ModelOptions:
     """The options that decide picks, levels, upgrades and merges of one bucket. Sizes in bytes.
 
-    Clauses: LSM-3, LSM-9, CMP-4, CMP-5, CMP-28, CMP-30, MRG-1, MRG-19.
+    Clauses: BKT-5, BKT-7, LSM-3, LSM-9, CMP-4, CMP-5, CMP-28, CMP-30, MRG-1, MRG-19.
     """
 
     deletion_vectors: bool = True
@@ -26,12 +26,19 @@ class ModelOptions:
     size_ratio_percent: int = 1
     target_file_size: int = 128 << 20
     bucket_count: int = 1
+    keys_per_bucket: int = 2_000_000
+    assigners: int = 1
     merge_engine: MergeEngine = DEDUPLICATE
     delete_ratio_threshold: Fraction | None = None
     changelog_producer: str = "none"
     force_lookup: bool = False
     order: UserOrder | None = None
     full_compaction_delta_commits: int | None = None
+
+    @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether an index says in which bucket a key is. Clauses: BKT-1."""
+        return self.bucket_count == -1
 
     @property
     def max_level(self) -> int:
@@ -122,6 +129,8 @@ class ModelOptions:
             size_ratio_percent=int(options.get("compaction.size-ratio", "1")),
             target_file_size=parse_size(options.get("target-file-size", "128 mb")),
             bucket_count=int(options.get("bucket", "1")),
+            keys_per_bucket=int(options.get("dynamic-bucket.target-row-num", "2000000")),
+            assigners=int(options.get("dynamic-bucket.initial-buckets", "1")),
             merge_engine=engine_of(options, columns),
             order=UserOrder(tuple(map(columns.index, fields)), descending) if fields else None,
             delete_ratio_threshold=None if threshold is None else Fraction(threshold),

@@ -14,6 +14,7 @@ from pktable_spec.interface import (
     BucketId,
     Change,
     FileInfo,
+    Key,
     Query,
     Row,
     Shape,
@@ -37,6 +38,15 @@ class _Snapshot(NamedTuple):
     changes: tuple[Change, ...] = ()
 
 
+class _Assigned(NamedTuple):
+    """The buckets of a staged write: those of its partitions before and after it. ``planned``: with its compaction."""
+
+    changes: tuple[Change, ...]
+    before: Mapping[Key, Mapping[int, int]]
+    after: Mapping[Key, dict[int, int]]
+    planned: bool
+
+
 class ModelTable:
     """A `TableUnderTest` without bytes. ``mechanism`` lets a test put a fault in."""
 
@@ -53,6 +63,9 @@ class ModelTable:
         self._staged: dict[int, set[BucketId]] = {}
         self._compacting: dict[int, bool] = {}  # writes that compact, and whether all buckets fully
         self._tickets = 0
+        options_of = self.mechanism.options
+        self._buckets = buckets.DynamicBuckets(shape, options_of.keys_per_bucket, options_of.assigners)
+        self._assigned: dict[int, _Assigned] = {}
 
     # ----------------------------------------------------------------- writes
 
@@ -81,15 +94,34 @@ class ModelTable:
 
     def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
         ticket = self._new_ticket()
-        divided, full = self._divided(changes), self._full_compaction_is_due()
-        for bucket, keyed in divided.items():
-            state = self._state(bucket)
-            plan = None if write_only or full else self._own_plan(state, keyed)
-            self.states[bucket] = self.mechanism.begin_write(state, str(ticket), keyed, plan)
-        self._staged[ticket] = set(divided)
+        full = self._full_compaction_is_due()
+        self._stage(ticket, changes, planned=not write_only and not full)
         if not write_only:
             self._compacting[ticket] = full
         return ticket
+
+    def _stage(self, ticket: int, changes: Sequence[Change], *, planned: bool) -> None:
+        assigned = self._buckets.copy()
+        divided = self._divided(changes, assigned)
+        for bucket, keyed in divided.items():
+            state = self._state(bucket)
+            plan = self._own_plan(state, keyed) if planned else None
+            self.states[bucket] = self.mechanism.begin_write(state, str(ticket), keyed, plan)
+        self._staged[ticket] = set(divided)
+        partitions = {partition for partition, _ in divided}
+        self._assigned[ticket] = _Assigned(
+            tuple(changes), self._buckets.of(partitions), assigned.of(partitions), planned
+        )
+
+    def _assign(self, ticket: int) -> None:
+        """Let the keys of a staged write have their buckets; if others got some, stage it again. Clauses: BKT-8."""
+        assigned = self._assigned.pop(ticket)
+        if self._buckets.of(assigned.before) != assigned.before:
+            for bucket in self._staged.pop(ticket):
+                self.states[bucket] = self.mechanism.crash(self.states[bucket], str(ticket))
+            self._stage(ticket, assigned.changes, planned=assigned.planned)
+            assigned = self._assigned.pop(ticket)
+        self._buckets.partitions.update(assigned.after)
 
     def begin_compaction(self, *, full: bool = False) -> int | None:
         ticket = self._new_ticket()
@@ -100,6 +132,8 @@ class ModelTable:
         return ticket
 
     def commit(self, ticket: int) -> str | None:
+        if ticket in self._assigned:
+            self._assign(ticket)
         job, touched = str(ticket), self._staged.pop(ticket)
         work = [(bucket, self.states[bucket], self.states[bucket].work(job)) for bucket in touched]
         conflicts = [self.mechanism.conflict(state, one) for _, state, one in work if isinstance(one, Plan)]
@@ -127,6 +161,7 @@ class ModelTable:
 
     def abandon(self, ticket: int) -> None:
         self._compacting.pop(ticket, None)
+        self._assigned.pop(ticket, None)
         for bucket in self._staged.pop(ticket):
             self.states[bucket] = self.mechanism.crash(self.states[bucket], str(ticket))
 
@@ -234,12 +269,20 @@ class ModelTable:
 
     # -------------------------------------------------------------- the parts
 
-    def _divided(self, changes: Sequence[Change]) -> dict[BucketId, list[KeyedChange]]:
+    def _divided(
+        self, changes: Sequence[Change], dynamic: buckets.DynamicBuckets | None = None
+    ) -> dict[BucketId, list[KeyedChange]]:
+        """Return changes by bucket. ``dynamic``: gives buckets to their keys, by default for good."""
         divided: dict[BucketId, list[KeyedChange]] = {}
-        count = self.mechanism.options.bucket_count
+        options, dynamic = self.mechanism.options, dynamic or self._buckets
         for kind, row in changes:
             keyed = KeyedChange(self.shape.pick(row, self.shape.trimmed_key), kind, row)
-            divided.setdefault(buckets.bucket_of(self.shape, row, count), []).append(keyed)
+            bucket = (
+                dynamic.bucket_of(row)
+                if options.has_dynamic_buckets
+                else buckets.bucket_of(self.shape, row, options.bucket_count)
+            )
+            divided.setdefault(bucket, []).append(keyed)
         return divided
 
     def _state(self, bucket: BucketId) -> State:

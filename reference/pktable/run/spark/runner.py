@@ -23,6 +23,7 @@ from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType
 
+from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.changes import ROW_KIND, read_changes
 from pktable.bucket.read import FILE, POSITION, BucketRead, by_file, located_rows, read_bucket
 from pktable.bucket.write import BucketAppend
@@ -83,6 +84,7 @@ class SparkRunner:
         context: TableContext,
         rows: Any,
         change: ChangeKind,
+        assigner: BucketAssigner,
         next_sequence: Mapping[BucketId, int],
         new: NewFiles,
         now_millis: int,
@@ -101,7 +103,7 @@ class SparkRunner:
             schema = schema.add(ROW_ID, LongType()) if change.row_ids else schema
             frame = whole_frame(self.session, rows, schema.add(KIND_GIVEN, ByteType()))
             change = ChangeKind(column=KIND_GIVEN, row_ids=change.row_ids)
-        results = write_frame(frame, context, change, next_sequence, now_millis)
+        results = write_frame(frame, context, change, assigner, next_sequence, now_millis)
         appends: list[BucketAppend] = []
         failed: PkTableError | None = None
         for result in results:
@@ -429,5 +431,6 @@ def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
         ordered = sorted(same, key=lambda append: append.first_sequence)
         files = tuple(file for append in ordered for file in append.files)
         changelog = tuple(file for append in ordered for file in append.changelog)
-        result.append(BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog))
+        hashes = next((append.hashes for append in ordered if append.hashes is not None), None)
+        result.append(BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog, hashes))
     return result

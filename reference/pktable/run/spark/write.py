@@ -27,8 +27,8 @@ from pktable_spec.errors import PkTableError
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from pktable.bucket.assign import assigner_of
-from pktable.bucket.write import split_by_bucket
+from pktable.bucket.assign import BucketAssigner
+from pktable.bucket.write import BucketAppend, split_by_bucket
 from pktable.context import TableContext
 from pktable.format.bucket_hash import hash_rows
 from pktable.ingest.changes import ChangeKind, as_changes
@@ -54,12 +54,15 @@ def write_frame(
     frame: DataFrame,
     context: TableContext,
     change: ChangeKind,
+    assigner: BucketAssigner,
     next_sequence: Mapping[BucketId, int],
     now_millis: int,
 ) -> list[Any]:
     """Write ``frame`` on the executors; return per run (BucketAppend, paths made) or an error of ours."""
     given, most_bytes = frame.columns, context.options.write_buffer_bytes
-    write = partial(_written, context, next_sequence, now_millis)
+    tasks = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    assigner = assigner.among(tasks)
+    write = partial(_written, context, assigner, next_sequence, now_millis)
 
     def checked(batches: Batches) -> Iterator[pa.Table]:
         for batch in batches:
@@ -83,7 +86,7 @@ def write_frame(
     numbered = frame.toDF(*(f"c{i}" for i in range(len(given))))
     if context.has_unaware_buckets:
         return collected(map_batches(numbered, write_own, BLOBS))
-    division = _division(context, frame.sparkSession)
+    division = _division(context, assigner, frame.sparkSession, TASKS_PER_PARTITION * tasks)
     moved = map_batches(numbered, pack, packets.SCHEMA).repartition("task")
     return collected(map_batches(moved, write_packets, BLOBS))
 
@@ -94,37 +97,40 @@ def _partition() -> int:
     return int(context.partitionId())
 
 
-def _division(context: TableContext, session: SparkSession) -> Division:
-    """Return which tasks rows go to: those of a bucket to the same. Clauses: TBL-3, TBL-5."""
-    count = TASKS_PER_PARTITION * int(session.conf.get("spark.sql.shuffle.partitions") or 1)
-    assigner, fields = assigner_of(context), context.schema.partition_fields
+def _division(context: TableContext, assigner: BucketAssigner, session: SparkSession, most: int) -> Division:
+    """Return which tasks rows go to, ``most`` at most: those of a bucket to the same. Clauses: BKT-7, TBL-3, TBL-5."""
+    fields = context.schema.partition_fields
+    tasks = most if fields else min(most, assigner.groups)
 
     def task_of(rows: pa.Table) -> npt.NDArray[Any]:
-        buckets = assigner.of_rows(rows).astype(np.int64)
+        groups = assigner.groups_of(rows).astype(np.int64)
         if fields:
-            buckets += hash_rows(
+            groups += hash_rows(
                 [rows.column(field.name) for field in fields], [field.type for field in fields]
             )
-        return buckets % count
+        return groups % tasks
 
-    tasks = count if fields else min(count, max(1, context.options.bucket))
     bounded = session.conf.get(BATCH_BYTES, None) is not None
     return Division(task_of, tasks, PACKET_BYTES if bounded else SMALL_PACKET_BYTES)
 
 
 def _written(
-    context: TableContext, next_sequence: Mapping[BucketId, int], now_millis: int, tables: Iterable[pa.Table]
+    context: TableContext,
+    assigner: BucketAssigner,
+    next_sequence: Mapping[BucketId, int],
+    now_millis: int,
+    tables: Iterable[pa.Table],
 ) -> Batches:
     """Write each of ``tables``, in order, as runs; yield for each run (BucketAppend, paths made), or an error of ours.
 
-    Clauses: LSM-5.
+    Then the same for each bucket that gets a hash index file. Clauses: BKT-3, LSM-5.
     """
     new = NewFiles(token=str(uuid.uuid4()))
     numbers = dict(next_sequence)
     kind = kind_of(context.schema, context.root)
     try:
         for table in tables:
-            for partition, bucket, part in split_by_bucket(context, table):
+            for partition, bucket, part in split_by_bucket(context, table, assigner):
                 place = context.place(partition, bucket)
                 first = numbers.get((partition, bucket), 0)
                 numbers[partition, bucket] = first + part.num_rows
@@ -133,6 +139,10 @@ def _written(
                 part = part.drop_columns([KIND])
                 append = kind.write(context, place, part, kinds, first, new, now_millis=now_millis)
                 yield result_batch((replace(append, rows=None), new.paths[made:]))
+        for index in assigner.hash_files(new):
+            place = context.place(index.partition, index.bucket)
+            append = BucketAppend(place, (), numbers[place.id], hashes=index)
+            yield result_batch((append, [context.index_path(index)]))
     except PkTableError as error:
         new.remove(context.store)
         yield result_batch(error)

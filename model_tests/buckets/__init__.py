@@ -1,0 +1,1 @@
+"""Tables whose number of buckets is not fixed."""
