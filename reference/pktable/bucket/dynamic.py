@@ -52,6 +52,7 @@ class DynamicBuckets:
         for (partition, bucket), entry in known.items():
             self._files.setdefault(partition, {})[bucket] = entry
         self._indexes: dict[bytes, PartitionIndex] = {}
+        self._counts: dict[bytes, dict[int, int]] = {}
         self._grown: dict[bytes, set[int]] = {}
 
     def __getstate__(self) -> tuple[object, ...]:
@@ -64,15 +65,14 @@ class DynamicBuckets:
         """Return the buckets of rows, and remember those of new keys. Clauses: BKT-4 to BKT-7."""
         buckets = np.empty(rows.num_rows, np.int64)
         for partition, chosen, hashes in self._by_partition(rows, partitions):
-            distinct, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)
             index = self._index(partition)
+            distinct, firsts, places = _distinct(hashes)
             found = index.find(distinct)
-            new = np.flatnonzero(found == NO_BUCKET)
+            (new,) = np.nonzero(found == NO_BUCKET)
             if len(new):
                 in_order = new[np.argsort(firsts[new])]
-                found[in_order] = self._assigned(index, distinct[in_order])
+                found[in_order] = self._assigned(partition, distinct[in_order])
                 self._indexes[partition] = index.with_more(distinct[new], found[new])
-                self._grown.setdefault(partition, set()).update(np.unique(found[new]).tolist())
             buckets[chosen] = found[places]
         return buckets
 
@@ -88,7 +88,7 @@ class DynamicBuckets:
         if self.groups == 1 or not rows.num_rows:
             return groups
         for partition, chosen, hashes in self._by_partition(rows, partitions_of(self._context, rows)):
-            distinct, places = np.unique(hashes, return_inverse=True)
+            distinct, _, places = _distinct(hashes)
             found = self._index(partition).find(distinct)
             own = np.where(found == NO_BUCKET, _assigner_of(distinct, self.groups), found % self.groups)
             groups[chosen] = own[places]
@@ -120,23 +120,28 @@ class DynamicBuckets:
             self._indexes[partition] = opened(self._context, self._files.get(partition, {}).values())
         return self._indexes[partition]
 
-    def _assigned(self, index: PartitionIndex, hashes: Hashes) -> Buckets:
-        """Return the buckets of new keys, in their order. Clauses: BKT-5, BKT-6, BKT-7."""
-        counts = index.counts()
-        if self.groups == 1:
-            return self._filled(counts, hashes, 0)
+    def _assigned(self, partition: bytes, hashes: Hashes) -> Buckets:
+        """Return the buckets of new keys, in their order, and count them there. Clauses: BKT-5, BKT-6, BKT-7."""
+        counts = self._counts.setdefault(
+            partition,
+            {bucket: entry.row_count for bucket, entry in self._files.get(partition, {}).items()},
+        )
         found = np.empty(len(hashes), np.int64)
         assigners = _assigner_of(hashes, self.groups)
         for assigner in np.unique(assigners).tolist():
             mine = assigners == assigner
             found[mine] = self._filled(counts, hashes[mine], assigner)
+        grown, more = np.unique(found, return_counts=True)
+        for bucket, count in zip(grown.tolist(), more.tolist(), strict=True):
+            counts[bucket] = counts.get(bucket, 0) + count
+        self._grown.setdefault(partition, set()).update(grown.tolist())
         return found
 
     def _filled(self, counts: Mapping[int, int], hashes: Hashes, assigner: int) -> Buckets:
         """Return the buckets of the new keys of one assigner: they fill the first of its buckets that have room."""
         options = self._context.options
         target = options.keys_per_bucket
-        own = {bucket: count for bucket, count in counts.items() if bucket % self.groups == assigner}
+        own = {bucket: counts[bucket] for bucket in sorted(counts) if bucket % self.groups == assigner}
         rooms = [(bucket, target - count) for bucket, count in own.items() if count < target]
         missing = len(hashes) - sum(room for _, room in rooms)
         most = MOST_BUCKETS if options.most_buckets is None else options.most_buckets
@@ -159,6 +164,17 @@ class DynamicBuckets:
         full = np.array(sorted({*own, *numbers.tolist()}), np.int64)
         rest = np.abs(hashes[len(filled) :].astype(np.int64)) // self.groups % len(full)
         return np.concatenate([filled, full[rest]])
+
+
+def _distinct(hashes: Hashes) -> tuple[Hashes, Buckets, Buckets]:
+    """Return what numpy's ``unique`` does, much faster: the hashes ascending, where each is first, and its number."""
+    packed = hashes.astype(np.int64) << 32 | np.arange(len(hashes))
+    packed.sort()
+    begins = np.append(True, packed[1:] >> 32 != packed[:-1] >> 32)
+    rows = packed & 0xFFFFFFFF
+    places = np.empty(len(hashes), np.int64)
+    places[rows] = np.cumsum(begins) - 1
+    return (packed[begins] >> 32).astype(np.int32), rows[begins], places
 
 
 def _assigners(context: TableContext, tasks: int) -> int:

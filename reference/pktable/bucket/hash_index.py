@@ -1,6 +1,6 @@
 """The hash index of dynamic buckets: which bucket of a partition has which keys, by their hashes.
 
-1. `opened` reads the hash index files of a partition into two arrays: the hashes, ascending, and the bucket of each.
+1. `opened` reads the hash index files of a partition into one array: the hashes, ascending, with their buckets.
 2. `PartitionIndex.find` looks hashes up, and `with_more` adds those of new keys.
 3. `write_hashes` writes the file of a bucket, `hashes_of_files` makes the hashes of a bucket that has none.
 
@@ -31,51 +31,53 @@ from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.store.cache import Cache
 from pktable.store.new_files import NewFiles
 
-Numbers = npt.NDArray[np.uint16]
+Packed = npt.NDArray[np.int64]
 
 NO_BUCKET: Final = -1
 MOST_BUCKETS: Final = (1 << 15) - 1
 """Paimon holds the number of a dynamic bucket in 16 bits with a sign."""
-REMEMBERED_HASHES: Final = 24_000_000  # some 150 MB
+REMEMBERED_HASHES: Final = 16_000_000  # of eight bytes
 OPENED: Final = Cache(REMEMBERED_HASHES)
 """The indexes opened last, by the paths of their files."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionIndex:
-    """The hash index of a partition: ``hashes`` ascending, and ``buckets`` with the bucket of each."""
+    """The hash index of a partition. ``packed``: each hash with its bucket in 16 bits below, ascending."""
 
-    hashes: Hashes = field(default_factory=lambda: np.empty(0, np.int32))
-    buckets: Numbers = field(default_factory=lambda: np.empty(0, np.uint16))
+    packed: Packed = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def find(self, hashes: Hashes) -> npt.NDArray[np.int64]:
+    def find(self, hashes: Hashes) -> Packed:
         """Return the bucket of each of ``hashes``, which ascend, and `NO_BUCKET` where it has none."""
-        places = np.searchsorted(self.hashes, hashes)
-        inside = np.minimum(places, max(0, len(self.hashes) - 1))
-        if not len(self.hashes):
-            return np.full(len(hashes), NO_BUCKET)
-        return np.where(self.hashes[inside] == hashes, self.buckets[inside].astype(np.int64), NO_BUCKET)
+        if not len(self.packed):
+            return np.full(len(hashes), NO_BUCKET, np.int64)
+        wanted = hashes.astype(np.int64)
+        places = np.searchsorted(self.packed, wanted << 16)
+        places[places == len(self.packed)] = 0
+        at = self.packed[places]
+        return np.where(at >> 16 == wanted, at & 0xFFFF, NO_BUCKET)
 
-    def with_more(self, hashes: Hashes, buckets: npt.NDArray[np.int64]) -> PartitionIndex:
+    def with_more(self, hashes: Hashes, buckets: Packed) -> PartitionIndex:
         """Return the index with ``hashes`` too, ascending and in no bucket yet, each in one of ``buckets``."""
-        places = np.searchsorted(self.hashes, hashes)
-        return PartitionIndex(
-            np.insert(self.hashes, places, hashes),
-            np.insert(self.buckets, places, buckets.astype(np.uint16)),
-        )
+        packed = np.concatenate([self.packed, packed_hashes(hashes, buckets)])
+        packed.sort(kind="stable")
+        return PartitionIndex(packed)
 
     def of_buckets(self, wanted: Collection[int]) -> Iterator[tuple[int, Hashes]]:
         """Yield each of the buckets ``wanted`` with its hashes, ascending."""
-        chosen = np.isin(self.buckets, list(wanted))
-        buckets = self.buckets[chosen]
-        order = np.argsort(buckets, kind="stable")
-        distinct, starts = np.unique(buckets[order], return_index=True)
-        parts = np.split(self.hashes[chosen][order], starts[1:])
+        is_wanted = np.zeros(1 << 16, bool)
+        is_wanted[list(wanted)] = True
+        chosen = self.packed[is_wanted[self.packed.astype(np.uint16)]]
+        numbers = chosen.astype(np.uint16)
+        order = np.argsort(numbers, kind="stable")
+        distinct, starts = np.unique(numbers[order], return_index=True)
+        parts = np.split((chosen[order] >> 16).astype(np.int32), starts[1:])
         yield from zip(distinct.tolist(), parts, strict=True)
 
-    def counts(self) -> dict[int, int]:
-        """Return how many hashes each bucket has, in the order of the buckets."""
-        return {bucket: count for bucket, count in enumerate(np.bincount(self.buckets).tolist()) if count}
+
+def packed_hashes(hashes: Hashes, buckets: Packed | int) -> Packed:
+    """Return hashes with their buckets, as a `PartitionIndex` holds them."""
+    return hashes.astype(np.int64) << 16 | buckets
 
 
 def opened(context: TableContext, entries: Iterable[IndexManifestEntry]) -> PartitionIndex:
@@ -85,7 +87,7 @@ def opened(context: TableContext, entries: Iterable[IndexManifestEntry]) -> Part
     """
     known = sorted(entries, key=lambda entry: entry.bucket)
     index: PartitionIndex = OPENED.get(
-        tuple(map(context.index_path, known)), partial(_open, context, known), lambda found: len(found.hashes)
+        tuple(map(context.index_path, known)), partial(_open, context, known), lambda found: len(found.packed)
     )
     return index
 
@@ -93,28 +95,26 @@ def opened(context: TableContext, entries: Iterable[IndexManifestEntry]) -> Part
 def remember(context: TableContext, entries: Iterable[IndexManifestEntry], index: PartitionIndex) -> None:
     """Remember what `opened` would make of ``entries``."""
     known = sorted(entries, key=lambda entry: entry.bucket)
-    OPENED.put(tuple(map(context.index_path, known)), index, len(index.hashes))
+    OPENED.put(tuple(map(context.index_path, known)), index, len(index.packed))
 
 
 def _open(context: TableContext, entries: Sequence[IndexManifestEntry]) -> PartitionIndex:
-    parts = [(read_hashes(context, entry), entry.bucket) for entry in entries]
-    if not parts:
+    if not entries:
         return PartitionIndex()
-    ascend = all(bool((hashes[1:] > hashes[:-1]).all()) for hashes, _ in parts)
-    packed = np.concatenate([hashes.astype(np.int64) << 16 | bucket for hashes, bucket in parts])
+    parts = [packed_hashes(read_hashes(context, entry), entry.bucket) for entry in entries]
+    ascend = all(bool((part[1:] > part[:-1]).all()) for part in parts)
+    packed = np.concatenate(parts)
     packed.sort(kind="stable" if ascend else None)  # the stable sort is faster with runs, and slower without
-    index = PartitionIndex((packed >> 16).astype(np.int32), packed.astype(np.uint16))
-    twice = np.flatnonzero(index.hashes[1:] == index.hashes[:-1])
+    (twice,) = np.nonzero(packed[1:] >> 16 == packed[:-1] >> 16)
     if len(twice):
-        first, second = (index.buckets[twice[0] + i] for i in (0, 1))
-        at = next(context.index_path(entry) for entry in entries if entry.bucket == second)
+        first, second = (int(packed[twice[0] + i]) for i in (0, 1))
         raise CorruptFileError(
             "hash of a key",
-            at=at,
+            at=next(context.index_path(entry) for entry in entries if entry.bucket == second & 0xFFFF),
             expected="one bucket of a partition; overwrite the partition by its rows",
-            found=f"{index.hashes[twice[0]]} in bucket {first} and {second}",
+            found=f"{first >> 16} in bucket {first & 0xFFFF} and {second & 0xFFFF}",
         )
-    return index
+    return PartitionIndex(packed)
 
 
 def read_hashes(context: TableContext, entry: IndexManifestEntry) -> Hashes:
