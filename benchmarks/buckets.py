@@ -1,4 +1,4 @@
-"""``python -m benchmarks.buckets``: dynamic buckets beside as many fixed ones, and how long their hash index takes to open.
+"""``python -m benchmarks.buckets``: dynamic buckets beside fixed ones, and opening their hash index.
 
 A table of four columns is written once, then upserted in batches: of keys that are there, or half of them new. Both
 tables get the same rows, by turns. The hash index is opened as we write it, and in no order, as Paimon does.
@@ -119,9 +119,9 @@ def report(
     yield "# Dynamic buckets beside fixed ones"
     yield ""
     yield f"`{command}`. {hardware(about)}; Python {about['python']}, numpy {about['numpy']},"
-    yield f"pyarrow {about['pyarrow']}; load average {about['load_before']}; times by {clock} clock. A table of 4 columns"
-    yield f"and {KEYS:,} keys in {BUCKETS} buckets, upserted with {BATCH:,} rows at a time, {BATCHES} times by turns. The"
-    yield "ratio is the median of those of each batch."
+    yield f"pyarrow {about['pyarrow']}; load average {about['load_before']}; times by {clock} clock."
+    yield f"A table of 4 columns and {KEYS:,} keys in {BUCKETS} buckets, upserted with {BATCH:,} rows at a time,"
+    yield f"{BATCHES} times by turns. The ratio is the median of those of each batch."
     yield ""
     yield "| upserts | fixed, s | dynamic, s | ratio |"
     yield "| --- | ---: | ---: | ---: |"
