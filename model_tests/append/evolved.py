@@ -22,9 +22,9 @@ from pktable.catalog import read_plan
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.metadata.manifest import ADD, DataFileMeta, ManifestEntry
 from pktable.format.metadata.schema import encode_schema
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 
-from model_tests.histories.checks import check, fail
 from model_tests.predicate.conditions import Text, column, compared, conjunction, constant, disjunction, like
 from model_tests.seeded import play_at_random
 from model_tests.table.foreign_tables import commit

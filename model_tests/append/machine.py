@@ -25,12 +25,12 @@ from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import parse
 from pktable.run.runner import Query
 from pktable.table import check as findings_of
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.model.append import Content, problem_of_step
 from pktable_spec.model.row_ids import Identified, IdentifiedRows
 
 from model_tests.append.questions import condition_agrees, partitions_are_counted
-from model_tests.histories.checks import check, fail
 from model_tests.histories.run import INDEPENDENT
 
 VECTORS: Final = {"deletion-vectors.enabled": "true"}

@@ -17,9 +17,9 @@ from typing import Final
 import pyarrow as pa
 from pktable import Table
 from pktable.format.metadata.schema import encode_schema
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 
-from model_tests.histories.checks import check, fail
 from model_tests.seeded import drawn_options, play_at_random
 
 OPTIONS: Final[Mapping[str, Sequence[str]]] = {

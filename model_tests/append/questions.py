@@ -9,9 +9,8 @@ from typing import Final
 from pktable import Table
 from pktable.format.binary_row import decode_row
 from pktable.format.types import parse_type
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
-
-from model_tests.histories.checks import check, fail
 
 Row = tuple[int, str | None, int | None]
 CHOICES: Final[Mapping[str, Callable[[Row], bool]]] = {

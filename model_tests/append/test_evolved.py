@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 import pytest
+from pktable_conform.judge.checks import CheckFailed
 
 from model_tests.append import evolved
-from model_tests.histories.checks import CheckFailed
 
 
 def test_the_newest_file_that_has_a_column_decides() -> None:

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 from pktable.lsm import append_pick
+from pktable_conform.judge.checks import CheckFailed
 
 from model_tests.append import packing
-from model_tests.histories.checks import CheckFailed
 
 SCHEDULES = 25
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pktable import Table
 from pktable.catalog.manifests import Manifests
+from pktable_conform.judge.checks import CheckFailed
 from pktable_spec.covers import covers
 
 from model_tests.append import questions
-from model_tests.histories.checks import CheckFailed
 
 ROWS: list[questions.Row] = [(1, "x", 1), (2, None, None), (3, "y", 0)]
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 from pktable import Table
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 
 from model_tests.changelog.tables import applied, changes, new_table, put, rows
-from model_tests.histories.checks import check, fail
 from model_tests.seeded import play_drawn
 
 KINDS: Final = {"deduplicate": ("+I", "+U", "-D")}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pktable_conform.judge.checks import CheckFailed
 from pktable_spec.covers import covers
 
 from model_tests.changelog import schedules
-from model_tests.histories.checks import CheckFailed
 
 
 @covers("CHG-5", "CHG-7", "CHG-8", "CHG-9", "CHG-10", "CHG-16", "DV-20")

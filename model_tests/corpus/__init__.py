@@ -1,6 +1,6 @@
 """Minimal histories, each of which shows a bug that some implementation had; they replay on any backend.
 
-A file holds a table and its operations (see `model_tests.histories.history`). The rows that reads must return are not
+A file holds a table and its operations (see `pktable_conform.judge.history`). The rows that reads must return are not
 stored: the oracle gives them. ``of`` cites the catalogue of historic bugs (M..) and of consistency counterexamples
 (C..).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from model_tests.histories.history import History
+from pktable_conform.judge.history import History
 
 FOLDER = Path(__file__).parent
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from pktable import Table
 from pktable.bucket import windows
 from pktable.format.metadata.manifest import DataFileMeta
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import SEQUENCE_NUMBER
 
@@ -30,7 +31,6 @@ from model_tests.engines.cases import CASES as PLAIN_CASES
 from model_tests.engines.cases import EVERY, PLAIN, Case
 from model_tests.engines.schedules import changes_of, rows_of
 from model_tests.engines.test_laws import Keyed, expected
-from model_tests.histories.checks import check, fail
 from model_tests.seeded import play_drawn
 from model_tests.table.foreign_tables import at, read_parquet, rewritten
 

@@ -18,6 +18,7 @@ from unittest import mock
 from hypothesis import strategies as st
 from pktable import Table
 from pktable.bucket import windows
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
@@ -25,7 +26,6 @@ from model_tests.engines import sequences
 from model_tests.engines.cases import EVERY, PLAIN, Case
 from model_tests.engines.schedules import changes_of, rows_of
 from model_tests.engines.test_laws import Keyed, expected
-from model_tests.histories.checks import check, fail
 from model_tests.seeded import play_drawn
 from model_tests.table.foreign_tables import Replacement, as_avro, as_orc, of_parquet, rewritten, without_keys
 

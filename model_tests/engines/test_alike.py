@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pktable.bucket import windows
 from pktable.merge.grouping import Window
+from pktable_conform.judge.checks import CheckFailed
 
 from model_tests.engines import alike
-from model_tests.histories.checks import CheckFailed
 
 SCHEDULES = 6
 

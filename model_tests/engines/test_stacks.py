@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from pktable import CorruptFileError
 from pktable.datafile.readers import AvroRows, OrcRows
+from pktable_conform.judge.checks import CheckFailed
 from pktable_spec.options import TableOptions
 
 from model_tests.engines import stacks
 from model_tests.engines.cases import Case
-from model_tests.histories.checks import CheckFailed
 
 every_way = pytest.mark.parametrize(
     ("case", "vectors", "forgets"), stacks.WAYS, ids=lambda one: str(one).replace(" ", "_")

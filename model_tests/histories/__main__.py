@@ -14,10 +14,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from pktable_conform.judge.read_expectations import Stats
+
 from model_tests.backends.tables import BACKENDS
 from model_tests.histories.failures import kept, replayed
 from model_tests.histories.profiles import PROFILES
-from model_tests.histories.read_expectations import Stats
 from model_tests.histories.run import run_histories
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pktable_conform.judge.checks import check, fail
+from pktable_conform.judge.layout import Layout
 from pktable_spec.covers import covers
 from pktable_spec.interface import (
     EVERYTHING,
@@ -19,8 +21,6 @@ from pktable_spec.interface import (
     Wanted,
 )
 
-from model_tests.histories.checks import check, fail
-from model_tests.histories.layout import Layout
 from model_tests.histories.plans import files_to_open
 from model_tests.histories.statement_expectations import StatementExpectations
 

@@ -27,9 +27,9 @@ from pktable.format.bucket_hash import bucket_of
 from pktable.format.types import parse_type
 from pktable.ingest.changes import ChangeKind
 from pktable.retry import RetryPolicy
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 
-from model_tests.histories.checks import check, fail
 from model_tests.seeded import drawn_options, play_at_random
 
 ATTEMPTS: Final = 3

@@ -23,9 +23,9 @@ from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.paths import CHANGELOG, numbered
 from pktable.format.types import Field
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 
-from model_tests.histories.checks import check, fail
 from model_tests.seeded import drawn_options, play_at_random
 
 PARTITIONS: Final[Mapping[str, Sequence[Any]]] = {

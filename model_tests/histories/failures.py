@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pktable_conform.judge.checks import CheckFailed, message_of
+from pktable_conform.judge.history import History
+
 from model_tests.backends.tables import BACKENDS
-from model_tests.histories.checks import CheckFailed, message_of
-from model_tests.histories.history import History
 from model_tests.histories.profiles import Profile
 from model_tests.histories.session import replay
 

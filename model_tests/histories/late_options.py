@@ -19,10 +19,10 @@ import pyarrow as pa
 from pktable import CommitId, Table
 from pktable.format.metadata.schema import encode_schema
 from pktable.ingest.changes import ChangeKind
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import COMPACT
 
-from model_tests.histories.checks import check, fail
 from model_tests.seeded import drawn_options
 
 DELTA_COMMITS: Final = "full-compaction.delta-commits"

@@ -14,14 +14,14 @@ from types import MappingProxyType
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from pktable_conform.judge.history import BULK, MORE_BULK, History, Operation
+from pktable_conform.judge.read_expectations import Stats
 from pktable_spec.covers import covers
 from pktable_spec.interface import OpenTable
 from pktable_spec.model.merge import DEDUPLICATE
 
 from model_tests.histories import strategies
-from model_tests.histories.history import BULK, MORE_BULK, History, Operation
 from model_tests.histories.profiles import Profile
-from model_tests.histories.read_expectations import Stats
 from model_tests.histories.session import DELETION_VECTORS, LAST, Session
 from model_tests.histories.statements import REPLACEMENTS, STATEMENTS
 from model_tests.histories.strategies import (

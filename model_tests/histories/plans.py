@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pktable_conform.judge.layout import FileKey, Layout
 from pktable_spec.interface import BucketId, Comparison, FileInfo, Row, Scalar, Shape, StoredRecord
 from pktable_spec.model.options import ModelOptions
-
-from model_tests.histories.layout import FileKey, Layout
 
 
 def files_to_open(

@@ -15,15 +15,15 @@ from types import MappingProxyType
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 from hypothesis.stateful import run_state_machine_as_test
+from pktable_conform.judge.checks import CheckFailed, message_of
+from pktable_conform.judge.history import History, Operation
+from pktable_conform.judge.read_expectations import Stats
 from pktable_spec.interface import OpenTable
 
 from model_tests.backends.tables import BACKENDS
-from model_tests.histories.checks import CheckFailed, message_of
 from model_tests.histories.failures import Failure
-from model_tests.histories.history import History, Operation
 from model_tests.histories.machine import TableMachine
 from model_tests.histories.profiles import PROFILES, Profile
-from model_tests.histories.read_expectations import Stats
 
 Progress = Callable[[Stats], None]
 

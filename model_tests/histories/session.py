@@ -16,6 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pktable_conform.judge.checks import check, fail
+from pktable_conform.judge.history import Changes, History, Operation, numbered
+from pktable_conform.judge.layout import ExpectedCompaction, Layout
+from pktable_conform.judge.read_expectations import Stats
+from pktable_conform.judge.refusals import Refusals, refusals
 from pktable_spec.covers import covers
 from pktable_spec.interface import (
     BucketId,
@@ -28,7 +33,6 @@ from pktable_spec.interface import (
     RacesStatements,
     RefusesRequests,
     RollsBack,
-    Scalar,
     StagesWork,
     StoredOnDisk,
     SuffersFaults,
@@ -37,12 +41,7 @@ from pktable_spec.model.mechanism import Mechanism
 from pktable_spec.model.merge import OPTION
 
 from model_tests.histories.asked_expectations import AskedExpectations
-from model_tests.histories.checks import check, fail
-from model_tests.histories.history import Changes, History, Operation, row_kind, spelled_out
-from model_tests.histories.layout import ExpectedCompaction, Layout
 from model_tests.histories.profiles import Profile
-from model_tests.histories.read_expectations import Stats
-from model_tests.histories.refusals import Refusals, refusals
 from model_tests.histories.statements import REPLACEMENTS, STATEMENTS
 from model_tests.histories.strategies import HANDLES
 from model_tests.refinement.check import Refinement
@@ -364,12 +363,8 @@ class Session:
         return table
 
     def _numbered(self, changes: Changes) -> tuple[Change, ...]:
-        numbered = []
-        for kind, row in changes:
-            self._change_count += 1
-            full_row: tuple[Scalar, ...] = (*spelled_out(row, self._change_count), self._change_count)
-            numbered.append(Change(row_kind(kind), full_row))
-        return tuple(numbered)
+        first, self._change_count = self._change_count + 1, self._change_count + len(changes)
+        return numbered(changes, first)
 
 
 _ACTIONS: Final[Mapping[str, Callable[[Session, Operation], None]]] = {

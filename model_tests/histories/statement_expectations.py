@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from pktable_conform.judge.changes import applied
+from pktable_conform.judge.checks import check, fail
+from pktable_conform.judge.expectations import Expectations, kinds_of
+from pktable_conform.judge.layout import FileKey, Layout
 from pktable_spec.covers import covers
 from pktable_spec.interface import Change, ExecutesStatements, RacesStatements, Row
 from pktable_spec.vocabulary import APPEND, OVERWRITE, RowKind
 
-from model_tests.histories.changes import applied
-from model_tests.histories.checks import check, fail
-from model_tests.histories.expectations import Expectations, kinds_of
-from model_tests.histories.layout import FileKey, Layout
 from model_tests.histories.statements import effect, execute, replacement
 
 Statement: TypeAlias = tuple[str, Sequence[Change]]

@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from pktable_conform.judge.history import BULK, SHAPES, Changes, History
 from pktable_spec.interface import Comparison, Query, Shape
-
-from model_tests.histories.history import BULK, SHAPES, Changes, History
 
 # Prefixes of each other, of different length in the BinaryRow, and in an order that UTF-16 has otherwise.
 STRING_KEYS = ("a", "ab", "ab\uffee", "ab\U0001f600")

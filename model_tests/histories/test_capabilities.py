@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+from pktable_conform.judge.history import SHAPES
 from pktable_spec.covers import covers
 from pktable_spec.interface import (
     BucketId,
@@ -35,7 +36,6 @@ from pktable_spec.vocabulary import RowKind
 from model_tests import corpus
 from model_tests.backends.tables import local_backend
 from model_tests.backends.toy import Bucket, File, ToyTable
-from model_tests.histories.history import SHAPES
 from model_tests.histories.profiles import Profile
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import NEEDS, replay

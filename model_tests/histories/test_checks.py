@@ -5,9 +5,8 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from pktable_conform.judge.checks import CheckFailed, check, fail
 from pktable_spec.covers import covers
-
-from model_tests.histories.checks import CheckFailed, check, fail
 
 
 @check

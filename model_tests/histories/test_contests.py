@@ -10,9 +10,9 @@ import pytest
 from pktable import CommitConflictError, Table, staged
 from pktable.catalog.isolation import Isolation
 from pktable.staged import StagedCompaction
+from pktable_conform.judge.checks import CheckFailed
 
 from model_tests.histories import contests
-from model_tests.histories.checks import CheckFailed
 
 OPTIONS = {"deletion-vectors.enabled": "true"}
 

@@ -10,10 +10,10 @@ from pktable.bucket import run_writer
 from pktable.catalog import retention
 from pktable.format.metadata.stats import collect_stats
 from pktable.format.partition_path import partition_path
+from pktable_conform.judge.checks import CheckFailed
 from pktable_spec.options import TableOptions
 
 from model_tests.histories import every_option
-from model_tests.histories.checks import CheckFailed
 
 SCHEDULES = 8
 

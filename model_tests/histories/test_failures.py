@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from pktable.cli.progress import Reporter
+from pktable_conform.judge.history import History
 
 from model_tests import corpus
 from model_tests.backends.tables import BACKENDS
 from model_tests.histories import failures
 from model_tests.histories.__main__ import main
 from model_tests.histories.failures import DIRECTORY, Failure
-from model_tests.histories.history import History
 from model_tests.histories.profiles import PROFILES, Profile
 from model_tests.mutants import MUTANTS
 from model_tests.verify import suite

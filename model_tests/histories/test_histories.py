@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from pktable_conform.judge.history import History
 from pktable_spec.covers import covers
 from pktable_spec.interface import OpenTable
 
 from model_tests import corpus
 from model_tests.backends.tables import local_backend, model_backend
-from model_tests.histories.history import History
 from model_tests.histories.profiles import PROFILES, Profile
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay

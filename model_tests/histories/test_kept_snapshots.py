@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pktable_conform.judge.checks import CheckFailed
+from pktable_conform.judge.history import BULK, SHAPES, History, Operation
 from pktable_spec.covers import covers
 from pktable_spec.interface import EVERYTHING, Query, Row, Shape
 
 from model_tests.backends.tables import PaimonTable, local_backend
-from model_tests.histories.checks import CheckFailed
-from model_tests.histories.history import BULK, SHAPES, History, Operation
 from model_tests.histories.profiles import Profile
 from model_tests.histories.session import replay
 

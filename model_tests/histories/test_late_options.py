@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from pktable.catalog import delta_commits
+from pktable_conform.judge.checks import CheckFailed
 
 from model_tests.histories import late_options
-from model_tests.histories.checks import CheckFailed
 
 
 @pytest.mark.parametrize("seed", range(1, 4))

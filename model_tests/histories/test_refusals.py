@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 import pytest
+from pktable_conform.judge.checks import CheckFailed
+from pktable_conform.judge.refusals import Refusals, refusals
 from pktable_spec.covers import covers
 from pktable_spec.interface import Shape
 from pktable_spec.model.mechanism import Mechanism
@@ -13,9 +15,7 @@ from pktable_spec.model.table import ModelTable
 
 from model_tests import corpus
 from model_tests.backends.tables import local_backend
-from model_tests.histories.checks import CheckFailed
 from model_tests.histories.profiles import Profile
-from model_tests.histories.refusals import Refusals, refusals
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import Session, replay
 from model_tests.oracle.mechanism_faults import CommitsBlindly

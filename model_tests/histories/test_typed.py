@@ -12,10 +12,10 @@ from pktable import CommitId, CorruptFileError, Table
 from pktable.catalog import read_plan
 from pktable.datafile.readers import AvroRows, OrcRows
 from pktable.ingest.changes import ChangeKind
+from pktable_conform.judge.checks import CheckFailed
 from pktable_spec.vocabulary import RowKind
 
 from model_tests.histories import typed, typed_conditions
-from model_tests.histories.checks import CheckFailed
 from model_tests.predicate.conditions import Text
 
 

@@ -11,9 +11,9 @@ from pktable import CorruptFileError
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.retention import Expiry
 from pktable.catalog.snapshots import SnapshotLog
+from pktable_conform.judge.checks import CheckFailed
 
 from model_tests.histories import upkeep
-from model_tests.histories.checks import CheckFailed
 
 NUMBER = 6
 

@@ -6,9 +6,9 @@ import pytest
 from pktable.bucket import locate, read
 from pktable.bucket.locate import Locator
 from pktable.catalog import estimate
+from pktable_conform.judge.checks import CheckFailed
 
 from model_tests.histories import work
-from model_tests.histories.checks import CheckFailed
 
 SCHEDULES = 6
 

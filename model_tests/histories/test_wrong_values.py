@@ -8,11 +8,11 @@ import pytest
 from pktable.bucket import changes
 from pktable.format.vectors.roaring import Bitmap, read_bitmap
 from pktable.merge import bitmaps, sketches
+from pktable_conform.judge.checks import CheckFailed
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS
 
 from model_tests.engines.cases import SKETCHES
 from model_tests.histories import wrong_values
-from model_tests.histories.checks import CheckFailed
 
 
 def test_wrong_values_are_refused() -> None:

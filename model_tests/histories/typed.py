@@ -27,12 +27,12 @@ from pktable.bucket import windows
 from pktable.catalog import read_plan
 from pktable.format.metadata.schema import encode_schema
 from pktable.format.types import Field, parse_type
+from pktable_conform.judge.checks import check, fail
+from pktable_conform.judge.read_expectations import Stats
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import COMPACT, KEY_PREFIX
 
 from model_tests.histories import typed_conditions
-from model_tests.histories.checks import check, fail
-from model_tests.histories.read_expectations import Stats
 from model_tests.seeded import play_drawn
 from model_tests.table.foreign_tables import as_avro, as_orc, of_parquet, rewritten
 

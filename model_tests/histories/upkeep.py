@@ -26,10 +26,10 @@ import pyarrow as pa
 from pktable import CommitUnknownError, InvalidRequestError, SnapshotNotFoundError, StorageError, Table
 from pktable.format.paths import EARLIEST, SNAPSHOT
 from pktable.store.file_io import LocalFileIO
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 
 from model_tests.backends.failing_store import CHANGING, FailingStore
-from model_tests.histories.checks import check, fail
 from model_tests.seeded import drawn_options, play_at_random
 
 LATER: Final = 1 << 40  # milliseconds

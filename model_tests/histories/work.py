@@ -27,10 +27,10 @@ from unittest import mock
 import pyarrow as pa
 from pktable import Table
 from pktable.catalog import estimate
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-from model_tests.histories.checks import check, fail
 from model_tests.histories.decoding import Condition, Row, StoredFile, Work, counted, files_of, is_near
 from model_tests.histories.typed_conditions import Comparison
 from model_tests.seeded import drawn_options, play_at_random

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.format.metadata.manifest import DataFileMeta
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import VALUE_KIND
 from pyroaring import BitMap
@@ -24,7 +25,6 @@ from pyroaring import BitMap
 from model_tests.engines import theta
 from model_tests.engines.cases import SKETCHES
 from model_tests.format.long_sets import to_bytes
-from model_tests.histories.checks import check, fail
 from model_tests.table.foreign_tables import at, read_parquet, rewritten
 
 NUMBERS: Final = (1, 7, 9, 1 << 17)

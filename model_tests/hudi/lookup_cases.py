@@ -11,6 +11,7 @@ from typing import Final
 
 import pyarrow.parquet as pq
 from pktable import HudiTable
+from pktable_conform.judge.checks import check, fail
 from pktable_hudi.format.bloom import HashedKeys, SimpleFilter, capacity, filter_of_shape
 from pktable_hudi.format.delete_content import Delete
 from pktable_hudi.format.key_summary import summary_of_footer
@@ -20,7 +21,6 @@ from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.model.log_index import Row
 
-from model_tests.histories.checks import check, fail
 from model_tests.hudi.hadoop_bloom import bits_of
 from model_tests.hudi.indexed_logs import add, based, index_of
 from model_tests.hudi.made_tables import MadeTable, row

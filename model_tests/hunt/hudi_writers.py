@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from pktable import HudiTable
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.model.log_index import Row
 
-from model_tests.histories.checks import check, fail
 from model_tests.hudi.dying_store import InterruptedStore
 from model_tests.hudi.written_tables import delete, new_table, rows_of, tiny_groups, upsert
 from model_tests.seeded import play_at_random

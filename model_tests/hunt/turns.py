@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from model_tests.histories.checks import message_of
+from pktable_conform.judge.checks import message_of
+
 from model_tests.seeded import made_small
 
 TREE: Final = Path(__file__).parents[2]

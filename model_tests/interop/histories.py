@@ -14,10 +14,9 @@ from typing import Final, TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from pktable_conform.judge.history import BULK, spelled_out
 from pktable_spec.interface import Row
 from pktable_spec.model.merge import IGNORE_DELETE, MergeEngine, engine_of
-
-from model_tests.histories.history import BULK, spelled_out
 
 PlainChange: TypeAlias = tuple[str, Row]
 """A row kind by symbol, and a row."""

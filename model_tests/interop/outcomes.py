@@ -21,11 +21,11 @@ from pktable.bucket.write import split_by_bucket
 from pktable.catalog.changes import CommitId
 from pktable.format.types import parse_type
 from pktable.ingest.changes import ChangeKind
+from pktable_conform.judge.history import row_kind
 from pktable_spec.interface import Change, Key, Row
 from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.merge import UserOrder
 
-from model_tests.histories.history import row_kind
 from model_tests.interop import retracting
 from model_tests.interop.environments import JVMS
 from model_tests.interop.histories import (

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from hypothesis import strategies as st
+from pktable_conform.judge.history import BULK, row_kind
 from pktable_spec.interface import Row
 from pktable_spec.vocabulary import RowKind
 
-from model_tests.histories.history import BULK, row_kind
 from model_tests.interop.environments import JVM, JVMS
 from model_tests.interop.histories import (
     PRODUCER,

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from model_tests.histories.history import BULK
+from pktable_conform.judge.history import BULK
+
 from model_tests.interop import retracting
 from model_tests.interop.environments import JVM, JVMS, NEWER_JVM
 from model_tests.interop.histories import PRODUCER, VECTORS, History, Step

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pktable import Table
 from pktable.bucket import append_vectors
 from pktable.format.types import parse_columns, to_arrow
+from pktable_conform.judge.history import row_kind
 from pktable_spec.covers import covers
 from pktable_spec.errors import PkTableError
 from pktable_spec.interface import Row
 from pktable_spec.vocabulary import RowKind
 
-from model_tests.histories.history import row_kind
 from model_tests.interop import __main__ as command
 from model_tests.interop import directions, environments, retracting
 from model_tests.interop.append_histories import append_histories

@@ -189,9 +189,28 @@ def relative(root: Path) -> list[str]:
     """Return the relative imports."""
     return [
         f"{at} imports {name}"
-        for folder in ("spec/pktable_spec", *HOUSES, "model_tests", "benchmarks")
+        for folder in ("spec/pktable_spec", "spec/pktable_conform", *HOUSES, "model_tests", "benchmarks")
         for at, _, name in imported(root, folder)
         if name.startswith(".")
+    ]
+
+
+def of_more_than_the_specification_in_the_kit(root: Path) -> list[str]:
+    """Return the imports of the conformance kit that are neither of the standard library nor of the specification.
+
+    What judges an implementation must not be made of one.
+    """
+    allowed = (*sys.stdlib_module_names, "pktable_spec", "pktable_conform")
+    found = imported(root, "spec/pktable_conform")
+    return [f"{at} imports {name}" for at, _, name in found if not within(name, allowed)]
+
+
+def of_the_kit_below_the_command_line(root: Path) -> list[str]:
+    """Return the imports of the conformance kit, and so of the oracle, by the reference below its command line."""
+    return [
+        f"{at} imports {name}"
+        for at, module, name in imported(root, "reference/pktable")
+        if within(name, ("pktable_conform",)) and not within(module, ("pktable.cli",))
     ]
 
 
@@ -216,6 +235,11 @@ FAULTS: tuple[tuple[Gate, Mapping[str, str]], ...] = (
     ),
     (naming_the_package_of_hudi, {"reference/pktable/scan.py": 'import_module("pktable_hudi.scan")\n'}),
     (of_libraries_in_the_specification, {"spec/pktable_spec/trace.py": "import numpy\n"}),
+    (
+        of_more_than_the_specification_in_the_kit,
+        {"spec/pktable_conform/runner.py": "from pktable.table import Table\n"},
+    ),
+    (of_the_kit_below_the_command_line, {"reference/pktable/table.py": "import pktable_conform.runner\n"}),
     (of_pyspark_elsewhere, {"reference/pktable/table.py": "def f():\n    import pyspark\n"}),
     (of_more_than_words_and_errors, {"reference/pktable/table.py": "from pktable_spec import covers\n"}),
     (relative, {"benchmarks/a.py": "from . import b\n"}),

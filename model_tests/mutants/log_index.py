@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from pktable_conform.judge.checks import CheckFailed
 from pktable_hudi import group_write, index_writer, lookup, slices
 from pktable_hudi.format import bloom, key_summary, log_block, log_index
 from pktable_hudi.format.bloom import SimpleFilter
 
-from model_tests.histories.checks import CheckFailed
 from model_tests.hudi import lookup_cases as cases
 from model_tests.mutants.registry import Fault, Kill, Mutant, both, instead, patched, reworded
 

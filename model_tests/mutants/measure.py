@@ -20,10 +20,10 @@ from statistics import median
 from typing import Final
 
 from pktable.check.findings import Progress
+from pktable_conform.judge.history import History
 from pktable_spec.interface import OpenTable
 
 from model_tests.backends.tables import local_backend, spark_backend
-from model_tests.histories.history import History
 from model_tests.histories.profiles import Profile
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay

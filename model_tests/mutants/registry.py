@@ -17,7 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 from unittest import mock
 
-from model_tests.histories.checks import CheckFailed, message_of
+from pktable_conform.judge.checks import CheckFailed, message_of
 
 SAME_CODE: Final = "the same code"
 IN_THE_PLAN: Final = "Spark's plan, changed alike"

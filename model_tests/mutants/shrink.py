@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from pktable_conform.judge.history import BULK_BYTES, History, Operation
 from pktable_spec.interface import EVERYTHING, Query
-
-from model_tests.histories.history import BULK_BYTES, History, Operation
 
 Kills = Callable[[History], bool]
 REPLAYS = 200

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from pktable.lsm.vectors import VectorMaintainer
+from pktable_conform.judge.history import SHAPES, History, Operation
 from pktable_spec.covers import covers
 from pktable_spec.interface import Comparison, OpenTable, Query
 from pktable_spec.trace import defined
 
 from model_tests.backends.tables import local_backend, spark_backend
-from model_tests.histories.history import SHAPES, History, Operation
 from model_tests.histories.session import replay
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import STORED, replayed, run_seed, stored_history, stored_path

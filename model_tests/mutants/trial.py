@@ -220,7 +220,7 @@ def work_of_histories(number: int, steps: int, seed: int, backends: Sequence[str
             try:
                 problem = do[part]()
             except Exception as failure:  # whatever a table raises is a failure
-                problem = importlib.import_module("model_tests.histories.checks").message_of(failure)
+                problem = importlib.import_module("pktable_conform.judge.checks").message_of(failure)
             begin(BETWEEN)
             if problem is not None:
                 return f"{part}: {problem}"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pktable_conform.judge.history import SHAPES
 from pktable_spec.covers import covers
 from pktable_spec.model.buckets import binary_row, bucket_number, bucket_of, murmur
-
-from model_tests.histories.history import SHAPES
 
 
 @covers("TBL-5", "META-4")

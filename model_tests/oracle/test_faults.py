@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from pktable_conform.judge.checks import CheckFailed
+from pktable_conform.judge.history import History
 from pktable_spec.covers import covers
 from pktable_spec.model.graph import Scope, explore
 from pktable_spec.model.invariants import broken
@@ -18,8 +20,6 @@ from pktable_spec.model.table import ModelTable
 from pktable_spec.vocabulary import RowKind
 
 from model_tests import corpus
-from model_tests.histories.checks import CheckFailed
-from model_tests.histories.history import History
 from model_tests.histories.profiles import Profile
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay

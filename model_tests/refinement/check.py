@@ -12,6 +12,7 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.model import picks
 from pktable_spec.model.levels import DataFile, FileId, LiveFile, Record
@@ -20,7 +21,6 @@ from pktable_spec.model.merge import retracts_apart
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE
 
-from model_tests.histories.checks import check, fail
 from model_tests.refinement.disk_state import Abstraction, Bucket, Directory
 
 PARQUET_MAGIC_BYTES = 4

@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow.parquet as pq
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.interface import StoredRecord
 from pktable_spec.model.levels import DataFile, FileId
 from pktable_spec.model.mechanism import State
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from pyroaring import BitMap, BitMap64
-
-from model_tests.histories.checks import check, fail
 
 MAGIC_32, MAGIC_64 = 1581511376, 1681511377
 

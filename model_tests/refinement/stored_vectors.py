@@ -10,10 +10,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pyroaring import BitMap
-
-from model_tests.histories.checks import check, fail
 
 MAGIC_32 = struct.pack(">i", 1581511376)
 MAGIC_64 = struct.pack("<i", 1681511377)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pktable_conform.judge.checks import CheckFailed
+from pktable_conform.judge.history import History, row_kind, spelled_out
 from pktable_spec.covers import covers
 from pktable_spec.interface import OpenTable
 from pktable_spec.model.options import ModelOptions
 
 from model_tests.backends.tables import PaimonTable, local_backend
-from model_tests.histories.checks import CheckFailed
-from model_tests.histories.history import History, row_kind, spelled_out
 from model_tests.histories.session import DELETION_VECTORS
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import stored_history

@@ -24,9 +24,9 @@ from pktable import PkTableError, Table
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import array_of
 from pktable.retry import RetryPolicy
+from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 
-from model_tests.histories.checks import check, fail
 from model_tests.histories.decoding import Work, counted
 from model_tests.store_work.contents import Contents, of_data_file
 from model_tests.store_work.recorder import Interference, Names, Recorder

@@ -13,8 +13,8 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.metadata.stats import collect_stats
 from pktable.kinds import primary_key
+from pktable_conform.judge.checks import CheckFailed
 
-from model_tests.histories.checks import CheckFailed
 from model_tests.store_work.play import RECORDS, store_work_is_as_recorded
 from model_tests.store_work.scripts import SCRIPTS
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol
 
+from pktable_conform.judge.history import SHAPES
 from pktable_spec.interface import Change, StagesWork, TableUnderTest
 from pktable_spec.vocabulary import RowKind
 
 from model_tests.backends.tables import BACKENDS
-from model_tests.histories.history import SHAPES
 from model_tests.tlc.traces import Recorder, Trace
 
 SHAPE = SHAPES["int"]

@@ -29,6 +29,8 @@ from pktable.cli.progress import Reporter
 from pktable.replay.git_history import GitHistory
 from pktable.replay.replay import History, StoredStream, Summary, create_table, replay
 from pktable.run.spark.session import local_session
+from pktable_conform.judge.checks import message_of
+from pktable_conform.judge.read_expectations import Stats
 from pktable_spec.errors import InvalidRequestError
 from rich.console import Console
 from rich.table import Table as TextTable
@@ -36,10 +38,8 @@ from rich.table import Table as TextTable
 from model_tests import corpus
 from model_tests.backends.tables import local_backend, spark_backend
 from model_tests.damage import fuzz
-from model_tests.histories.checks import message_of
 from model_tests.histories.failures import Failure, kept
 from model_tests.histories.profiles import PROFILES, SEED, Profile
-from model_tests.histories.read_expectations import Stats
 from model_tests.histories.run import run_histories
 from model_tests.histories.session import replay as replay_history
 from model_tests.histories.typed import draw

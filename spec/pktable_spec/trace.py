@@ -31,7 +31,7 @@ COLUMNS: Final = {
     "model": "spec/pktable_spec/**/*.py",
     "reference": "reference/**/*.py",
 }
-TESTS: Final = ("model_tests/**/*.py", "benchmarks/**/*.py")
+TESTS: Final = ("spec/pktable_conform/**/*.py", "model_tests/**/*.py", "benchmarks/**/*.py")
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND
 
-from model_tests.histories.layout import FileKey, Layout
+from pktable_conform.judge.layout import FileKey, Layout
 
 
 def unrecorded(

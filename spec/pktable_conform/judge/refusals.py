@@ -23,7 +23,7 @@ from pktable_spec.model.levels import DataFile, FileId
 from pktable_spec.model.mechanism import Mechanism, State
 from pktable_spec.model.picks import Pick
 
-from model_tests.histories.layout import ExpectedCompaction, FileKey, Layout
+from pktable_conform.judge.layout import ExpectedCompaction, FileKey, Layout
 
 SAME_INDEX = "CMT-8"
 

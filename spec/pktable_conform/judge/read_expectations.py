@@ -37,10 +37,10 @@ from pktable_spec.model.merge import DEDUPLICATE
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import OVERWRITE
 
-from model_tests.histories.changes import applied, comparable, difference_of, expected_changes
-from model_tests.histories.checks import check, fail
-from model_tests.histories.layout import FileKey, Layout
-from model_tests.histories.refusals import OracleStates
+from pktable_conform.judge.changes import applied, comparable, difference_of, expected_changes
+from pktable_conform.judge.checks import check, fail
+from pktable_conform.judge.layout import FileKey, Layout
+from pktable_conform.judge.refusals import OracleStates
 
 KEPT_CHANGELOGS: Final = "changelog.num-retained.max"
 

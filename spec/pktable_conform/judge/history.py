@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from pktable_spec.interface import EVERYTHING, Comparison, Query, Scalar, Shape
+from pktable_spec.interface import EVERYTHING, Change, Comparison, Query, Scalar, Shape
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
 
 SHAPES: Final[Mapping[str, Shape]] = {
@@ -142,3 +142,11 @@ class History:
 def row_kind(symbol: str) -> RowKind:
     """Return the row kind that ``+I``, ``-U``, ``+U`` or ``-D`` names."""
     return RowKind(ROW_KIND_SYMBOLS.index(symbol))
+
+
+def numbered(changes: Changes, first: int) -> tuple[Change, ...]:
+    """Return changes whose rows have their number as the last column; ``first``: that of the first one."""
+    return tuple(
+        Change(row_kind(kind), (*spelled_out(row, number), number))
+        for number, (kind, row) in enumerate(changes, first)
+    )
