@@ -34,6 +34,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 CHECKS: Final = "pktable.cli.checks"
 LATE: Final[Mapping[str, tuple[str, str]]] = {
     "check": (CHECKS, "Report every violated rule of a table, with its clause."),
+    "conform": ("pktable.cli.conform", "Judge an implementation in any language by its runner."),
     "verify": (CHECKS, "Run the verification suite, in a clone of the repository."),
     "replay-git": (CHECKS, "Replay a git history into a table and compare them."),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -70,6 +70,11 @@ def print_change(
     made = "nothing to do" if commit is None else f"{done}, {commit_name} {commit}"
     outcome = {**fields, commit_name: commit, "dry_run": dry_run}
     print_outcome(would if dry_run else made, outcome, output)
+
+
+def printed(lines: Iterable[str]) -> None:
+    """Print lines, now. Raises ReaderGoneError."""
+    _print(lambda: print("\n".join(lines)))
 
 
 def print_rows(rows: pa.Table, output: Format) -> None:

@@ -1,0 +1,205 @@
+"""Damages of tables of the archive, each of one field that a reader must look at, and the clause that says so."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pktable.format.metadata.manifest import DELETE
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.format.vectors.index_file import encode_index
+
+from model_tests.damage.table_damage import Surgeon
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What ``do`` does to the table ``base``. ``may_be_read``: whether the rows of before are right as well."""
+
+    name: str
+    what: str
+    clauses: tuple[str, ...]
+    do: Callable[[Path], object]
+    base: str = "pairs"
+    features: tuple[str, ...] = ("keys",)
+    may_be_read: bool = False
+
+
+def last(root: Path) -> int:
+    return Surgeon(root).snapshots()[-1]
+
+
+def index_file(root: Path) -> Path:
+    return Surgeon(root).index_file(last(root))
+
+
+def bytes_of(where: Callable[[Path], Path], change: Callable[[bytearray], object]) -> Callable[[Path], None]:
+    """Return what changes the bytes of a file, but not their number."""
+
+    def do(root: Path) -> None:
+        data = bytearray(where(root).read_bytes())
+        change(data)
+        where(root).write_bytes(data)
+
+    return do
+
+
+def vector(change: Callable[[bytearray], object]) -> Callable[[Path], None]:
+    """Return what changes the payload of the only vector of a table, and makes its CRC-32 true again."""
+
+    def changed(data: bytearray) -> None:
+        size = struct.unpack_from(">i", data, 1)[0]
+        payload = bytearray(data[5 : 5 + size])
+        change(payload)
+        data[5 : 5 + size] = payload
+        data[5 + size : 9 + size] = struct.pack(">I", zlib.crc32(payload))
+
+    return bytes_of(index_file, changed)
+
+
+def flipped(data: bytearray, at: int) -> None:
+    data[at] ^= 1
+
+
+def put(at: int, value: bytes) -> Callable[[bytearray], None]:
+    def put(data: bytearray) -> None:
+        data[at : at + len(value)] = value
+
+    return put
+
+
+def index(**changes: Any) -> Callable[[Path], None]:
+    """Return what changes fields of the only entry of the index manifest."""
+
+    def do(root: Path) -> None:
+        Surgeon(root).edit_index(last(root), lambda entry: replace(entry, **changes))
+
+    return do
+
+
+def ranges(**changes: Callable[[Any], Any]) -> Callable[[Path], None]:
+    """Return what changes fields of the range of the only vector."""
+
+    def changed(entry: Any) -> Any:
+        (one,) = entry.ranges
+        fields = {name: change(getattr(one, name)) for name, change in changes.items()}
+        return replace(entry, ranges=(replace(one, **fields),))
+
+    return lambda root: Surgeon(root).edit_index(last(root), changed)
+
+
+def positions(*given: int) -> Callable[[Path], None]:
+    """Return what puts a vector of these positions in the place of the one that is there."""
+
+    def do(root: Path) -> None:
+        surgeon = Surgeon(root)
+        (entry,) = surgeon.index(last(root))
+        surgeon.put_vectors(last(root), {one.data_file: given for one in entry.ranges or ()})
+
+    return do
+
+
+def beyond_32_bits(root: Path) -> None:
+    surgeon = Surgeon(root)
+    (entry,) = surgeon.index(last(root))
+    (one,) = entry.ranges or ()
+    vector = DeletionVector.from_positions([3, 5, (1 << 32) + 4], bits=64)
+    data, ranges = encode_index({one.data_file: vector})
+    index_file(root).write_bytes(data)
+    index(file_size=len(data), ranges=ranges)(root)
+
+
+def snapshot(**changes: Any) -> Callable[[Path], None]:
+    """Return what changes fields of the latest snapshot; None leaves a field out."""
+    return lambda root: _json(root / f"snapshot/snapshot-{last(root)}", changes)
+
+
+def _json(path: Path, changes: Mapping[str, Any]) -> None:
+    found = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({name: value for name, value in found.items() if value is not None}, indent=2))
+
+
+def named(field: str) -> Callable[[Path], Path]:
+    """Return what finds the metadata file that the latest snapshot names in a field."""
+
+    def find(root: Path) -> Path:
+        path = root / f"snapshot/snapshot-{last(root)}"
+        return root / "manifest" / str(json.loads(path.read_text())[field])
+
+    return find
+
+
+def manifest_file(root: Path) -> Path:
+    surgeon = Surgeon(root)
+    return root / "manifest" / surgeon.delta(last(root))
+
+
+def _bottom(root: Path) -> Any:
+    """Return the data file of the greatest level."""
+    return max((one.file for one in Surgeon(root).live(last(root))), key=lambda file: file.level)
+
+
+def data_file(root: Path) -> Path:
+    return Surgeon(root).data_file(_bottom(root).file_name)
+
+
+def gone(where: Callable[[Path], Path]) -> Callable[[Path], None]:
+    return lambda root: where(root).unlink()
+
+
+def cut(where: Callable[[Path], Path]) -> Callable[[Path], object]:
+    """Return what takes the second half of a file away."""
+    return lambda root: where(root).write_bytes(where(root).read_bytes()[: where(root).stat().st_size // 2])
+
+
+def longer(where: Callable[[Path], Path]) -> Callable[[Path], object]:
+    return lambda root: where(root).write_bytes(where(root).read_bytes() + b"\0")
+
+
+def file(**changes: Any) -> Callable[[Path], None]:
+    """Return what changes what the manifests say of the data file of the greatest level."""
+    return lambda root: Surgeon(root).edit_file(_bottom(root).file_name, **changes)
+
+
+def entries(change: Callable[[Sequence[Any]], list[Any]]) -> Callable[[Path], None]:
+    """Return what changes the entries of the latest delta."""
+
+    def do(root: Path) -> None:
+        surgeon, name = Surgeon(root), manifest_file(root).name
+        surgeon.put_entries(name, change(surgeon.entries(name)))
+
+    return do
+
+
+def never_added(found: Sequence[Any]) -> list[Any]:
+    one = found[0]
+    return [*found, replace(one, kind=DELETE, file=replace(one.file, file_name="data-never.parquet"))]
+
+
+def without_column(root: Path) -> None:
+    Surgeon(root).edit_rows(_bottom(root).file_name, lambda rows: rows.drop_columns(["v"]))
+
+
+def twice(root: Path) -> None:
+    surgeon, number = Surgeon(root), last(root)
+    surgeon.put_index(number, surgeon.index(number) * 2)
+
+
+def schema_file(root: Path) -> Path:
+    return root / "schema/schema-0"
+
+
+def options(**given: str) -> Callable[[Path], None]:
+    """Return what adds options to the schema; ``__`` stands for a hyphen."""
+
+    def do(root: Path) -> None:
+        named = {name.replace("__", "-"): value for name, value in given.items()}
+        found = json.loads(schema_file(root).read_text())
+        _json(schema_file(root), {"options": {**found["options"], **named}})
+
+    return do

@@ -1,0 +1,108 @@
+"""pktable as a runner of the conformance kit, reader and writer. ``python -m model_tests.conform.pktable_runner``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pktable import Table
+from pktable_conform.judge.history import row_kind
+from pktable_conform.remote import NUMBERS
+from pktable_conform.runner import COMMANDS, FEATURES, PROTOCOL
+from pktable_spec.errors import PkTableError
+from pktable_spec.interface import Change, FileInfo, Scalar, Shape, VectorInfo
+
+from model_tests.backends.tables import PaimonTable
+from model_tests.conform.tables import read
+
+
+class Program:
+    """The table that is open: one that was there, or a new one of a history."""
+
+    def __init__(self) -> None:
+        self._stored: Table | None = None
+        self._new: PaimonTable | None = None
+        self._shape = Shape("", (), ())
+
+    def supports(self, request: Mapping[str, Any]) -> object:
+        names = {"commands": list(COMMANDS), "features": list(FEATURES)}
+        return {"protocol": PROTOCOL, "name": "pktable", **names}
+
+    def open(self, request: Mapping[str, Any]) -> None:
+        self._stored, self._new = Table.open(request["table"]), None
+
+    def create(self, request: Mapping[str, Any]) -> None:
+        self._stored = None
+        columns = tuple((name, type) for name, type in request["columns"])
+        keys = tuple(request["primary_key"]), tuple(request["partition_keys"])
+        self._shape = Shape("t", columns, *keys)
+        self._new = PaimonTable(self._shape, request["options"], Path(request["table"]))
+
+    def read(self, request: Mapping[str, Any]) -> object:
+        table = self._new.table if self._new is not None else self._stored
+        assert table is not None
+        arguments = {name: value for name, value in request.items() if name not in ("id", "do")}
+        return {"rows": read(table, arguments)}
+
+    def write(self, request: Mapping[str, Any]) -> None:
+        types = [type.split()[0] for _, type in self._shape.columns]
+        changes = [Change(row_kind(kind), tuple(map(_value, row, types))) for kind, row in request["changes"]]
+        self._table.write(changes, write_only=request["write_only"])
+
+    def compact(self, request: Mapping[str, Any]) -> None:
+        self._table.compact(full=request["full"])
+
+    def reopen(self, request: Mapping[str, Any]) -> None:
+        self._table.reopen()
+
+    def snapshots(self, request: Mapping[str, Any]) -> object:
+        return [one._asdict() for one in self._table.snapshots()]
+
+    def files(self, request: Mapping[str, Any]) -> object:
+        return [_plain(one) for one in self._table.files(request["snapshot"])]
+
+    def vectors(self, request: Mapping[str, Any]) -> object:
+        return [_plain(one) for one in self._table.vectors(request["snapshot"])]
+
+    @property
+    def _table(self) -> PaimonTable:
+        assert self._new is not None
+        return self._new
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, object]:
+        """Return the answer to a request."""
+        try:
+            return {"ok": getattr(self, request["do"])(request)}
+        except PkTableError as refusal:
+            return {"refused": str(refusal)}
+
+
+def _value(text: str | None, type: str) -> Scalar:
+    return text if text is None or type not in NUMBERS else int(text)
+
+
+def _plain(info: FileInfo | VectorInfo) -> dict[str, object]:
+    """Return what is known of a file or a vector as the protocol spells it."""
+    partition, bucket = info.bucket
+    found = {**info._asdict(), "partition": _texts(partition), "bucket": bucket}
+    if isinstance(info, FileInfo):
+        return {**found, "min_key": _texts(info.min_key), "max_key": _texts(info.max_key)}
+    return {**found, "positions": sorted(info.positions)}
+
+
+def _texts(values: tuple[Scalar, ...]) -> list[str | None]:
+    return [value if value is None else str(value) for value in values]
+
+
+def main() -> None:
+    program = Program()
+    for line in sys.stdin:
+        request = json.loads(line)
+        print(json.dumps({"id": request["id"], **program.answer(request)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,374 @@
+"""A reader written from the clauses alone, as a runner of the conformance kit: Avro, Parquet, Roaring and JSON.
+
+It knows tables with a key and the merge engine deduplicate, with and without deletion vectors, and append tables. What
+it does not know it refuses by name. It shares no code with pktable. ``python model_tests/conform/plain_reader.py``
+reads commands from standard input, as `docs/conform.md` says.
+"""
+
+import decimal
+import io
+import json
+import struct
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap
+
+MAGIC_32, MAGIC_64 = 1581511376, 1681511377
+ADDS = (0, 2)  # +I and +U
+SPECIAL = "\x7f\"#%'*/:=?\\{}[]^`"
+NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+FEATURES = [
+    "keys",
+    "merge on read",
+    "append",
+    "vectors of 64 bits",
+    "evolution",
+    "snapshots",
+    "tags",
+    "fresh",
+]
+
+
+class Damaged(Exception):  # noqa: N818 -- becomes an answer
+    """What is stored is not as the clauses say, or not known here."""
+
+
+def expect(right: bool, what: str) -> None:
+    if not right:
+        raise Damaged(what)
+
+
+# ------------------------------------------------------------- metadata
+
+
+def stored(path: Path, size: Any = None) -> bytes:
+    """Return the bytes of a file; ``size``: what metadata says, if it says it."""
+    expect(path.is_file(), f"{path.name}: expected a file, found none")
+    data = path.read_bytes()
+    expect(size in (None, len(data)), f"{path.name}: expected {size} bytes, found {len(data)}")
+    return data
+
+
+def as_json(path: Path) -> Any:
+    found = json.loads(stored(path))
+    expect(isinstance(found, dict), f"{path.name}: expected a JSON object")
+    return found
+
+
+def avro(path: Path, size: Any = None) -> list[Any]:
+    return list(fastavro.reader(io.BytesIO(stored(path, size))))
+
+
+def live_files(root: Path, snapshot: Any) -> dict[Any, Any]:
+    """Return the live data files by partition, bucket, level and name."""
+    live: dict[Any, Any] = {}
+    for which in ("base", "delta"):
+        path, size = root / "manifest" / snapshot[f"{which}ManifestList"], f"{which}ManifestListSize"
+        for meta in avro(path, snapshot.get(size)):
+            expect(meta["_VERSION"] == 2, f"{path.name}: version {meta['_VERSION']}")
+            entries = avro(root / "manifest" / meta["_FILE_NAME"], meta["_FILE_SIZE"])
+            added = sum(entry["_KIND"] == 0 for entry in entries)
+            expect(
+                (added, len(entries) - added) == (meta["_NUM_ADDED_FILES"], meta["_NUM_DELETED_FILES"]),
+                f"{meta['_FILE_NAME']}: {added} of {len(entries)} entries are added files",
+            )
+            for entry in entries:
+                take_in(live, entry)
+    return live
+
+
+def take_in(live: dict[Any, Any], entry: Any) -> None:
+    file = entry["_FILE"]
+    key = (entry["_PARTITION"], entry["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"])
+    expect(entry["_VERSION"] == 2, f"manifest entry: version {entry['_VERSION']}")
+    if entry["_KIND"] == 0:
+        expect(key not in live, f"{key[3]} is added twice")
+        live[key] = file
+    else:
+        expect(live.pop(key, None) is not None, f"{key[3]} is deleted and was not added")
+
+
+# ------------------------------------------------------ deletion vectors
+
+
+def vectors(root: Path, snapshot: Any, has_buckets: bool) -> dict[Any, Any]:
+    """Return the deleted positions by partition, bucket and name of the data file."""
+    found: dict[Any, Any] = {}
+    buckets = set()
+    for entry in avro(root / "manifest" / snapshot["indexManifest"]) if snapshot.get("indexManifest") else []:
+        if entry["_INDEX_TYPE"] != "DELETION_VECTORS":
+            continue
+        bucket = entry["_PARTITION"], entry["_BUCKET"]
+        expect(entry["_VERSION"] == 1, f"index manifest: version {entry['_VERSION']}")
+        expect(bucket not in buckets or not has_buckets, f"bucket {bucket[1]} has two DV index files")
+        buckets.add(bucket)
+        data = stored(root / "index" / entry["_FILE_NAME"], entry["_FILE_SIZE"])
+        ranges = entry["_DELETIONS_VECTORS_RANGES"] or []
+        expect(entry["_ROW_COUNT"] == len(ranges), f"{entry['_FILE_NAME']}: {entry['_ROW_COUNT']} vectors")
+        expect(data[0] == 1, f"{entry['_FILE_NAME']}: version byte {data[0]}")
+        at = 1
+        for one in sorted(ranges, key=lambda one: one["f1"]):
+            expect(one["f1"] == at, f"{entry['_FILE_NAME']}: a gap at {at}")
+            positions, at = vector(data, one["f1"], one["f2"])
+            expect(one.get("_CARDINALITY") in (None, len(positions)), f"cardinality of {one['f0']}")
+            key = (*bucket, one["f0"])
+            expect(key not in found, f"{one['f0']} has two vectors")
+            found[key] = positions
+        expect(at == len(data), f"{entry['_FILE_NAME']}: bytes are left over at {at}")
+    return found
+
+
+def vector(data: bytes, offset: int, length: int) -> tuple[set[int], int]:
+    """Return the positions of the vector at an offset, and the offset after it."""
+    size, magic = struct.unpack_from(">ii", data, offset)
+    body = data[offset + 4 : offset + 4 + size]
+    expect(zlib.crc32(body) == struct.unpack_from(">I", data, offset + 4 + size)[0], "CRC-32 of a vector")
+    end = offset + 8 + size
+    if magic == MAGIC_32:
+        expect(size == length, f"a vector of {size} bytes in a range of {length}")
+        return set(BitMap.deserialize(body[4:])), end
+    magic = struct.unpack_from("<i", body)[0]
+    expect(magic == MAGIC_64, f"magic {magic} of a vector")
+    expect(size == length - 8, f"a vector of {size} bytes in a range of {length}")
+    return positions_of_64_bits(body), end
+
+
+def positions_of_64_bits(body: bytes) -> set[int]:
+    (count,), at, found = struct.unpack_from("<q", body, 4), 12, set()
+    for _ in range(count):
+        (key,) = struct.unpack_from("<i", body, at)
+        bitmap = BitMap.deserialize(body[at + 4 :])
+        at += 4 + len(bitmap.serialize())
+        found |= {key << 32 | position for position in bitmap}
+    return found
+
+
+# ------------------------------------------------------------ data files
+
+
+def directory(partition: bytes, fields: list[Any]) -> str:
+    """Return the directory of a partition, which is stored as a BinaryRow behind its number of fields."""
+    row, found = partition[4:], []
+    nulls = ((len(fields) + 71) // 64) * 8
+    for number, field in enumerate(fields):
+        slot = row[nulls + 8 * number : nulls + 8 * number + 8]
+        is_null = row[(number + 8) // 8] >> ((number + 8) % 8) & 1
+        text = None if is_null else partition_text(row, slot, field["type"])
+        found.append(f"{field['name']}={in_path(text)}")
+    return "/".join(found)
+
+
+def partition_text(row: bytes, slot: bytes, type: str) -> str:
+    kind = type.split()[0].partition("(")[0]
+    if kind in ("STRING", "VARCHAR", "CHAR"):
+        if slot[7] & 0x80:  # at most seven bytes lie in the slot
+            return slot[: slot[7] & 0x7F].decode()
+        where = struct.unpack("<q", slot)[0]
+        return row[where >> 32 : (where >> 32) + (where & 0xFFFFFFFF)].decode()
+    if kind == "BOOLEAN":
+        return "true" if slot[0] else "false"
+    formats = {"BIGINT": "<q", "INT": "<i4x", "DATE": "<i4x", "SMALLINT": "<h6x", "TINYINT": "<b7x"}
+    expect(kind in formats, f"a partition key of type {kind} is not known")
+    return str(struct.unpack(formats[kind], slot)[0])
+
+
+def in_path(text: Any) -> str:
+    if text is None or not text.strip():
+        return "__DEFAULT_PARTITION__"
+    return "".join(f"%{ord(c):02X}" if ord(c) < 32 or c in SPECIAL else c for c in text)
+
+
+def records(root: Path, schemas: Any, schema: Any, key: Any, file: Any) -> list[Any]:
+    """Return the rows of a data file in the columns of a schema, each behind its sequence number and kind."""
+    partition, bucket, _, name = key
+    fields = {field["name"]: field for field in schema["fields"]}
+    folder = directory(partition, [fields[one] for one in schema["partitionKeys"]])
+    data = stored(root / folder / f"bucket-{bucket}" / name, file["_FILE_SIZE"])
+    expect(name.endswith(".parquet"), f"{name}: the format is not known")
+    table = pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+    expect(table.num_rows == file["_ROW_COUNT"], f"{name}: {table.num_rows} rows, not {file['_ROW_COUNT']}")
+    names = {field["id"]: field["name"] for field in schemas(file["_SCHEMA_ID"])["fields"]}
+    columns = []
+    for field in schema["fields"]:
+        old = names.get(field["id"])
+        expect(old is None or old in table.column_names, f"{name}: expected the column {old}")
+        columns.append(plain(table[old]) if old else [None] * table.num_rows)
+    rows = list(zip(*columns, strict=True))
+    if "_SEQUENCE_NUMBER" not in table.column_names:
+        return [(0, 0, row) for row in rows]
+    return list(
+        zip(table["_SEQUENCE_NUMBER"].to_pylist(), table["_VALUE_KIND"].to_pylist(), rows, strict=True)
+    )
+
+
+def plain(column: Any) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        unit = NANOS[column.type.unit]
+        return [x if x is None else x * unit for x in column.cast(pa.int64()).to_pylist()]
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.int32())
+    return list(column.to_pylist())
+
+
+def text(value: Any, type: str) -> Any:
+    """Return a value as the protocol spells it."""
+    kind = type.replace(" NOT NULL", "")
+    if value is None:
+        return None
+    if kind == "BOOLEAN":
+        return "true" if value else "false"
+    if kind in ("FLOAT", "DOUBLE"):
+        return "nan" if value != value else struct.pack(">f" if kind == "FLOAT" else ">d", value).hex()
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+# ----------------------------------------------------------------- reads
+
+
+class Reader:
+    """The table in a directory."""
+
+    def __init__(self, root: str) -> None:
+        self.root = Path(root)
+        numbers = [int(path.name[7:]) for path in (self.root / "schema").glob("schema-*")]
+        expect(bool(numbers), "expected a schema, found none")
+        self.latest = self.schema(max(numbers))
+        self.schemas = self.schema
+
+    def schema(self, number: int) -> Any:
+        found = as_json(self.root / f"schema/schema-{number}")
+        expect(found["id"] == number, f"schema-{number}: found id {found['id']}")
+        return found
+
+    def snapshot(self, request: Any) -> Any:
+        if "tag" in request:
+            return as_json(self.root / f"tag/tag-{request['tag']}")
+        numbers = [int(path.name[9:]) for path in (self.root / "snapshot").glob("snapshot-*")]
+        number = request.get("snapshot", max(numbers, default=0))
+        if not number:
+            return None
+        found = as_json(self.root / f"snapshot/snapshot-{number}")
+        expect(found["version"] == 3, f"snapshot-{number}: version {found['version']}")
+        expect(found["id"] == number, f"snapshot-{number}: found id {found['id']}")
+        return found
+
+    def read(self, request: Any) -> list[Any]:
+        snapshot = self.snapshot(request)
+        if snapshot is None:
+            return []
+        of_snapshot = self.schema(snapshot["schemaId"])
+        schema = of_snapshot if "snapshot" in request or "tag" in request else self.latest
+        rows = self.rows(snapshot, of_snapshot, schema, fresh=bool(request.get("fresh")))
+        types = [field["type"] for field in schema["fields"]]
+        return [[text(value, type) for value, type in zip(row, types, strict=True)] for row in rows]
+
+    def rows(self, snapshot: Any, of_snapshot: Any, schema: Any, fresh: bool) -> list[Any]:
+        options, key = self.latest["options"], schema["primaryKeys"]
+        has_vectors = self.has_vectors(of_snapshot)
+        fresh = fresh or options.get("deletion-vectors.merge-on-read") == "true"
+        has_buckets = bool(key) or int(options.get("bucket", -1)) > 0
+        deleted = vectors(self.root, snapshot, has_buckets)
+        found: list[Any] = []
+        buckets: dict[Any, Any] = {}
+        for where, file in live_files(self.root, snapshot).items():
+            partition, bucket, level, name = where
+            gone = deleted.get((partition, bucket, name), ())
+            expect(all(position < file["_ROW_COUNT"] for position in gone), f"a vector beyond {name}")
+            older = has_vectors and not self.has_vectors(self.schema(file["_SCHEMA_ID"]))
+            if key and has_vectors and not fresh and level == 0 and not older:
+                continue
+            rows = records(self.root, self.schemas, schema, where, file)
+            kept = [row for position, row in enumerate(rows) if position not in gone]
+            if key:
+                buckets.setdefault((partition, bucket), []).append((rank(level, file), kept, older))
+            else:
+                found += [row for _, _, row in kept]
+        for runs in buckets.values():
+            merges = any(older or kind not in ADDS for _, rows, older in runs for _, kind, _ in rows)
+            if has_vectors and not fresh and not merges:
+                found += [row for _, rows, _ in runs for _, _, row in rows]
+            else:
+                found += self.merged(runs, schema)
+        return found
+
+    @staticmethod
+    def has_vectors(schema: Any) -> bool:
+        return bool(schema["options"].get("deletion-vectors.enabled") == "true")
+
+    def merged(self, runs: list[Any], schema: Any) -> list[Any]:
+        """Return the newest row of each key, unless it is a retraction. ``runs``: rank and records of each file."""
+        options = self.latest["options"]
+        engine = options.get("merge-engine", "deduplicate")
+        expect(engine == "deduplicate" and "sequence.field" not in options, f"merge engine {engine}")
+        names = [field["name"] for field in schema["fields"]]
+        key = [names.index(name) for name in schema["primaryKeys"]]
+        newest: dict[Any, Any] = {}
+        for number, (_, rows, _) in enumerate(sorted(runs, key=lambda run: run[0])):
+            for sequence, kind, row in rows:
+                identity, age = tuple(row[at] for at in key), (sequence, kind in ADDS, -number)
+                if identity not in newest or newest[identity][0] < age:
+                    newest[identity] = age, kind, row
+        return [row for _, kind, row in newest.values() if kind in ADDS]
+
+
+def rank(level: int, file: Any) -> Any:
+    """Return what orders the sorted runs of a bucket, the newest first."""
+    if level:
+        return (level,)
+    created = file["_CREATION_TIME"]
+    numbers = -file["_MAX_SEQUENCE_NUMBER"], -file["_MIN_SEQUENCE_NUMBER"]
+    return (0, *numbers, getattr(created, "timestamp", lambda: created)(), file["_FILE_NAME"])
+
+
+# -------------------------------------------------------------- protocol
+
+
+class Program:
+    """What the runner remembers between commands: the table that is open."""
+
+    def __init__(self) -> None:
+        self.reader: Any = None
+
+    def answer(self, request: Any) -> Any:
+        """Return the answer to a request."""
+        do = request["do"]
+        try:
+            if do == "supports":
+                about = {"protocol": 1, "name": "plain reader"}
+                return {"ok": {**about, "commands": ["open", "read"], "features": FEATURES}}
+            if do == "open":
+                self.reader = Reader(request["table"])
+                return {"ok": None}
+            if do == "read":
+                return {"ok": {"rows": self.reader.read(request)}}
+        except (
+            Damaged,
+            OSError,
+            EOFError,
+            LookupError,
+            ValueError,
+            TypeError,
+            struct.error,
+            pa.ArrowException,
+        ) as why:
+            return {"refused": f"{type(why).__name__}: {why}"}
+        return {"unsupported": do}
+
+
+def main() -> None:
+    program = Program()
+    for line in sys.stdin:
+        request = json.loads(line)
+        print(json.dumps({"id": request["id"], **program.answer(request)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Faults of readers: changes of `plain_reader` of a line each, with the case of the archive that tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from pktable_conform.runner import Refused, RunnerError, Supports
+
+SOURCE: Final = Path(__file__).with_name("plain_reader.py")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A reader in which ``old`` is ``new``. ``case``: of the archive, that it fails."""
+
+    name: str
+    case: str
+    old: str
+    new: str
+
+    def source(self) -> str:
+        """Return the source of the faulty reader."""
+        sound = SOURCE.read_text("utf-8")
+        assert sound.count(self.old) == 1, (
+            f"{self.name}: expected {self.old!r} once, found {sound.count(self.old)}"
+        )
+        return sound.replace(self.old, self.new)
+
+
+class InProcess:
+    """A reader of some source as a `Runner`, without a process."""
+
+    def __init__(self, source: str) -> None:
+        module = ModuleType("reader_under_test")
+        exec(compile(source, str(SOURCE), "exec"), module.__dict__)
+        self._program = module.__dict__["Program"]()
+
+    def supports(self) -> Supports:
+        found = self.ask("supports")
+        return Supports(found["name"], frozenset(found["commands"]), frozenset(found["features"]))
+
+    def ask(self, do: str, **fields: object) -> Any:
+        answer: Mapping[str, Any] = self._program.answer({"do": do, **fields})
+        if "refused" in answer:
+            raise Refused(answer["refused"])
+        if "ok" not in answer:
+            raise RunnerError(str(answer))
+        return answer["ok"]
+
+
+FAULTS: Final = (
+    Fault("the CRC-32 is not verified", "vector-crc", "expect(zlib.crc32(body) ==", "(zlib.crc32(body) =="),
+    Fault(
+        "the cardinality is not verified",
+        "vector-cardinality",
+        'expect(one.get("_CARDINALITY") in',
+        '(one.get("_CARDINALITY") in',
+    ),
+    Fault(
+        "the length of 32 bits is not verified",
+        "vector-length",
+        "    if magic == MAGIC_32:\n        expect(size == length, ",
+        "    if magic == MAGIC_32:\n        expect(True, ",
+    ),
+    Fault(
+        "the magic of 64 bits is not verified", "vector-64-magic", "expect(magic == MAGIC_64", "expect(True"
+    ),
+    Fault("the version byte is not verified", "index-version", "expect(data[0] == 1", "expect(True"),
+    Fault(
+        "vectors are found by the name of the file alone",
+        "same-names",
+        "deleted.get((partition, bucket, name), ())",
+        "{one[2]: positions for one, positions in deleted.items()}.get(name, ())",
+    ),
+    Fault(
+        "a file is the same at every level",
+        "upgraded-file",
+        'entry["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"])',
+        'entry["_BUCKET"], 1, file["_FILE_NAME"])',
+    ),
+    Fault("level 0 is read", "level-zero", "not fresh and level == 0 and not older", "False"),
+    Fault("columns are found by name", "changed-schema", 'names.get(field["id"])', 'field["name"]'),
+    Fault(
+        "the key of a bitmap is ignored",
+        "vector-beyond-32-bits",
+        "{key << 32 | position for",
+        "{position for",
+    ),
+    Fault("paths are not escaped", "partitions", "c in SPECIAL else c", "c in '' else c"),
+    Fault(
+        "retractions are rows",
+        "row-kinds",
+        "for _, kind, row in newest.values() if kind in ADDS]",
+        "for _, kind, row in newest.values()]",
+    ),
+    Fault("+U is no row", "row-kinds", "ADDS = (0, 2)", "ADDS = (0,)"),
+    Fault("the oldest record wins", "row-kinds", "newest[identity][0] < age", "newest[identity][0] > age"),
+    Fault(
+        "the last record read wins among equals",
+        "equal-numbers",
+        "newest[identity][0] < age",
+        "newest[identity][0][0] <= age[0]",
+    ),
+    Fault("the delta is not read", "pairs", 'for which in ("base", "delta"):', 'for which in ("base",):'),
+    Fault(
+        "the latest schema says whether there are vectors",
+        "switched-on",
+        "has_vectors = self.has_vectors(of_snapshot)",
+        "has_vectors = self.has_vectors(self.latest)\n        self.has_vectors = lambda _: True",
+    ),
+    Fault(
+        "level 0 is skipped that was written before there were vectors",
+        "switched-on",
+        "older = has_vectors and not self.has_vectors(",
+        "older = False and (",
+    ),
+    Fault(
+        "options are those of the snapshot",
+        "merged-on-read-later",
+        'options, key = self.latest["options"], schema["primaryKeys"]',
+        'options, key = of_snapshot["options"], schema["primaryKeys"]',
+    ),
+    Fault(
+        "deleted files stay",
+        "merged-manifests",
+        "live.pop(key, None) is not None",
+        "live.get(key) is not None",
+    ),
+    Fault(
+        "only null is the default partition",
+        "partitions",
+        "if text is None or not text.strip():",
+        "if text is None:",
+    ),
+    Fault("the sizes of files are not looked at", "index-size", "size in (None, len(data))", "True"),
+    Fault(
+        "the number of rows is not looked at",
+        "data-rows",
+        'expect(table.num_rows == file["_ROW_COUNT"]',
+        "expect(True",
+    ),
+    Fault("bytes may be left over", "index-longer", "expect(at == len(data)", "expect(True"),
+    Fault(
+        "a snapshot of any version is read", "snapshot-version", 'expect(found["version"] == 3', "expect(True"
+    ),
+)

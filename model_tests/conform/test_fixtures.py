@@ -1,0 +1,76 @@
+"""The archive that is shipped is the one that is made, and another one is refused by name."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pktable_conform.archive import INDEX, Archive, Read
+from pktable_spec.errors import InvalidRequestError
+from pktable_spec.trace import defined
+
+from model_tests.conform.fixtures import STORED, as_zip, made, unpacked
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_archive_is_as_it_is_made() -> None:
+    stored, files = unpacked(STORED), made()
+    if Archive().made_with != {"pyarrow": pa.__version__}:  # which writes other bytes for the same rows
+        stored, files = (dict.fromkeys(some, b"") for some in (stored, files))
+    assert [name for name in {*stored, *files} if stored.get(name) != files.get(name)] == []
+
+
+def test_every_clause_of_a_case_is_in_force() -> None:
+    force = defined(ROOT).force
+    cited = {clause for case in Archive().cases for clause in case.clauses}
+    assert [clause for clause in cited if force.get(clause) not in ("must", "should", "may")] == []
+
+
+def test_an_archive_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "fixtures.zip"
+    for content, what in (
+        ({INDEX: json.dumps({"format": 2}).encode()}, "expected fixtures of format 1, found 2"),
+        ({INDEX: b'{"format": 1}'}, "expected the field 'version', found none"),
+        ({}, "expected an archive of fixtures, found .*index.json"),
+    ):
+        path.write_bytes(as_zip(content))
+        with pytest.raises(InvalidRequestError, match=what):
+            Archive(path)
+    path.write_bytes(b"no zip")
+    with pytest.raises(InvalidRequestError, match="expected an archive of fixtures"):
+        Archive(path)
+
+
+def test_a_case_leaves_its_folder_alone(tmp_path: Path) -> None:
+    files = unpacked(STORED)
+    index = json.loads(files[INDEX])
+    index["cases"][0]["changed"] = {"../outside": "tables/pairs/schema/schema-0"}
+    path = tmp_path / "fixtures.zip"
+    path.write_bytes(as_zip({**files, INDEX: json.dumps(index).encode()}))
+    archive = Archive(path)
+    with pytest.raises(InvalidRequestError, match="expected a relative path"):
+        archive.unpack(archive.cases[0], tmp_path / "table")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_rows_are_compared_as_multisets_and_by_their_hash() -> None:
+    two = Read({}, (), ({"rows": [["1", None], ["1", None]]},))
+    assert two.takes([["1", None], ["1", None]])
+    assert not two.takes([["1", None]])
+    some = Read({}, (), ({"rows": [["1"], ["2"]], "limit": 1},))
+    assert some.takes([["2"]])
+    assert not some.takes([["3"]])
+    assert not some.takes([])
+    hashed = next(r for c in Archive().cases for r in c.reads if "sha256" in r.answers[0])
+    assert not hashed.takes([["1"]])
+
+
+def test_a_zip_does_not_depend_on_when_it_is_made(tmp_path: Path) -> None:
+    assert as_zip({"a": b"b"}) == as_zip({"a": b"b"})
+    (tmp_path / "a.zip").write_bytes(as_zip({"a": b"b"}))
+    with zipfile.ZipFile(tmp_path / "a.zip") as found:
+        assert found.infolist()[0].date_time == (1980, 1, 1, 0, 0, 0)

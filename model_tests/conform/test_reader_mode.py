@@ -1,0 +1,92 @@
+"""The reader mode tells sound readers from faulty ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable.cli import run
+from pktable_conform.archive import NEGATIVE, POSITIVE, Archive, Case
+from pktable_conform.reading import ReadFailed, read_case
+from pktable_spec.covers import covers
+
+from model_tests.conform.pktable_runner import Program
+from model_tests.conform.reader_faults import FAULTS, SOURCE, Fault, InProcess
+
+ARCHIVE = Archive()
+CASES = {case.name: case for case in ARCHIVE.cases}
+PLAIN = f"{sys.executable} {SOURCE}"
+
+
+def fails(source: str, case: Case) -> ReadFailed | None:
+    try:
+        read_case(InProcess(source), ARCHIVE, case)  # type: ignore[arg-type]
+    except ReadFailed as failure:
+        return failure
+    return None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_faulty_reader_fails_the_case_that_is_there_for_it(fault: Fault) -> None:
+    failure = fails(fault.source(), CASES[fault.case])
+    assert failure is not None
+    assert failure.clauses == CASES[fault.case].clauses
+
+
+@covers(
+    "DVF-1",
+    "DVF-2",
+    "DVF-3",
+    "DVF-4",
+    "DVF-5",
+    "DVF-8",
+    "DV-2",
+    "DV-16",
+    "RD-1",
+    "RD-4",
+    "RD-5",
+    "RD-11",
+    "RD-19",
+)
+@covers("RD-22", "RD-28", "LSM-4", "CMT-4", "META-15", "META-31")
+def test_a_reader_that_is_not_pktable_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["conform", "--runner", PLAIN, "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["counts"] == {"PASS": len(CASES)}
+
+
+def test_pktable_passes_as_a_reader() -> None:
+    class Runner(InProcess):
+        def __init__(self) -> None:
+            self._program = Program()
+
+    runner: Any = Runner()
+    for case in CASES.values():
+        assert read_case(runner, ARCHIVE, case) == ""
+
+
+def test_a_faulty_reader_is_told_of_with_its_smallest_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = FAULTS[0]
+    (tmp_path / "faulty.py").write_text(fault.source(), "utf-8")
+    runner = ["--runner", f"{sys.executable} {tmp_path / 'faulty.py'}"]
+    kept = tmp_path / "kept"
+    code = run(["conform", *runner, "--case", fault.case, "--case", "pairs", "--keep", str(kept)])
+    assert code == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["PASS", "reader", "pairs"]
+    assert lines[1].endswith("vector-crc: damage_is_refused [DVF-5, RD-11]")
+    assert lines[3].endswith(str(kept / "reader-vector-crc.json"))
+    found = json.loads((kept / "reader-vector-crc.json").read_text())
+    assert found["answers"] == [{"refused": "the CRC-32 of a vector is another"}]
+
+
+def test_the_archive_has_a_damage_of_each_thing_that_a_reader_verifies() -> None:
+    damaged = {name.partition("-")[0] for name, case in CASES.items() if case.kind == NEGATIVE}
+    assert damaged == {"vector", "index", "manifest", "data", "snapshot", "schema", "engine"}
+    assert all(case.clauses for case in CASES.values())
+    assert sum(case.kind == POSITIVE for case in CASES.values()) > 30

@@ -1,0 +1,174 @@
+"""The writer mode: a runner does stored histories, and the oracle judges every step.
+
+Every history is done on a table with deletion vectors and on one without. What lies in the directory of the table at
+the end is audited by whoever can read it (`Auditor`), so that a writer is judged by its bytes, too. A history that
+shows a mistake is made smaller, operation by operation and change by change, as long as the same check fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from pktable_spec.covers import covers
+from pktable_spec.interface import Row
+
+from pktable_conform.judge.checks import CheckFailed, check, fail
+from pktable_conform.judge.expectations import Expectations
+from pktable_conform.judge.history import History, Operation, numbered
+from pktable_conform.judge.read_expectations import Stats
+from pktable_conform.remote import RemoteTable
+from pktable_conform.runner import Refused, Runner, RunnerError, features
+
+Result = TypeVar("Result")
+
+VECTORS: Final = "deletion-vectors.enabled"
+WRITES: Final = ("create", "write", "compact", "reopen", "read", "snapshots", "files", "vectors")
+NEEDS: Final = ("snapshots", "fresh", "columns", "where", "limit")
+MOST_TRIES: Final = 80  # to make a history smaller
+REREAD: Final = 2  # retained snapshots that are read again at each step
+
+
+class Auditor(Protocol):
+    """Whoever can read the directory of a table without the runner."""
+
+    def findings(self, directory: Path) -> Sequence[tuple[str, str]]:
+        """Return what is wrong with a table: the clause, and what is found."""
+        ...
+
+    def rows(self, directory: Path, snapshot: int) -> list[Row]:
+        """Return the rows of a default read of a snapshot."""
+        ...
+
+
+@dataclass(frozen=True)
+class Writers:
+    """What the writer mode works with: the runner, a folder for tables, an auditor, and the checks to leave out."""
+
+    runner: Runner
+    folder: Path
+    auditor: Auditor | None
+    without: frozenset[str] = frozenset()
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def replay(self, history: History) -> None:
+        """Do a history on two tables. Raises CheckFailed, RunnerError, and Unsupported for a runner that cannot."""
+        supported = self.runner.supports()
+        features(WRITES, supported.commands)
+        features(("keys", "merge on read", *NEEDS), supported.features)
+        for enabled in ("true", "false"):
+            if enabled == "true" and history.options.get(VECTORS) == "false":
+                continue
+            self._replay(replace(history, options={**history.options, VECTORS: enabled}))
+
+    def _replay(self, history: History) -> None:
+        path = self.folder / "conform.db" / f"table-{next(self._numbers)}"
+        path.parent.mkdir(exist_ok=True)
+        steps = _Steps(self.runner, path, history, self.without)
+        for at, operation in enumerate(history.operations, 1):
+            steps.do(at, operation)
+        if self.auditor is not None and (path / "snapshot").is_dir():
+            audit(self.auditor, path, steps.expectations)
+
+
+class _Steps:
+    """A history under way on one table."""
+
+    def __init__(self, runner: Runner, path: Path, history: History, without: frozenset[str]) -> None:
+        self._written = 0
+        table = _taken(0, "create", lambda: RemoteTable(runner, path, history.shape, history.options))
+        self.expectations = Expectations(
+            table, history.shape, history.options, stats=Stats(), reread_limit=REREAD
+        )
+        self.expectations.without = without
+
+    def do(self, at: int, operation: Operation) -> None:
+        """Do an operation, and compare all reads afterwards."""
+        _taken(at, operation.do, lambda: self._do(operation))
+        _taken(at, "read", lambda: self.expectations.reads_agree(operation.query))
+        self.expectations.stats.steps += 1
+
+    def _do(self, operation: Operation) -> None:
+        if operation.do == "write":
+            changes = numbered(operation.changes, self._written + 1)
+            self._written += len(changes)
+            self.expectations.write(changes, write_only=operation.write_only)
+        elif operation.do == "compact":
+            self.expectations.compact(full=operation.full)
+        elif operation.do == "reopen":
+            self.expectations.table.reopen()
+        else:
+            assert operation.do == "read", operation.do
+
+
+def _taken(at: int, do: str, work: Callable[[], Result]) -> Result:
+    """Return what ``work`` does; a refusal of the runner is a failed check. ``at``: the number of the operation."""
+    try:
+        return work()
+    except Refused as refusal:
+        operation_is_taken(at, do, str(refusal))
+        raise AssertionError from None
+
+
+@check
+@covers("TBL-4", "CMT-2", "RD-1")
+def operation_is_taken(at: int, do: str, refusal: str) -> None:
+    fail(f"operation {at}, {do}, was refused: {refusal}")
+
+
+@check
+@covers(
+    "CMT-4", "CMT-5", "CMT-6", "META-6", "META-11", "META-12", "DVF-1", "DVF-2", "DVF-9", "RD-11", "RD-15"
+)
+def audit(auditor: Auditor, directory: Path, expectations: Expectations) -> None:
+    """Compare what lies in a directory with what its snapshots must return."""
+    findings = auditor.findings(directory)
+    if findings:
+        fail("; ".join(f"{clause}: {text}" for clause, text in findings[:3]))
+    for layout in expectations.retained:
+        rows = auditor.rows(directory, layout.id)
+        if len(rows) != len(layout.visible) or set(rows) != layout.visible:
+            fail(f"snapshot {layout.id} on disk: expected {sorted(layout.visible)}, found {sorted(rows)}")
+
+
+def smallest(writers: Writers, history: History, failure: CheckFailed) -> tuple[History, CheckFailed]:
+    """Return the smallest history found in some tries that fails the same check, and its failure."""
+    tries = itertools.count(1)
+    found = history, failure
+    while True:
+        for smaller in _smaller(found[0]):
+            if next(tries) > MOST_TRIES:
+                return found
+            try:
+                writers.replay(smaller)
+            except CheckFailed as again:
+                if again.check == failure.check:
+                    found = smaller, again
+                    break
+            except RunnerError:
+                continue
+        else:
+            return found
+
+
+def _smaller(history: History) -> Iterator[History]:
+    """Yield the history without some operation, or some change of a write."""
+    operations = history.operations
+    for at in reversed(range(len(operations))):
+        if len(operations) > 1:
+            yield replace(history, operations=operations[:at] + operations[at + 1 :])
+    for at, operation in enumerate(operations):
+        for left_out in range(len(operation.changes) if len(operation.changes) > 1 else 0):
+            fewer = operation.changes[:left_out] + operation.changes[left_out + 1 :]
+            yield replace(
+                history,
+                operations=[*operations[:at], replace(operation, changes=fewer), *operations[at + 1 :]],
+            )
+
+
+def stored(histories: Mapping[str, Mapping[str, object]]) -> dict[str, History]:
+    """Return the histories of an archive."""
+    return {name: History.from_json(fields) for name, fields in histories.items()}
