@@ -35,7 +35,7 @@ _FACE: Final = tuple(
 """What a user of `Table` calls."""
 
 ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "pktable": (*STORED, *_FACE, "commit", "seams", "statements"),
+    "pktable": (*STORED, *_FACE, "commit", "seams", "statements", "warehouse"),
     "pktable/bucket": (
         *STORED,
         "buckets",
@@ -98,7 +98,7 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "pktable/spark_source": ("source",),
     "pktable/statements": ("statements", "append/test_questions.py"),
-    "pktable/store": ("stores", "commit", "seams/test_cache.py", "table/test_store_failures.py"),
+    "pktable/store": ("stores", "warehouse", "commit", "seams/test_cache.py", "table/test_store_failures.py"),
     "pktable_hudi": ("hudi",),
     "pktable_hudi/format": ("hudi",),
     "pktable_hudi/spark": ("hudi/test_on_spark.py", "hudi/test_frame_write.py"),

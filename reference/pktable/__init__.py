@@ -1,7 +1,7 @@
 """Primary-key lake tables with deletion vectors, in Apache Paimon's format, on Spark or in one process.
 
-`Table`, `HudiTable` and `CommitId` are imported at their first use: they bring Arrow, which takes longer to load than
-many a command takes to run. `HudiTable` reads the tables of Apache Hudi.
+`Table`, `Warehouse`, `HudiTable` and `CommitId` are imported at their first use: they bring Arrow, which takes longer
+to load than many a command takes to run. `HudiTable` reads the tables of Apache Hudi.
 """
 
 from importlib import import_module
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pktable.catalog.changes import CommitId
     from pktable.table import Table
+    from pktable.warehouse import Warehouse
 
 __all__ = [
     "CommitConflictError",
@@ -40,6 +41,7 @@ __all__ = [
     "StorageError",
     "Table",
     "UnsupportedOptionError",
+    "Warehouse",
 ]
 __version__ = "0.1.0"
 
@@ -47,6 +49,7 @@ LATE = {
     "CommitId": "pktable.catalog.changes",
     "HudiTable": "pktable_hudi.table",
     "Table": "pktable.table",
+    "Warehouse": "pktable.warehouse",
 }
 """Names that are imported at their first use, with their modules."""
 

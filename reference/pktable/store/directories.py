@@ -48,8 +48,16 @@ def tables_in(store: FileIO, directory: str) -> list[str]:
     return tables
 
 
+def is_table(store: FileIO, path: str) -> bool:
+    """Return whether the directory ``path`` has the schema of a table. Raises OSError if it cannot be listed."""
+    return any(numbered(name, SCHEMA) is not None for name in store.list_names(TablePaths(path).schemas))
+
+
 def _is_table(store: FileIO, path: str) -> bool:
-    return any(numbered(name, SCHEMA) is not None for name in _names(store, TablePaths(path).schemas))
+    try:
+        return is_table(store, path)
+    except OSError:
+        return False
 
 
 def _names(store: FileIO, directory: str) -> list[str]:

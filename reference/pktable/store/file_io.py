@@ -217,6 +217,11 @@ class ArrowFileIO:
         if self.exists(path):
             self._fs.delete_file(path)
 
+    def delete_directory(self, path: str) -> None:
+        """Remove a directory and all that is in it; a missing one is no error."""
+        if self.exists(path):
+            self._fs.delete_dir(path)
+
     def _make_parent(self, path: str) -> None:
         self._fs.create_dir(path.rpartition("/")[0], recursive=True)
 

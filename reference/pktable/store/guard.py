@@ -99,48 +99,48 @@ class GuardedStore:
 
     def read(self, path: str) -> bytes:
         self._expect_file(path, limited=True)
-        with _named_failures("read", path):
+        with named_failures("read", path):
             return self._inner.read(path)
 
     def open(self, path: str) -> Any:
         self._expect_file(path)
-        with _named_failures("open", path):
+        with named_failures("open", path):
             return self._inner.open(path)
 
     def create(self, path: str) -> Any:
         self._expect_place(path)
-        with _named_failures("create", path):
+        with named_failures("create", path):
             return _Sink(self._inner.create(path), path)
 
     def write(self, path: str, data: bytes) -> None:
         self._expect_place(path)
-        with _named_failures("write", path):
+        with named_failures("write", path):
             self._inner.write(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         self._expect_place(path)
-        with _named_failures("write", path):
+        with named_failures("write", path):
             return self._inner.put_if_absent(path, data)
 
     def list_names(self, directory: str) -> list[str]:
         self._admitted(directory)
-        with _named_failures("list", directory):
+        with named_failures("list", directory):
             return self._inner.list_names(directory)
 
     def list_files(self, directory: str) -> list[FileInfo]:
         self._admitted(directory)
-        with _named_failures("list", directory):
+        with named_failures("list", directory):
             return self._inner.list_files(directory)
 
     def exists(self, path: str) -> bool:
         if path != self._root:
             self._admitted(path.rpartition("/")[0])
-        with _named_failures("look for", path):
+        with named_failures("look for", path):
             return self._inner.exists(path)
 
     def delete(self, path: str) -> None:
         self._admitted(path.rpartition("/")[0])
-        with _named_failures("delete", path):
+        with named_failures("delete", path):
             self._inner.delete(path)
 
     # Files elsewhere
@@ -252,7 +252,7 @@ class _Sink:
         self._inner, self._path = inner, path
 
     def write(self, data: Any) -> Any:
-        with _named_failures("write", self._path):
+        with named_failures("write", self._path):
             return self._inner.write(data)
 
     @property
@@ -264,11 +264,11 @@ class _Sink:
         return int(self._inner.tell())
 
     def flush(self) -> None:
-        with _named_failures("write", self._path):
+        with named_failures("write", self._path):
             self._inner.flush()
 
     def close(self) -> None:
-        with _named_failures("write", self._path):
+        with named_failures("write", self._path):
             self._inner.close()
 
     def abort(self) -> None:
@@ -277,7 +277,7 @@ class _Sink:
 
 
 @contextmanager
-def _named_failures(action: str, path: str) -> Iterator[None]:
+def named_failures(action: str, path: str) -> Iterator[None]:
     """Raise an OSError from inside as a StorageError, but that a file is missing as it is. Clauses: SAFE-5."""
     try:
         yield

@@ -1,0 +1,49 @@
+"""The commands about a warehouse: what is in it, and SQL by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.cli.app import Output, Quiet, StorageOptions, app, external_roots, storage_options
+from pktable.cli.output import Format, print_rows
+
+if TYPE_CHECKING:
+    from pktable.warehouse import Warehouse
+
+WarehousePath = Annotated[str, typer.Argument(metavar="WAREHOUSE", help="Directory or URI of the warehouse.")]
+
+
+@app.command()
+def ls(
+    warehouse: WarehousePath,
+    database: Annotated[str | None, typer.Argument(metavar="[DB]", help="Only this database.")] = None,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
+    """List the databases and tables of a warehouse. A database without tables has one line, without a table."""
+    import pyarrow as pa
+
+    found = open_warehouse(warehouse, storage)
+    wanted = found.databases() if database is None else [database]
+    rows = [(name, table) for name in wanted for table in found.tables(name) or [None]]
+    columns = {"database": [name for name, _ in rows], "table": [table for _, table in rows]}
+    print_rows(pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()}), output)
+
+
+def open_warehouse(path: str, storage: list[str] | None) -> Warehouse:
+    """Open a warehouse that is there. Raises InvalidRequestError."""
+    from pktable.store.directories import tables_in
+    from pktable.warehouse import Warehouse
+
+    found = Warehouse(path, storage_options=storage_options(storage), external_roots=external_roots())
+    if not found.databases():
+        tables = tables_in(found.store, found.path)
+        inside = f"tables without a database: {', '.join(tables[:3])}" if tables else "none"
+        raise InvalidRequestError(
+            f"{path}: expected a warehouse, which is a directory of databases <name>.db, found {inside}"
+        )
+    return found
