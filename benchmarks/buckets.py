@@ -89,7 +89,8 @@ def openings(directory: Path, clock: Clock, *, ascending: bool) -> list[float]:
     hashes = drawn.permutation(hashes)[:INDEXED].astype(np.int32)
     (Path(table.path) / "index").mkdir()
     entries = []
-    for bucket, part in enumerate(np.array_split(hashes, BUCKETS)):
+    for bucket in range(BUCKETS):
+        part = hashes[bucket * INDEXED // BUCKETS : (bucket + 1) * INDEXED // BUCKETS]
         data = encode_hashes(np.sort(part) if ascending else part)
         entry = IndexManifestEntry(0, b"", bucket, HASH, f"index-{bucket}", len(data), len(part), None)
         Path(table.path, "index", entry.file_name).write_bytes(data)

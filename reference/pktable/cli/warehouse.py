@@ -29,7 +29,9 @@ def ls(
 
     found = open_warehouse(warehouse, storage)
     wanted = found.databases() if database is None else [database]
-    rows = [(name, table) for name in wanted for table in found.tables(name) or [None]]
+    rows: list[tuple[str, str | None]] = []
+    for name in wanted:
+        rows += [(name, table) for table in found.tables(name)] or [(name, None)]
     columns = {"database": [name for name, _ in rows], "table": [table for _, table in rows]}
     print_rows(pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()}), output)
 
