@@ -91,7 +91,7 @@ def openings(directory: Path, clock: Clock, *, ascending: bool) -> list[float]:
     entries = []
     for bucket in range(BUCKETS):
         part = hashes[bucket * INDEXED // BUCKETS : (bucket + 1) * INDEXED // BUCKETS]
-        data = encode_hashes(np.sort(part) if ascending else part)
+        data = encode_hashes(np.asarray(np.sort(part) if ascending else part, np.int32))
         entry = IndexManifestEntry(0, b"", bucket, HASH, f"index-{bucket}", len(data), len(part), None)
         Path(table.path, "index", entry.file_name).write_bytes(data)
         entries.append(entry)
