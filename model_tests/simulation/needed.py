@@ -45,12 +45,8 @@ def left_over(files: Files, kept: Kept) -> set[str]:
     """
     root, needed = _root(files), set[str]()
     branches = list(snapshots_in(files, BRANCHES))
-    earliest = min((one.id for one in kept.retained), default=0)
-    closed = changelogs_closed(files)
-    copies = [
-        one for one in snapshots_in(files, f"{root}/changelog/{CHANGELOG}") if closed < one.id < earliest
-    ]
-    # A copy keeps also what is left of its rows.
+    closed, copies = changelogs_closed(files), copies_in(files, kept)
+    # A copy keeps also what is left of its rows, but see `rows_of_copies`.
     for snapshot in (*kept.retained, *branches, *copies, *snapshots_in(files, f"{root}/tag/{TAG}")):
         needed.update(named_by(files, snapshot, live=True))
     for snapshot in (*kept.retained, *branches):  # a tag keeps rows, not changes
@@ -68,6 +64,19 @@ def left_over(files: Files, kept: Kept) -> set[str]:
         if directory == "changelog" and not 0 < int(name.partition("-")[2] or 0) <= closed:  # not a hint
             needed.add(path)
     return set(files) - needed
+
+
+def copies_in(files: Files, kept: Kept) -> list[Snapshot]:
+    """Return the copies of expired snapshots whose changelogs are kept."""
+    closed, earliest = changelogs_closed(files), min((one.id for one in kept.retained), default=0)
+    found = snapshots_in(files, f"{_root(files)}/changelog/{CHANGELOG}")
+    return [one for one in found if closed < one.id < earliest]
+
+
+def rows_of_copies(files: Files, kept: Kept) -> set[str]:
+    """Return the files that the rows of copies have: one may go where other metadata of its copy has gone."""
+    copies = copies_in(files, kept)
+    return {path for one in copies for path in named_by(files, one, live=True) if "/bucket-" in path}
 
 
 def changelogs_closed(files: Files) -> int:
