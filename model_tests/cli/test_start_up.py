@@ -31,6 +31,7 @@ ON_TABLES = (
     *(
         "alter",
         "archive",
+        "branch",
         "changes",
         "check",
         "clean",

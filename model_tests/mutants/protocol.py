@@ -316,9 +316,9 @@ PROTOCOL = (
                 "        needed: set[str] = set()\n",
             ),
             (
-                "        return needed\n\n    def _needed_by_branch",
+                "        return needed\n\n    def _needed_by(",
                 "        return needed | self._snapshots.retry_on_latest(self._needed_by_retained)\n\n"
-                "    def _needed_by_branch",
+                "    def _needed_by(",
             ),
         ), "CMT-31",
         "a: write only, expire; b: tag middle; c: full, expire most",
@@ -499,7 +499,7 @@ PROTOCOL = (
     _mutant(
         49, "an expiry does not keep what branches need",
         reworded(
-            retention, ("in self._context.store.list_names(self._context.paths.branches):", "in ():")
+            retention, ("others = len(needed), other_branches(store, paths)", "others = len(needed), ()")
         ), "CMT-34",
         "a: branch, expire most", "a", MISSING,
     ),
@@ -508,17 +508,12 @@ PROTOCOL = (
         reworded(
             retention,
             (
-                "        needed = self._snapshots.retry_on_latest(self._needed_by_retained)\n",
-                "        needed: set[str] = set()\n"
-                "        for name in self._context.store.list_names(self._context.paths.branches):\n"
-                "            paths = self._context.paths.of_branch(name.removeprefix(BRANCH))\n"
-                "            needed.update(self._needed_by_branch(paths))\n"
-                "        needed |= self._snapshots.retry_on_latest(self._needed_by_retained)\n",
+                "        needed = self._needed_here()\n        for",
+                "        needed: set[str] = set()\n        for",
             ),
             (
-                "            needed.update(self._needed_by_branch(self._context.paths.of_branch("
-                "name.removeprefix(BRANCH))))\n",
-                "            pass\n",
+                "                break\n        return needed\n",
+                "                break\n        return needed | self._needed_here()\n",
             ),
         ), "CMT-34",
         "a: expire most; b: branch",
@@ -526,7 +521,7 @@ PROTOCOL = (
     ),
     _mutant(
         51, "a clean-up does not keep what branches need",
-        reworded(readable_snapshots, ("in _named(store, main.branches, BRANCH):", "in ():")), "CMT-48",
+        reworded(readable_snapshots, ("in other_branches(store, paths):", "in ():")), "CMT-48",
         "a: branch, expire most", "a", "expected the orphans",
     ),
     _mutant(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pktable import Table, table_upkeep
+from pktable.catalog.branch_names import branches_there, is_there
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
 from pktable.format.paths import SNAPSHOT
 from pktable_spec.errors import (
@@ -252,6 +253,59 @@ class Actors:
             return
         foreign.make_branch(self._store(name), name)
         table.delete_tag(name)
+
+    def _make_branch(self, table: Table, name: str) -> None:
+        snapshots = table.snapshots()
+        try:
+            table.create_branch(name, snapshot=snapshots[len(snapshots) // 2].id)
+        except InvalidRequestError:  # the snapshot has expired
+            return
+
+    def _write_on_branch(self, table: Table, name: str) -> None:
+        self._on_branch(table, name, lambda branch: self._write_unseen(branch, name))
+
+    def _write_unseen(self, branch: Table, name: str) -> None:
+        write(branch, self.numbers[name], self.setting, write_only=True)
+
+    def _full_on_branch(self, table: Table, name: str) -> None:
+        self._on_branch(table, name, lambda branch: branch.compact(full=True))
+
+    def _expire_on_branch(self, table: Table, name: str) -> None:
+        self._on_branch(table, name, lambda branch: branch.expire_snapshots(retain_last=1))
+
+    def _clean_on_branch(self, table: Table, name: str) -> None:
+        self._on_branch(table, name, lambda branch: branch.remove_orphans(older_than=YOUNG))
+
+    def _on_branch(self, table: Table, name: str, work: Callable[[Table], object]) -> None:
+        """Do something on the first branch that is there; it may go at any time."""
+        store, paths = table.catalog.context.store, table.catalog.context.paths
+        there = branches_there(store, paths)
+        try:
+            if there:
+                work(table.branch(there[0]))
+        except CommitUnknownError:
+            self._note_unknown(name)
+        except (CommitConflictError, InvalidRequestError, CorruptFileError):
+            if is_there(store, paths.of_branch(there[0])):
+                raise
+
+    def _fast_forward(self, table: Table, name: str) -> None:
+        there = branches_there(table.catalog.context.store, table.catalog.context.paths)
+        try:
+            if there:
+                table.fast_forward(there[0])
+        except CommitUnknownError:
+            self._note_unknown(name)
+        except (CommitConflictError, InvalidRequestError):  # others have committed, or removed the branch
+            return
+
+    def _remove_branch(self, table: Table, name: str) -> None:
+        there = branches_there(table.catalog.context.store, table.catalog.context.paths)
+        try:
+            if there:
+                table.delete_branch(there[0])
+        except InvalidRequestError:  # another was faster
+            return
 
     def _drop_branch(self, table: Table, name: str) -> None:
         foreign.drop_branch(self._store(name))

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pktable.catalog.fences import KEPT
 from pktable.format.metadata.fence import Fence, decode_fence
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
 from pktable.format.paths import CHANGELOG, CONSUMER, FENCE, SNAPSHOT, id_of_removal, numbered
+from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
-from model_tests.simulation.store import Effect, Work
+from model_tests.simulation.store import BRANCHES, Effect, Work
 
 Rows = dict[int, int]
 Identity = tuple[int, str]
@@ -56,12 +58,14 @@ class LogOracle:
     past: list[tuple[Snapshot, ...]] = field(default_factory=lambda: [()])
     problems: list[str] = field(default_factory=list)
     put: list[Snapshot] = field(default_factory=list)  # snapshots and strays
+    put_on_branches: list[Snapshot] = field(default_factory=list)
     _files: set[int] = field(default_factory=set)
     _rolled_back: set[int] = field(default_factory=set)  # by no fence, and not put again since
     _ended_by: dict[int, tuple[Work, bool]] = field(default_factory=dict)  # by id; whether by a rollback
     _removers: dict[int, Work] = field(
         default_factory=dict
     )  # by id: who is to remove a file that was rolled back
+    _branches: dict[str, dict[int, Writes]] = field(default_factory=dict)
     _fence: int = 0  # the newest
     _consumers: list[dict[str, int | None]] = field(default_factory=lambda: [{}])
     """After each effect, what each consumer reads next, None if that cannot be read."""
@@ -78,7 +82,9 @@ class LogOracle:
         for at, (path, data, by) in enumerate(log):
             name = path.rpartition("/")[2]
             consumers = oracle._consumers[-1]
-            if (one := numbered(name, SNAPSHOT)) is not None:
+            if BRANCHES in path:
+                oracle._note_branch(path, data)
+            elif (one := numbered(name, SNAPSHOT)) is not None:
                 if data is None:
                     oracle._remove(one, by)
                 else:
@@ -100,6 +106,20 @@ class LogOracle:
             oracle.past.append(tuple(oracle.retained.values()))
             oracle._consumers.append(consumers)
         return oracle
+
+    def _note_branch(self, path: str, data: bytes | None) -> None:
+        """Note the writes of a snapshot that a branch was made from, or that was committed to it."""
+        directory, _, name = path.rpartition("/")
+        if numbered(name, SNAPSHOT) is None or data is None:
+            return
+        with suppress(CorruptFileError):  # half of one
+            self._commit_to(self._branches.setdefault(directory, {}), decode_snapshot(data, at=path))
+
+    def _commit_to(self, branch: dict[int, Writes], snapshot: Snapshot) -> None:
+        self.put_on_branches.append(snapshot)
+        before = branch.get(snapshot.id - 1, ())
+        added = (snapshot.commit_identifier,) if _is_write(snapshot) else ()
+        branch[snapshot.id] = self.known.setdefault(identity_of(snapshot), before + added)
 
     def _commit(self, snapshot: Snapshot) -> None:
         self.put.append(snapshot)

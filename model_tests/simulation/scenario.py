@@ -162,6 +162,8 @@ class Scenario:
             for path, data in files.items()
             if path.startswith(start)
         }
+        if f"{ROOT}/schema/schema-0" not in own and f"{ROOT}/claim" in own:
+            return  # it is half there
         if not any(path.startswith(f"{ROOT}/snapshot/") for path in own):
             own |= {PATHS.snapshot(one.id): encode_snapshot(one) for one in snapshots_in(own, f"/tag/{TAG}")}
         if not any(snapshots_in(own, "")):
@@ -200,11 +202,16 @@ class Scenario:
         )
 
     def _excused(self, oracle: LogOracle) -> set[str]:
-        """Return the files that may be left: of failed or unknown work, named by a snapshot file, or made by many."""
+        """Return the files that may be left: of failed or unknown work, named by a snapshot file, or made by many.
+
+        The snapshot may be one of a branch that was removed.
+        """
         files, maker = self.world.files, self.world.maker
         failed = {path for path in files if maker(path).has_failed or maker(path) in self.seen.unknown}
         found = failed.union(filter(is_common, files))
-        return found.union(*(named_by(self.world.ever, snapshot) for snapshot in oracle.put))
+        return found.union(
+            *(named_by(self.world.ever, one) for one in (*oracle.put, *oracle.put_on_branches))
+        )
 
     def _check_leftovers(self, table: Table, oracle: LogOracle) -> None:
         """The next expiry removes what an interrupted one left, snapshot files and others."""

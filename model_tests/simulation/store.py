@@ -14,6 +14,7 @@ from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+from pktable.format.paths import SNAPSHOT
 from pktable.store.file_info import FileInfo
 
 OLD, YOUNG = -1, 0  # times of files, for the limit of orphans
@@ -118,7 +119,7 @@ BEFORE: Final = Work("before the actors began", is_over=True)
 class Effect(NamedTuple):
     """A file that was put where none was, or, ``data`` None, that was deleted. ``by``: the work that did it.
 
-    A consumer is written over.
+    A consumer is written over, and so is a snapshot of a branch that others make.
     """
 
     path: str
@@ -169,20 +170,23 @@ class World:
         """Create a file if it is absent."""
         if path in self.files:
             return False
-        self.write(path, data, by)
+        self._put(path, data, by)
         self._note(Effect(path, data, by))
         return True
 
     def write(self, path: str, data: bytes, by: Work) -> None:
         """Create or replace a file."""
+        self._put(path, data, by)
+        if (f"/{SNAPSHOT}" if BRANCHES in path else CONSUMERS) in path:
+            self._note(Effect(path, data, by))
+
+    def _put(self, path: str, data: bytes, by: Work) -> None:
         if path in self.files:
             self._files_digest ^= hash((path, self.files[path]))
         self._files_digest ^= hash((path, data))
         self.files[path] = self.ever[path] = data
         self.makers[path] = by
         self.halves.discard(path)
-        if CONSUMERS in path and BRANCHES not in path:
-            self._note(Effect(path, data, by))
 
     def write_half(self, path: str, data: bytes, by: Work) -> None:
         """Create or replace a file with half of its bytes."""
@@ -297,7 +301,7 @@ class ActorStore:
             return sorted(below)
 
         found: list[str] = self._do("list_names", directory, names, methodcaller("list_names", directory))
-        if f"{directory}/".endswith(CONSUMERS) and self.work is not BEFORE:
+        if f"{directory}/".endswith(CONSUMERS) and BRANCHES not in directory and self.work is not BEFORE:
             self.work.looked = len(self.world.log)
         return found
 

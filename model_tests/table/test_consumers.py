@@ -206,7 +206,8 @@ def test_the_changelogs_that_a_branch_keeps_are_no_orphans(tmp_path: Path) -> No
     table.compact(full=True)
     table.expire_snapshots(retain_last=1)
     branch = Path(table.path, "branch", "branch-b")
-    shutil.copytree(Path(table.path, "changelog"), branch / "changelog")
+    for name in ("changelog", "snapshot", "schema"):
+        shutil.copytree(Path(table.path, name), branch / name)
     write(table, 4, 5, 6, 7)
     table.expire_snapshots(retain_last=1)
     assert not table.remove_orphans(older_than=1 << 60)

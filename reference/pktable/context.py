@@ -59,10 +59,11 @@ class TableContext:
         schema: TableSchema,
         options: TableOptions,
         schemas: Mapping[int, TableSchema],
+        branch: str | None = None,
     ) -> None:
         self.store, self.root, self.schema, self.options = guarded(store, root), root, schema, options
         self.schemas = schemas
-        self.paths = TablePaths(root)
+        self.paths = TablePaths(root, branch)
         self._vectors = Cache(CACHED_INDEX_FILES)
         self.stored_columns = Cache(CACHED_COLUMNS)
         """Columns of the files of a schema, as a `DataReader` found them."""
@@ -96,7 +97,7 @@ class TableContext:
         ``vectors``: whether it had deletion vectors.
         """
         options = replace(self.options, deletion_vectors_enabled=vectors)
-        other = TableContext(self.store, self.root, schema, options, self.schemas)
+        other = TableContext(self.store, self.root, schema, options, self.schemas, self.paths.branch)
         other._vectors, other._warned_of = self._vectors, self._warned_of
         return other
 
@@ -142,7 +143,7 @@ class TableContext:
             self._same_keys.add(schema_id)
 
     def __getstate__(self) -> tuple[object, ...]:
-        return self.store, self.root, self.schema, self.options, dict(self.schemas)
+        return self.store, self.root, self.schema, self.options, dict(self.schemas), self.paths.branch
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]

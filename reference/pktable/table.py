@@ -11,7 +11,7 @@ reads are Arrow tables. Both use the same kernel and see the same rows.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pktable_spec.errors import InvalidRequestError
@@ -20,16 +20,17 @@ from pktable_spec.vocabulary import RowKind
 from pktable.catalog.alteration import Alteration
 from pktable.catalog.arguments import expect_flag, expect_text, ignored_options
 from pktable.catalog.as_of import LATEST
+from pktable.catalog.branches import Branches
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import create_schema, find_store, find_table
+from pktable.catalog.fast_forward import FastForward
+from pktable.catalog.schemas import create_schema, find_branch, find_table
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.dml import MergeBuilder, Statements
 from pktable.evolve import with_new_columns, with_nulls
 from pktable.file_changes import StagedRewrite
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.paths import TablePaths
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.kinds import kind_of
@@ -62,12 +63,13 @@ class Table(TableReads, TableUpkeep):
         root: str,
         schemas: Mapping[int, TableSchema],
         runner: Runner,
-        ignored: Sequence[str] = (),
+        ignored: Collection[str] = (),
+        branch: str | None = None,
     ) -> None:
         kind_of(schemas[max(schemas)], root)  # refuses a table of a kind that is not supported
         self.path = root
         self.runner = runner
-        self.catalog = Catalog(store, root, schemas, now_millis, ignored)
+        self.catalog = Catalog(store, root, schemas, now_millis, ignored, branch)
         self.stager = Stager(
             self.catalog.context, self.catalog.states, self.catalog.committer, runner, now_millis
         )
@@ -101,10 +103,12 @@ class Table(TableReads, TableUpkeep):
         Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
         """
         expect_text("comment", comment)
-        found, root = find_store(path, store, storage_options)
+        found, paths = find_branch(path, store, storage_options)
+        if paths.branch is not None:
+            raise InvalidRequestError(f"{path}: expected a table, found a branch; create_branch makes one")
         create_schema(
             found,
-            TablePaths(root),
+            paths,
             columns,
             primary_key,
             partition_by,
@@ -112,7 +116,7 @@ class Table(TableReads, TableUpkeep):
             comment,
             now_millis(),
         )
-        return cls.open(root, store=found, spark=spark, runner=runner)
+        return cls.open(paths.root, store=found, spark=spark, runner=runner)
 
     @classmethod
     def open(
@@ -125,10 +129,12 @@ class Table(TableReads, TableUpkeep):
         runner: Runner | str | None = None,
         external_roots: ExternalRoots = (),
         ignore_options: str | Sequence[str] = (),
+        branch: str | None = None,
     ) -> Table:
         """Open an existing table, ours or Paimon's.
 
         * ``path``: a local path or a URI; with ``store``, the table directory as that store spells it.
+          ``t$branch_b`` is the branch b of the table at ``t``.
         * ``store``: any `FileIO`, instead of the one that ``path`` names.
         * ``storage_options``: settings of an object store by the names of obstore, such as ``aws_access_key_id``,
           ``endpoint``, ``region``, ``allow_http``; where one is absent, the environment's holds. They are part of the
@@ -141,24 +147,28 @@ class Table(TableReads, TableUpkeep):
           its files or by symbolic links. By default a table that leads out of its directory is refused.
         * ``ignore_options``: names of table options that reads are not to refuse, or one. The caller knows that no row
           depends on them. Writes stay refused.
+        * ``branch``: a branch of the table, by default the main one. All that is read and written is of the branch.
 
-        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported or
-        an option that the store does not have.
-        Clauses: META-1, SAFE-1 to SAFE-5, TBL-21, TBL-35.
+        Raises NotATableError, CorruptFileError, and InvalidRequestError for a kind of table that is not supported, an
+        option that the store does not have, or a branch that is not there.
+        Clauses: BRN-1, BRN-3, META-1, SAFE-1 to SAFE-5, TBL-21, TBL-35.
         """
         ignored = ignored_options(ignore_options)
-        found = find_table(path, store, storage_options, external_roots)
-        return cls(*found, runner_of(spark, runner), ignored)
+        found, paths, schemas = find_table(path, store, storage_options, external_roots, branch)
+        return cls(found, paths.root, schemas, runner_of(spark, runner), ignored, paths.branch)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
         keys = ", ".join(self.schema.primary_keys)
-        return f"<Table {self.path}: {columns}; {f'primary key {keys}' if keys else 'append table'}>"
+        branch = self.catalog.context.paths.branch
+        at = self.path if branch is None else f"{self.path}, branch {branch}"
+        return f"<Table {at}: {columns}; {f'primary key {keys}' if keys else 'append table'}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         context = self.catalog.context
         schemas = dict(context.schemas)
-        return Table, (context.store, self.path, schemas, LocalRunner(), self.catalog.ignored)
+        ignored, branch = self.catalog.ignored, context.paths.branch
+        return Table, (context.store, self.path, schemas, LocalRunner(), ignored, branch)
 
     @property
     def schema(self) -> TableSchema:
@@ -338,14 +348,34 @@ class Table(TableReads, TableUpkeep):
 
     def _alter(self, change: Alteration) -> None:
         self._require_writable()
-        schema, context = self.catalog.alter(change), self.catalog.context
+        schema = self.catalog.alter(change)
+        self._take({**self.catalog.context.schemas, schema.id: schema})
+
+    def _take(self, schemas: Mapping[int, TableSchema]) -> None:
+        """Go on with the latest of ``schemas``, which this table has put."""
+        context, ignored = self.catalog.context, self.catalog.ignored
         self.__init__(  # type: ignore[misc]
-            context.store,
-            self.path,
-            {**context.schemas, schema.id: schema},
-            self.runner,
-            self.catalog.ignored,
+            context.store, self.path, schemas, self.runner, ignored, context.paths.branch
         )
+
+    def branch(self, name: str) -> Table:
+        """Open a branch of the table, ``main`` for the main one. Raises InvalidRequestError. Clauses: BRN-1."""
+        context, ignored = Branches(self.catalog).open(name).context, self.catalog.ignored
+        return Table(context.store, self.path, context.schemas, self.runner, ignored, context.paths.branch)
+
+    def fast_forward(self, name: str) -> list[int]:
+        """Take over all that a branch has committed since it was made from this table; return the new snapshot ids.
+
+        Nothing is removed: it is refused if the table has committed since, or changed its schema. If it is interrupted,
+        the table has the first of the snapshots, and a repetition goes on. The branch stays as it is.
+        Raises InvalidRequestError, CommitConflictError if another process commits concurrently, CommitUnknownError.
+        Clauses: BRN-10, BRN-11, BRN-12.
+        """
+        self._require_writable()
+        done, schemas = FastForward(self.catalog, Branches(self.catalog).open(name)).run()
+        if max(schemas) != self.schema.id:
+            self._take(schemas)
+        return done
 
     def write_changes(self, rows: Any, *, row_kind: str, commit_id: CommitId | None = None) -> int | None:
         """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
@@ -480,15 +510,22 @@ def check(
     snapshot: int | None = None,
     reads_rows: bool = True,
     external_roots: ExternalRoots = (),
+    branch: str | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.
 
-    ``external_roots``: as in `Table.open`. Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
+    ``external_roots``, ``branch``: as in `Table.open`. Raises NotATableError, SnapshotNotFoundError. Clauses: RD-11.
     """
-    store, root = find_store(path, storage_options=storage_options, external_roots=external_roots)
+    store, paths = find_branch(path, None, storage_options, external_roots, branch)
     return check_table(
-        store, root, runner_of(spark), snapshot=snapshot, reads_rows=reads_rows, progress=progress
+        store,
+        paths.root,
+        runner_of(spark),
+        snapshot=snapshot,
+        reads_rows=reads_rows,
+        branch=paths.branch,
+        progress=progress,
     )
 
 

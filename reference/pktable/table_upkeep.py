@@ -11,6 +11,7 @@ from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.arguments import expect_flag
 from pktable.catalog.as_of import AsOf, millis_of
+from pktable.catalog.branches import Branches
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.check.findings import Progress
@@ -63,6 +64,42 @@ class TableUpkeep(ABC):
             with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
                 found[name] = snapshots.by_tag(name)
         return found
+
+    def create_branch(
+        self, name: str, *, tag: str | None = None, snapshot: int | None = None, empty: bool = False
+    ) -> None:
+        """Make a branch: snapshots, tags, schemas and consumers of its own, on the same files.
+
+        It begins with what ``tag`` keeps, with ``snapshot``, or by default with the latest snapshot; with ``empty``, as
+        in a table without snapshots, it has columns and no rows. `Table.open` with ``branch`` opens it.
+        Raises InvalidRequestError if the name is taken or not allowed; SnapshotNotFoundError. Clauses: BRN-3 to BRN-6.
+        """
+        expect_flag("empty", empty)
+        if (tag is not None) + (snapshot is not None) + empty > 1:
+            raise InvalidRequestError("create_branch: expected one of tag, snapshot and empty")
+        branches, wanted = Branches(self.catalog), AsOf.given(snapshot, tag)
+        latest = wanted.snapshot or self.catalog.snapshots.latest_id()
+        if wanted.tag is not None:
+            branches.make(name, tag=wanted.tag)
+        elif empty or latest is None:
+            branches.make_empty(name)
+        else:
+            branches.make(name, snapshot=latest)
+
+    def branches(self) -> dict[str, Snapshot | None]:
+        """Return the latest snapshot of each branch but the main one, by name; None for one without any.
+
+        Raises CorruptFileError. Clauses: BRN-2.
+        """
+        return Branches(self.catalog).latest()
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch, or what is left of one. Its files become orphans, see `remove_orphans`.
+
+        Stop those who write to it before. Raises InvalidRequestError if it is not there, or is the one that is open.
+        Clauses: BRN-9.
+        """
+        Branches(self.catalog).remove(name)
 
     def consumers(self) -> dict[str, int]:
         """Return the id of the snapshot that each consumer reads next, by name. Raises CorruptFileError.
@@ -125,7 +162,7 @@ class TableUpkeep(ABC):
         return found if dry_run else remove_orphans(context, found)
 
     def repair(self) -> list[str]:
-        """Repair what can be repaired without a loss: strays and hints; return what was done, a sentence each.
+        """Repair what can be repaired without a loss: strays, hints, half branches. Return what was done, in sentences.
 
         Raises CorruptFileError. Clauses: CMT-50.
         """
@@ -167,5 +204,6 @@ class TableUpkeep(ABC):
             self.runner,
             snapshot=snapshot,
             reads_rows=reads_rows,
+            branch=self.catalog.context.paths.branch,
             progress=progress,
         )

@@ -34,7 +34,8 @@ Result = TypeVar("Result")
 class Catalog:
     """The metadata of one table under its latest schema.
 
-    ``clock``: milliseconds since the epoch. ``ignored``: the options that reads do not refuse. Clauses: TBL-35.
+    ``clock``: milliseconds since the epoch. ``ignored``: the options that reads do not refuse. ``branch``: None for the
+    main branch. Clauses: BRN-1, TBL-35.
     """
 
     def __init__(
@@ -44,11 +45,12 @@ class Catalog:
         schemas: Mapping[int, TableSchema],
         clock: Callable[[], int],
         ignored: Collection[str] = (),
+        branch: str | None = None,
     ) -> None:
         schema = schemas[max(schemas)]
         options = parse_options(schema.options, ignored)
         self.ignored = ignored
-        self.context = TableContext(store, root, schema, options, schemas)
+        self.context = TableContext(store, root, schema, options, schemas, branch)
         store = self.context.store  # guarded
         self.manifests = Manifests(store, self.context.paths, schema, options)
         self.snapshots = SnapshotLog(store, self.context.paths, self.manifests.show_two_commits, clock)
@@ -63,6 +65,7 @@ class Catalog:
         return Catalog, (
             *(context.store, context.root, dict(context.schemas), self.committer.clock),
             self.ignored,
+            context.paths.branch,
         )
 
     def alter(self, change: Alteration) -> TableSchema:

@@ -15,6 +15,7 @@ Clauses: CMT-1 to CMT-12, CMT-14, CMT-18 to CMT-23, CMT-25, DV-14, META-11.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from typing import Final, TypeVar
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
 from pktable_spec.vocabulary import COMPACT
 
+from pktable.catalog.branch_names import no_such_branch
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
 from pktable.catalog.commit_ids import CommitIds
 from pktable.catalog.delta_commits import delta_commits_after
@@ -93,7 +95,7 @@ class Committer:
     ) -> None:
         self._context, self.snapshots, self.manifests, self._states = context, snapshots, manifests, states
         self.clock, self.policy = clock, policy
-        self._publisher = Publisher(context.store, context.paths, snapshots)
+        self.publisher = Publisher(context.store, context.paths, snapshots)
         self._commit_ids = CommitIds(snapshots)
 
     def latest(self) -> TableState:
@@ -176,14 +178,15 @@ class Committer:
             if isinstance(error, MissingManifestError) and not self._is_retained(state):
                 raise _LostRaceError from None
             raise
-        put = Put(snapshot, state.snapshot, partial(self._is_base_of, state, after))
+        put = Put(snapshot, state.snapshot, partial(self.is_base_of, state, after))
         try:
-            outcome, failure = self._publisher.put(put)
+            outcome, failure = self.publisher.put(put)
         except INTERRUPTS as error:  # interrupted again, while it found out
             outcome, failure = Verdict.UNKNOWN, error
         if outcome is Verdict.UNKNOWN:
             raise CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id) from failure
         if outcome is Verdict.COMMITTED:
+            self._expect_branch(snapshot, writer)
             try:
                 self._states.remember(after)
                 self.snapshots.remember(snapshot, is_followed=is_followed)
@@ -201,7 +204,18 @@ class Committer:
             raise failure
         raise _LostRaceError
 
-    def _is_base_of(self, before: TableState, after: TableState, following: Snapshot) -> bool | None:
+    def _expect_branch(self, snapshot: Snapshot, writer: ManifestWriter) -> None:
+        """Take a snapshot back whose branch was removed before it came. Raises InvalidRequestError then.
+
+        Whoever removes a branch removes `schema-0` first, and then the snapshots that are there. Clauses: BRN-9.
+        """
+        store, paths = self._context.store, self._context.paths
+        with contextlib.suppress(OSError):  # the commit has happened
+            if paths.branch is not None and not store.exists(paths.schema(0)):
+                remove_quietly(store, [paths.snapshot(snapshot.id), *writer.paths])
+                raise no_such_branch(store, paths)
+
+    def is_base_of(self, before: TableState, after: TableState, following: Snapshot) -> bool | None:
         """Return whether ``following`` was made from ``after``, which was made from ``before``; None if it may be.
 
         Raises SnapshotNotFoundError. Clauses: CMT-5, CMT-41.

@@ -108,7 +108,7 @@ class Manifests:
     def show_two_commits(self) -> bool:
         """Return whether two manifest lists name one manifest, as only a commit on top of another one does.
 
-        Lists that cannot be read count as empty. Clauses: CMT-51.
+        Lists that cannot be read count as empty. False if they may be those of another branch. Clauses: CMT-51.
         """
         seen: set[str] = set()
         for name in self._store.list_names(self._paths.manifests):
@@ -119,7 +119,7 @@ class Manifests:
             except CorruptFileError:
                 continue
             if seen & named:
-                return True
+                return self._paths.branch is None and not self._store.list_names(self._paths.branches)
             seen |= named
         return False
 

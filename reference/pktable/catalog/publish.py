@@ -73,12 +73,14 @@ class _AbsentError(Exception):
 class Put:
     """A snapshot to be put. ``base``: the one it was made from.
 
-    ``is_base_of``: whether another was made from it, None if nothing shows that.
+    ``is_base_of``: whether another was made from it, None if nothing shows that. ``data``: the file of the snapshot, if
+    it says more than we know.
     """
 
     snapshot: Snapshot
     base: Snapshot | None
     is_base_of: Callable[[Snapshot], bool | None]
+    data: bytes | None = None
 
 
 class Publisher:
@@ -92,7 +94,7 @@ class Publisher:
 
     def put(self, put: Put) -> tuple[Verdict, BaseException | None]:
         """Put a snapshot. Return the outcome, and the error that came before it was known, if one did."""
-        path, data = self._paths.snapshot(put.snapshot.id), encode_snapshot(put.snapshot)
+        path, data = self._paths.snapshot(put.snapshot.id), put.data or encode_snapshot(put.snapshot)
         try:
             try:
                 done = self._store.put_if_absent(path, data)

@@ -20,16 +20,18 @@ Several processes expire at once, while others commit and make tags.
   files, a later snapshot needs only what the newest snapshot in step 4 needs. That one must not expire before its files
   are known. Tags are listed last. The maker of a tag looks for the snapshot once more after the tag is written, and
   removes the tag if the snapshot is gone: a snapshot that step 4 misses has left its tags.
-* Branches have snapshots, tags and changelogs of their own, and share the files. They are listed after the tags: a
-  branch is made from a tag.
+* Branches have snapshots, tags and changelogs of their own, and share the files. The needs of the others are read last,
+  and the main branch is read after all others. They are read again until a look finds nothing new. One of two looks
+  finds what goes from one branch to another concurrently: a new branch has a tag in the one that it is made from until
+  it is there, and a fast-forward keeps a consumer until it is done. A branch that is half there needs nothing.
 * A commit that was rolled back before its process looked at the fences is made again with the same data files. So the
   files of a tag whose snapshot was rolled back are left to the removal of orphans.
 
 A snapshot that expires takes its changelog files with it, unless a copy of it is kept for them (`kept_changelogs`). A
 tag does not keep them: it keeps rows, not changes.
 
-Clauses: CHG-14, CHG-17, CHG-22, CHG-23, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40, CMT-44, CMT-52,
-CMT-59, CMT-61, CMT-62.
+Clauses: BRN-7, BRN-8, CHG-14, CHG-17, CHG-22, CHG-23, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40,
+CMT-44, CMT-52, CMT-59, CMT-61, CMT-62.
 """
 
 from __future__ import annotations
@@ -37,12 +39,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, groupby
+from itertools import count, groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.options import parse_options
 
+from pktable.catalog.branch_names import is_gone, other_branches
 from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FENCES, FenceTakenError
 from pktable.catalog.kept_changelogs import (
@@ -53,13 +57,14 @@ from pktable.catalog.kept_changelogs import (
     keeps_changelogs,
 )
 from pktable.catalog.manifests import Manifests, MissingManifestError
+from pktable.catalog.schemas import load_schemas
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader
 from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
-from pktable.format.paths import BRANCH, CHANGELOG, TablePaths, numbered
+from pktable.format.paths import TablePaths
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
 from pktable.store.new_files import remove_quietly
@@ -216,7 +221,7 @@ class Expiry:
         self._remove(candidates, kept)
 
     def _remove(self, candidates: set[str], tagged: Snapshot | None = None) -> None:
-        """Delete those of ``candidates`` that no retained snapshot, no tag and no branch needs.
+        """Delete those of ``candidates`` that no retained snapshot, no tag and no other branch needs.
 
         ``tagged``: the snapshot that names them, of a tag that was removed. Clauses: CMT-52.
         """
@@ -230,36 +235,59 @@ class Expiry:
             remove_quietly(store, [place for _, place in places])
 
     def _needed_by_all(self) -> set[str]:
-        """Return the paths of the files that some retained snapshot, tag, changelog or branch needs."""
+        """Return the paths of the files that this branch or another one needs. Raises CorruptFileError.
+
+        Clauses: BRN-7, CMT-34.
+        """
+        store, paths = self._context.store, self._context.paths
+        needed = self._needed_here()
+        for look in count():
+            before, others = len(needed), other_branches(store, paths)
+            for other in others:
+                needed.update(self._needed_by(other))
+            if not others or (look and len(needed) == before):
+                break
+        return needed
+
+    def _needed_here(self) -> set[str]:
+        """Return the paths of the files that some retained snapshot, tag or kept changelog of the branch needs."""
         needed = self._snapshots.retry_on_latest(self._needed_by_retained)
         for tag in self._snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
                 needed.update(self.needed_by_tag(tag))
         for copy in self._changelogs.of_expired():
             needed.update(self._changelog_files(copy, ended=True))
-        for name in self._context.store.list_names(self._context.paths.branches):
-            needed.update(self._needed_by_branch(self._context.paths.of_branch(name.removeprefix(BRANCH))))
         return needed
 
-    def _needed_by_branch(self, paths: TablePaths) -> Iterator[str]:
-        """Yield the files that the snapshots, tags and kept changelogs of a branch need.
+    def _needed_by(self, paths: TablePaths) -> set[str]:
+        """Return the paths of the files that another branch needs, none if it goes concurrently.
 
-        A branch that is made at the time has tags and no snapshot yet. Raises CorruptFileError. Clauses: CMT-34.
+        Raises CorruptFileError. Clauses: BRN-7, CMT-34.
+        """
+        store = self._context.store
+        try:
+            schemas = load_schemas(store, paths)
+            if not schemas:
+                return set(self._named_in(paths))
+            schema = schemas[max(schemas)]
+            options = parse_options(schema.options)
+            context = TableContext(store, paths.root, schema, options, schemas, paths.branch)
+            manifests = Manifests(store, paths, schema, options)
+            log = SnapshotLog(store, paths, manifests.show_two_commits)
+            return Expiry(context, log, manifests, StateLoader(context, manifests))._needed_here()
+        except (CorruptFileError, FileNotFoundError, SnapshotNotFoundError):
+            if paths.branch is None or not is_gone(store, paths):
+                raise
+            return set()
+
+    def _named_in(self, paths: TablePaths) -> Iterator[str]:
+        """Yield the files that the snapshots and tags of a branch without schemas name, as far as they are there.
+
+        Paimon puts the schemas last. Or the branch was removed, and work on it came late. Raises FileNotFoundError.
         """
         store, log = self._context.store, SnapshotLog(self._context.store, paths)
-        for path in chain(map(paths.snapshot, log.listed()), map(paths.tag, log.tags())):
-            with contextlib.suppress(FileNotFoundError):  # removed since the listing
-                found = decode_snapshot(store.read(path), at=path)
-                try:
-                    yield from [*self.needed_files(found), *self._changelog_files(found)]
-                except MissingManifestError:
-                    if store.exists(path):
-                        raise
-        for name in store.list_names(paths.changelogs):
-            if (number := numbered(name, CHANGELOG)) is not None:
-                with contextlib.suppress(FileNotFoundError):
-                    path = paths.changelog(number)
-                    yield from self._changelog_files(decode_snapshot(store.read(path), at=path), ended=True)
+        for path in (*map(paths.snapshot, log.listed()), *map(paths.tag, log.tags())):
+            yield from self._named(decode_snapshot(store.read(path), at=path), ended=True)
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
         """Return the files that the snapshots up to ``latest`` need; those that expire concurrently may be left out."""

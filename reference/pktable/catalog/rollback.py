@@ -17,8 +17,6 @@ Clauses: CMT-42, CMT-43, CMT-45, CMT-46, CMT-47, CMT-60.
 
 from __future__ import annotations
 
-import re
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -34,6 +32,7 @@ from pktable_spec.vocabulary import OVERWRITE
 
 from pktable.bucket.hash_index import read_hashes, write_hashes
 from pktable.bucket.index import write_index
+from pktable.catalog import holds
 from pktable.catalog.changes import CommitId, Conflicts, entry
 from pktable.catalog.commit import CommittedError, Committer
 from pktable.catalog.fences import BEGUN, FENCES, FenceTakenError
@@ -54,14 +53,6 @@ COPIED_BYTES: Final = 8 << 20
 STORE_FAILED: Final = (
     "the snapshots are rolled back; when the store works again, run `pktable check --repair`"
 )
-
-_SECOND: Final = "rollback-"
-_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def is_of_rollback(tag: str) -> bool:
-    """Return whether ``tag`` is the second one of a rollback to a tag. Clauses: CMT-47."""
-    return tag.startswith(_SECOND) and _UUID.fullmatch(tag.removeprefix(_SECOND)) is not None
 
 
 @dataclass(frozen=True)
@@ -164,7 +155,7 @@ class Rollback:
         kept = self._snapshots.by_tag(tag)
         if self._snapshots.expired_error(kept) is None:
             return self.to_snapshot(kept.id)
-        second, new = f"{_SECOND}{uuid.uuid4()}", NewFiles()
+        second, new = holds.new_hold(holds.ROLLBACK), NewFiles()
         self._expiry.copy_tag(tag, kept, second)
         try:
             self._committer.commit(self._copied(self._states.at(kept), new), commit_id)

@@ -14,9 +14,10 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
+from pktable.catalog.branch_names import branch_of_name, is_there, no_such_branch
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
-from pktable.format.paths import SCHEMA, TablePaths, numbered
+from pktable.format.paths import SCHEMA, TablePaths, numbered, split_branch
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
@@ -32,17 +33,42 @@ def find_table(
     store: FileIO | None = None,
     storage_options: Mapping[str, str] | None = None,
     external_roots: ExternalRoots = (),
-) -> tuple[FileIO, str, dict[int, TableSchema]]:
-    """Return the store of the table at ``path``, its path there, and its schemas by id. Arguments: as `find_store`.
+    branch: str | None = None,
+) -> tuple[FileIO, TablePaths, dict[int, TableSchema]]:
+    """Return the store of the table at ``path``, its paths there, and its schemas by id. Arguments: as `find_branch`.
 
-    Raises NotATableError, CorruptFileError, InvalidRequestError for options that the store does not have.
-    Clauses: META-1.
+    Raises NotATableError, CorruptFileError, InvalidRequestError for options that the store does not have, and for a
+    branch that is not there. Clauses: BRN-1, BRN-2, META-1.
     """
-    found, root = find_store(path, store, storage_options, external_roots)
-    schemas = load_schemas(found, TablePaths(root))
+    found, paths = find_branch(path, store, storage_options, external_roots, branch)
+    if paths.branch is not None and not is_there(found, paths):
+        if not load_schemas(found, paths.of_branch(None)):
+            raise not_a_table(found, paths.root, paths.root)
+        raise no_such_branch(found, paths)
+    schemas = load_schemas(found, paths)
     if not schemas:
-        raise not_a_table(found, root, os.fspath(path))
-    return found, root, schemas
+        raise not_a_table(found, paths.root, os.fspath(path))
+    return found, paths, schemas
+
+
+def find_branch(
+    path: str | os.PathLike[str],
+    store: FileIO | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    external_roots: ExternalRoots = (),
+    branch: str | None = None,
+) -> tuple[FileIO, TablePaths]:
+    """Return the store of the table at ``path``, and the paths of a branch of it, whether it is there or not.
+
+    ``branch``: its name, if ``path`` does not say it; None for the main branch. Otherwise as `find_store`.
+    Raises InvalidRequestError. Clauses: BRN-3.
+    """
+    table, named = split_branch(os.fspath(path)) if isinstance(path, (str, os.PathLike)) else (path, None)
+    found, root = find_store(table, store, storage_options, external_roots)
+    if named is not None and branch is not None and named != branch:
+        raise InvalidRequestError(f"branch: expected {named!r}, which the path names, found {branch!r}")
+    wanted = named if branch is None else branch
+    return found, TablePaths(root, None if wanted is None else branch_of_name(wanted))
 
 
 def find_store(

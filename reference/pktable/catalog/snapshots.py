@@ -103,7 +103,9 @@ class SnapshotLog:
 
     def _has_history(self) -> bool:
         """Return whether other files show that there was a snapshot, though none is there. Clauses: CMT-51."""
-        return bool(self.fences.newest().number or self.tags() or self._two_commits())
+        if self.fences.newest().number:
+            return True
+        return self._paths.branch is None and bool(self.tags() or self._two_commits())
 
     def _without_ended(self, found: list[int]) -> list[int]:
         """Return those of the listed ids that have not ended. Raises _ChangedError. Clauses: CMT-36, CMT-42."""

@@ -144,6 +144,7 @@ def _under_schema(
     if number not in known:
         schema = context.schema_of(number)
         known[number] = TableContext(
-            context.store, context.root, schema, parse_options(schema.options), context.schemas
+            *(context.store, context.root, schema, parse_options(schema.options), context.schemas),
+            context.paths.branch,
         )
     return known[number]

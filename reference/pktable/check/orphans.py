@@ -53,11 +53,12 @@ def find_orphans(context: TableContext, older_than_millis: int) -> list[Orphan]:
     def attempt() -> list[Orphan]:
         old = _old_files(context, older_than_millis)
         findings = Findings(context.root)
-        metadata = read_metadata(context.store, context.root, findings)
+        metadata = read_metadata(context.store, context.paths, findings)
         unreferenced = None if metadata is None else metadata.unreferenced()
         if unreferenced is None:
             errors = [str(one) for one in findings.all() if one.severity == ERROR]
-            raise _UnknownError(errors[0] if errors else "no schema")
+            other = "a manifest is missing that a snapshot of another branch names"
+            raise _UnknownError(errors[0] if errors else other)
         paths = {path for _, path in unreferenced} | _ended_files(context)
         return [Orphan(path, old[path]) for path in sorted(paths & old.keys())]
 

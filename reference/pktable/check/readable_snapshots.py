@@ -1,11 +1,11 @@
 """Find the schemas, snapshots and tags of a table that can be read.
 
 1. `read_schemas` decodes the schema files.
-2. `read_snapshots` decodes the snapshot files and the tags, and the snapshots of branches and changelogs.
+2. `read_snapshots` decodes the snapshot files and the tags, and the snapshots of other branches and of changelogs.
 
 A file that does not decode becomes a finding, and the others are still read.
 
-Clauses: CMT-1, CMT-32, CMT-36, CMT-40, CMT-51, META-1, META-2, META-52.
+Clauses: BRN-7, CMT-1, CMT-32, CMT-36, CMT-40, CMT-51, META-1, META-2, META-52.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
+from pktable.catalog.branch_names import is_there, no_such_branch, other_branches
 from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.snapshots import SnapshotLog
@@ -24,7 +25,7 @@ from pktable.check.findings import NOTE, Findings
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.schema import TableSchema, decode_schema
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
-from pktable.format.paths import BRANCH, CHANGELOG, SCHEMA, SNAPSHOT, TAG, TablePaths, numbered
+from pktable.format.paths import CHANGELOG, SCHEMA, SNAPSHOT, TAG, TablePaths, numbered
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO
 
@@ -53,27 +54,30 @@ class ReadableSnapshots:
     """The snapshots from which files are referenced.
 
     ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id; after them the tags of
-    snapshots that stand apart. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these
-    copies, others, and snapshots of branches. ``uncopied``: expired snapshots whose changelogs are kept, perhaps
-    without a copy yet. ``complete``: False if one of them is missing or damaged, so that it is not known which files
-    it refers to.
+    snapshots that stand apart. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these copies,
+    others, and snapshots of other branches. ``elsewhere``: snapshots and tags of other branches. ``uncopied``: expired
+    snapshots whose changelogs are kept, perhaps without a copy yet. ``complete``: False if one of them is missing or
+    damaged, so that it is not known which files it refers to.
     """
 
     checked: tuple[ReadableSnapshot, ...]
     copies: tuple[ReadableSnapshot, ...]
     uncopied: tuple[ReadableSnapshot, ...]
     unchecked: tuple[Snapshot, ...]
+    elsewhere: tuple[Snapshot, ...]
     complete: bool
 
 
-def read_schemas(store: FileIO, root: str, findings: Findings) -> dict[int, TableSchema]:
+def read_schemas(store: FileIO, paths: TablePaths, findings: Findings) -> dict[int, TableSchema]:
     """Return the schemas that decode, by id. Raises NotATableError if there is no schema file.
 
     Clauses: META-1.
     """
-    files = _numbered(store, TablePaths(root).schemas, SCHEMA)
+    files = _numbered(store, paths.schemas, SCHEMA)
+    if paths.branch is not None and not is_there(store, paths):
+        raise no_such_branch(store, paths)
     if not files:
-        raise not_a_table(store, root)
+        raise not_a_table(store, paths.root)
     schemas = {}
     for number, path in files:
         schema = _decoded(store, path, decode_schema, "META-1", findings)
@@ -87,7 +91,7 @@ def read_schemas(store: FileIO, root: str, findings: Findings) -> dict[int, Tabl
 
 def read_snapshots(
     store: FileIO,
-    root: str,
+    paths: TablePaths,
     findings: Findings,
     *,
     only: int | None = None,
@@ -100,25 +104,25 @@ def read_snapshots(
     without snapshots.
     Raises SnapshotNotFoundError if there is no file of the snapshot ``only``. Clauses: CMT-1, CMT-51, META-2, META-58.
     """
-    log = SnapshotLog(store, TablePaths(root), two_commits)
+    log = SnapshotLog(store, paths, two_commits)
     fences = log.fences
     fence = findings.attempt("META-52", fences.newest) or Fence()
     # Before the copies of expired snapshots are looked for: these are put before the files are removed.
     expired = list(log.left_expired(fence)) if keeps_changelogs and only is None else []
-    retained = _without_ended(store, root, fences, fence, findings)
+    retained = _without_ended(store, paths, fences, fence, findings)
     ids = [number for number, _ in retained]
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
-    complete = only is not None or _are_dense(root, ids, findings)
+    complete = only is not None or _are_dense(paths, ids, findings)
     if not ids:
-        complete = findings.attempt("CMT-51", log.ids, file=TablePaths(root).snapshots) is not None
+        complete = findings.attempt("CMT-51", log.ids, file=paths.snapshots) is not None
     if only is None:
-        consumers = Consumers(store, TablePaths(root))
-        findings.attempt("META-58", consumers.all, file=TablePaths(root).consumers)
+        consumers = Consumers(store, paths)
+        findings.attempt("META-58", consumers.all, file=paths.consumers)
     files: list[tuple[int | None, str]] = [
         (number, path) for number, path in retained if only in (None, number)
     ]
-    files += [(None, path) for path in _named(store, TablePaths(root).tags, TAG) if only is None]
+    files += [(None, path) for path in _named(store, paths.tags, TAG) if only is None]
     checked: list[ReadableSnapshot] = []
     contents: dict[int, list[Snapshot]] = {}
     for number, path in files:
@@ -138,34 +142,34 @@ def read_snapshots(
             checked.append(ReadableSnapshot(path, snapshot, apart))
     others = {
         path: _decoded(store, path, decode_snapshot, "META-2", findings)
-        for path in (_branches_and_changelogs(store, root, fence, findings) if only is None else ())
+        for path in (_changelogs(store, paths, fence, findings) if only is None else ())
     }
+    elsewhere = list(_elsewhere(store, paths, findings).values()) if only is None else []
     copies = [
         ReadableSnapshot(path, found)
         for path, found in others.items()
-        if found is not None
-        and path == TablePaths(root).changelog(found.id)
-        and found.id < min(ids, default=0)
+        if found is not None and path == paths.changelog(found.id) and found.id < min(ids, default=0)
     ]
     return ReadableSnapshots(
         tuple(sorted(checked, key=lambda one: (one.apart, one.id))),
         tuple(copies),
-        tuple(ReadableSnapshot(TablePaths(root).snapshot(one.id), one) for one in expired),
-        tuple(snapshot for snapshot in others.values() if snapshot is not None),
-        complete and None not in others.values(),
+        tuple(ReadableSnapshot(paths.snapshot(one.id), one) for one in expired),
+        tuple(one for one in (*others.values(), *(one for one, whole in elsewhere if not whole)) if one),
+        tuple(one for one, whole in elsewhere if whole and one),
+        complete and None not in (*others.values(), *(one for one, _ in elsewhere)),
     )
 
 
 def _without_ended(
-    store: FileIO, root: str, fences: FenceLog, fence: Fence, findings: Findings
+    store: FileIO, paths: TablePaths, fences: FenceLog, fence: Fence, findings: Findings
 ) -> list[tuple[int, str]]:
     """Return the id and path of each snapshot file, without those whose id has ended. Clauses: CMT-36, CMT-40."""
-    files = _numbered(store, TablePaths(root).snapshots, SNAPSHOT)
+    files = _numbered(store, paths.snapshots, SNAPSHOT)
     retained = []
     for number, path in files:
         ended = number <= fence.expired
         if not ended and fence.rollbacks:
-            snapshot = _decoded(store, path, decode_snapshot, "META-2", Findings(root))
+            snapshot = _decoded(store, path, decode_snapshot, "META-2", Findings(paths.root))
             ended = snapshot is not None and fences.is_rolled_back(fence, snapshot)
         if ended:
             found = f"none (fence {fence.number} says that it has ended; `pktable check --repair` removes the file)"
@@ -175,7 +179,7 @@ def _without_ended(
     return retained
 
 
-def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:
+def _are_dense(paths: TablePaths, ids: Sequence[int], findings: Findings) -> bool:
     """Return whether no snapshot is missing between two retained ones. Clauses: CMT-1."""
     for before, after in pairwise(ids):
         if after != before + 1:
@@ -183,7 +187,7 @@ def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:
             findings.add(
                 "CMT-1",
                 "snapshots",
-                TablePaths(root).snapshots,
+                paths.snapshots,
                 expected=missing,
                 found="none",
                 snapshots=(after,),
@@ -191,23 +195,44 @@ def _are_dense(root: str, ids: Sequence[int], findings: Findings) -> bool:
     return not ids or ids[-1] - ids[0] + 1 == len(ids)
 
 
-def _branches_and_changelogs(store: FileIO, root: str, fence: Fence, findings: Findings) -> Iterator[str]:
-    """Yield the paths of retained changelogs, and of the snapshots, tags and changelogs of branches.
-
-    Clauses: CMT-61.
-    """
-    main = TablePaths(root)
-    for number, path in _numbered(store, main.changelogs, CHANGELOG):
+def _changelogs(store: FileIO, paths: TablePaths, fence: Fence, findings: Findings) -> Iterator[str]:
+    """Yield the paths of retained changelogs. Clauses: CMT-61."""
+    for number, path in _numbered(store, paths.changelogs, CHANGELOG):
         if number > fence.changelogs:
             yield path
         else:
             found = f"none (fence {fence.number} says that it is kept no more; an expiry removes the file)"
             findings.add("CMT-61", "changelog", path, expected="a changelog", found=found, severity=NOTE)
-    for directory in _named(store, main.branches, BRANCH):
-        branch = main.of_branch(directory.rpartition("/")[2].removeprefix(BRANCH))
-        yield from (path for _, path in _numbered(store, branch.snapshots, SNAPSHOT))
-        yield from _named(store, branch.tags, TAG)
-        yield from (path for _, path in _numbered(store, branch.changelogs, CHANGELOG))
+
+
+def _elsewhere(
+    store: FileIO, paths: TablePaths, findings: Findings
+) -> dict[str, tuple[Snapshot | None, bool]]:
+    """Return the snapshots, tags and changelogs of other branches by path; None for one that does not decode.
+
+    With each: whether all its files must be there. The branches are listed until a listing shows nothing new, see
+    `catalog.retention`. Clauses: BRN-7, CMT-34.
+    """
+    found: dict[str, tuple[Snapshot | None, bool]] = {}
+    before = None
+    while before != len(found):
+        before = len(found)
+        for branch in other_branches(store, paths):
+            fences, is_whole = FenceLog(store, branch), is_there(store, branch)
+            fence = findings.attempt("META-52", fences.newest) or Fence()
+            snapshots = [path for _, path in _numbered(store, branch.snapshots, SNAPSHOT)]
+            tags = _named(store, branch.tags, TAG)
+            copies = [path for _, path in _numbered(store, branch.changelogs, CHANGELOG)]
+            for path in (one for one in (*snapshots, *tags, *copies) if one not in found):
+                quiet = Findings(paths.root)
+                snapshot = _decoded(store, path, decode_snapshot, "META-2", quiet)
+                if snapshot is None and not store.exists(path):
+                    continue  # removed since the listing
+                for finding in quiet.all():
+                    findings.include(finding)
+                ended = path in snapshots and snapshot is not None and fences.hides(fence, snapshot)
+                found[path] = snapshot, is_whole and path not in copies and not ended
+    return found
 
 
 def _named(store: FileIO, directory: str, prefix: str) -> list[str]:

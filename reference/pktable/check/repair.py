@@ -1,30 +1,38 @@
-"""Repair what can be repaired without a loss: strays, files that a rollback left, hints that are wrong.
+"""Repair what can be repaired without a loss: strays, files that a rollback left, hints that are wrong, half branches.
 
-Run it while no rollback and no other repair is under way, nor a commit that found a rolled-back file. A repair removes
-what another process is about to remove.
+Run it while no rollback and no other repair is under way, and no branch is made, removed or fast-forwarded. Nor may a
+commit have found a rolled-back file. A repair removes what another process is about to remove.
 
-Clauses: CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
+Clauses: BRN-4, BRN-6, BRN-10, CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from pktable.catalog.branch_names import is_half, listed_branches
+from pktable.catalog.branches import remove_branch
 from pktable.catalog.fences import FENCES, FenceTakenError
+from pktable.catalog.holds import BRANCH, FAST_FORWARD, ROLLBACK, kind_of_hold
 from pktable.catalog.kept_changelogs import KeptChangelogs
-from pktable.catalog.rollback import is_of_rollback
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
-from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT
+from pktable.format.paths import CONSUMER, EARLIEST, LATEST, SNAPSHOT, TablePaths
 from pktable.retry import retry
+
+_MAKERS: Final = {ROLLBACK: "a rollback", BRANCH: "the maker of a branch", FAST_FORWARD: "a fast-forward"}
 
 
 def repair(context: TableContext) -> list[str]:
     """Repair a table, and return what was done, a sentence each. Raises CorruptFileError. Clauses: CMT-50."""
     log = SnapshotLog(context.store, context.paths)
     return [
+        *_remove_consumers(context, context.paths),
         *retry(lambda: _fence_strays(log), on=FenceTakenError, policy=FENCES),
         *_remove_ended(context, log),
         *_remove_tags(context, log),
         *_mend_hints(context, log),
+        *(_mend_branches(context) if context.paths.branch is None else ()),
     ]
 
 
@@ -60,11 +68,36 @@ def _remove_ended(context: TableContext, log: SnapshotLog) -> list[str]:
 
 
 def _remove_tags(context: TableContext, log: SnapshotLog) -> list[str]:
-    """Remove the tags that dead rollbacks left. A live one still has the tag that it goes back to. Clauses: CMT-47."""
-    left = [tag for tag in log.tags() if is_of_rollback(tag)]
-    for tag in left:
+    """Remove the tags that dead rollbacks and makers of branches left.
+
+    A live rollback still has the tag that it goes back to. Clauses: BRN-6, CMT-47.
+    """
+    left = [(tag, kind) for tag in log.tags() if (kind := kind_of_hold(tag))]
+    for tag, _ in left:
         context.store.delete(context.paths.tag(tag))
-    return [f"tag {tag}: removed, a rollback put it for itself" for tag in left]
+    return [f"tag {tag}: removed, {_MAKERS[kind]} put it for itself" for tag, kind in left]
+
+
+def _remove_consumers(context: TableContext, paths: TablePaths) -> list[str]:
+    """Remove the consumers that dead fast-forwards left. Clauses: BRN-10."""
+    names = [name.removeprefix(CONSUMER) for name in context.store.list_names(paths.consumers)]
+    left = [(name, kind) for name in sorted(names) if (kind := kind_of_hold(name))]
+    for name, _ in left:
+        context.store.delete(paths.consumer(name))
+    return [f"consumer {name}: removed, {_MAKERS[kind]} put it for itself" for name, kind in left]
+
+
+def _mend_branches(context: TableContext) -> list[str]:
+    """Remove branches that are half there, and the consumers that fast-forwards left in others. Clauses: BRN-4."""
+    done = []
+    for name in listed_branches(context.store, context.paths):
+        paths = context.paths.of_branch(name)
+        if is_half(context.store, paths):
+            remove_branch(context.store, paths)
+            done.append(f"branch {name}: removed, it was half made or half removed")
+        else:
+            done += _remove_consumers(context, paths)
+    return done
 
 
 def _mend_hints(context: TableContext, log: SnapshotLog) -> list[str]:

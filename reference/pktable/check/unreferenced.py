@@ -58,13 +58,18 @@ def unreferenced(
     data |= {
         path for bucket in buckets for logged in bucket.changelog for path in _paths(context, logged.entry)
     }
+    whole = CheckedManifests(context, quiet.findings, manifests.requested)
+    for snapshot in snapshots.elsewhere:
+        # A tag keeps rows, not changes.
+        data |= _changelog_files(context, snapshot, quiet) | _live_files(context, snapshot, whole)
+        indexes |= _indexes(context, snapshot, whole)
     for snapshot in snapshots.unchecked:
         data |= _changelog_files(context, snapshot, quiet) | _live_files(context, snapshot, quiet)
         indexes |= _indexes(context, snapshot, quiet)
     for one in snapshots.uncopied:
         data |= _changelog_files(context, one.snapshot, quiet)
     # Missing manifests of an unchecked snapshot do not count: a changelog outlives the lists of its snapshot.
-    if manifests.missing or manifests.damaged or quiet.damaged:
+    if manifests.missing or manifests.damaged or whole.missing or whole.damaged or quiet.damaged:
         return None
     found = []
     for path in _all_files(context):
@@ -85,7 +90,7 @@ def unreferenced(
 
 
 def directories(context: TableContext) -> list[str]:
-    """Return all directories of the main branch that hold files."""
+    """Return all directories that hold files, those of other branches excepted."""
     paths = context.paths
     return [*_bucket_directories(context), paths.manifests, paths.indexes, *_own_files(paths)]
 

@@ -92,12 +92,13 @@ def check_table(
     *,
     snapshot: int | None = None,
     reads_rows: bool = True,
+    branch: str | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Check the table at ``root`` and report every violated clause. Damage raises nothing.
 
     ``snapshot``: only this one; by default all retained ones, the tags, and files that nothing refers to.
-    ``reads_rows``: False opens no data file.
+    ``reads_rows``: False opens no data file. ``branch``: the branch to check, by default the main one.
 
     Raises:
         NotATableError: there is no schema file; the error names the tables in ``root``, if it has any.
@@ -109,7 +110,7 @@ def check_table(
     snapshot = AsOf.given(snapshot).snapshot
     store = guarded(store, root)
     findings = Findings(root)
-    found = read_metadata(store, root, findings, snapshot=snapshot, progress=progress)
+    found = read_metadata(store, TablePaths(root, branch), findings, snapshot=snapshot, progress=progress)
     if found is None:
         return Report(findings.all())
     context, snapshots, buckets = found.context, found.snapshots, found.buckets
@@ -176,26 +177,27 @@ class TableMetadata:
 
 def read_metadata(
     store: FileIO,
-    root: str,
+    paths: TablePaths,
     findings: Findings,
     *,
     snapshot: int | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> TableMetadata | None:
-    """Read the metadata of a table, or of one snapshot. Raises as `check_table` does.
+    """Read the metadata of a branch of a table, or of one snapshot. Raises as `check_table` does.
 
     Returns None, with findings, if there is no schema, or if the table is of a kind that is not supported.
     """
-    schemas = read_schemas(store, root, findings)
-    if not schemas or not _lies_in_itself(store, TablePaths(root), findings):
+    root = paths.root
+    schemas = read_schemas(store, paths, findings)
+    if not schemas or not _lies_in_itself(store, paths, findings):
         return None
     latest = max(schemas)
     options = {number: parse_options(one.options) for number, one in schemas.items()}
-    context = TableContext(store, root, schemas[latest], options[latest], schemas)
+    context = TableContext(store, root, schemas[latest], options[latest], schemas, paths.branch)
     stored = Manifests(store, context.paths, context.schema, context.options)
     snapshots = read_snapshots(
         store,
-        root,
+        paths,
         findings,
         only=snapshot,
         keeps_changelogs=keeps_changelogs(options[latest]),

@@ -6,6 +6,7 @@ To start fast it imports neither Arrow nor Spark; a command imports what it need
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
@@ -13,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from importlib import import_module
 from importlib.abc import MetaPathFinder
-from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
@@ -52,6 +52,12 @@ NOISE: Final = re.compile(r" <(?:bool|float|int|path|str)>")
 MILLIS: Final = re.compile(r"-?[0-9]{1,18}")  # longer ones are no time that any table can hold
 
 
+Branch = Annotated[
+    str | None,
+    typer.Option("--branch", metavar="NAME", help="A branch of the table instead of the main one."),
+]
+
+
 class Command(TyperCommand):
     """A command that leaves pandas out where it has the process to itself. Its help names no Python types."""
 
@@ -88,12 +94,24 @@ class Commands(TyperGroup):
 
 
 class App(typer.Typer):
-    """An application whose commands are a `Command` each."""
+    """An application whose commands are a `Command` each. Those on the path of a table take ``--branch``."""
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
-        """Declare a command. Where a table is Hudi's, the command of that name in `HUDI_COMMANDS` runs instead."""
+    def command(
+        self, name: str | None = None, *, branches: bool = True, **settings: Any
+    ) -> Callable[[Function], Function]:
+        """Declare a command. Where a table is Hudi's, the command of that name in `HUDI_COMMANDS` runs instead.
+
+        ``branches``: whether the table may be a branch of one.
+        """
         declare: Callable[[Function], Function] = super().command(name, **{"cls": Command, **settings})
-        return lambda function: declare(_of_any_table(name or function.__name__, function))
+
+        def declared(function: Function) -> Function:
+            takes_path = "path" in inspect.signature(function).parameters
+            made = _of_branch(function) if takes_path and branches else function
+            declare(_of_any_table(name or function.__name__, made))
+            return function
+
+        return declared
 
 
 app = App(
@@ -109,7 +127,7 @@ def _of_any_table(name: str, function: Function) -> Function:
 
     Raises InvalidRequestError for an option that only tables of Hudi's have, and a table that is none.
     """
-    parameters = signature(function).parameters
+    parameters = inspect.signature(function).parameters
     if "path" not in parameters:
         return function
 
@@ -128,6 +146,26 @@ def _of_any_table(name: str, function: Function) -> Function:
 def option_of(parameter: str) -> str:
     """Return the option that gives a parameter."""
     return f"--{parameter.replace('_', '-')}"
+
+
+def _of_branch(command: Function) -> Function:
+    """Return a command that has the option ``--branch`` besides, and spells it as part of the path. Clauses: BRN-3."""
+
+    @wraps(command)
+    def on_branch(*, path: str, branch: str | None, **others: Any) -> Any:
+        if branch is not None:
+            from pktable.catalog.branch_names import branch_of_name
+            from pktable.format.paths import of_branch
+
+            branch_of_name(branch)  # before it becomes part of the path
+            path = of_branch(path, branch)
+        return command(path=path, **others)
+
+    added = inspect.Parameter("branch", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Branch)
+    parameters = [*inspect.signature(command, eval_str=True).parameters.values(), added]
+    on_branch.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    on_branch.__annotations__ = {one.name: one.annotation for one in parameters}
+    return cast(Function, on_branch)
 
 
 def _leave_pandas_out() -> None:
@@ -308,8 +346,11 @@ def open_catalog(path: str, *, storage: Sequence[str] | None = None) -> Catalog:
     from pktable.catalog.catalog import Catalog
     from pktable.catalog.schemas import find_table
 
-    found = find_table(path, storage_options=storage_options(storage), external_roots=external_roots())
-    return Catalog(*found, clock=lambda: 0)  # who opens a catalog alone commits nothing
+    store, paths, schemas = find_table(
+        path, storage_options=storage_options(storage), external_roots=external_roots()
+    )
+    # Who opens a catalog alone commits nothing, and needs no clock.
+    return Catalog(store, paths.root, schemas, clock=lambda: 0, branch=paths.branch)
 
 
 def _is_hudi(path: str, storage: Sequence[str] | None) -> bool:

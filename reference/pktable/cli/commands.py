@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pktable.table import Table
 
 
-@app.command()
+@app.command(branches=False)
 def create(
     path: TablePath,
     columns: Annotated[str, typer.Option(metavar="DDL", help='Columns, such as "id BIGINT, city STRING".')],

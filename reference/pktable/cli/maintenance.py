@@ -134,6 +134,59 @@ def tag(
 
 
 @app.command()
+def branch(
+    path: TablePath,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of the branch; without it the branches are listed."),
+    ] = None,
+    snapshot: Annotated[
+        int | None, typer.Option(metavar="N", help="The snapshot it begins with; by default the latest.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME", help="The tag it begins with.")] = None,
+    empty: Annotated[bool, typer.Option("--empty", help="Begin without rows.")] = False,
+    fast_forward: Annotated[
+        bool, typer.Option("--fast-forward", help="Let the table take over what the branch has committed.")
+    ] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the branch.")] = False,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make a branch, let the table take over what it has committed, remove it, or list branches.
+
+    Result: branch, snapshot (its latest, null if it has none or was removed), deleted. Of --fast-forward: branch,
+    snapshots (the ids that are new in the table).
+    """
+    given = {"--snapshot": snapshot, "--tag": tag, "--empty": empty or None}
+    wanted = [*(one for one, value in given.items() if value is not None)]
+    wanted += [one for one, asked in (("--fast-forward", fast_forward), ("--delete", delete)) if asked]
+    if wanted and name is None:
+        raise InvalidRequestError(f"{wanted[0]}: expected a NAME, found none")
+    if len(wanted) > 1:
+        raise InvalidRequestError(f"branch {name}: expected one of {', '.join(wanted)}")
+    table = open_table(path, storage=storage)
+    if name is None:
+        latest = {one: found.id if found else None for one, found in table.branches().items()}
+        _print_named("branch", "snapshot", latest, output)
+        return
+    if fast_forward:
+        done = table.fast_forward(name)
+        sentence = f"took over {_range(done)} of branch {name}" if done else "nothing to do"
+        print_outcome(sentence, {"branch": name, "snapshots": done}, output)
+        return
+    kept = None
+    if delete:
+        table.delete_branch(name)
+    else:
+        table.create_branch(name, tag=tag, snapshot=snapshot, empty=empty)
+        kept = table.branch(name).catalog.snapshots.latest_id()
+    begins = "is empty" if kept is None else f"begins with snapshot {kept}"
+    sentence = f"removed branch {name}" if delete else f"branch {name} {begins}"
+    print_outcome(sentence, {"branch": name, "snapshot": kept, "deleted": delete}, output)
+
+
+@app.command()
 def consumer(
     path: TablePath,
     name: Annotated[
@@ -175,7 +228,7 @@ def _expect_name(name: str | None, delete: bool, option: str, value: int | None)
         raise InvalidRequestError(f"--delete: expected a NAME alone, found {option} {value}")
 
 
-def _print_named(what: str, number: str, found: Mapping[str, int], output: Format) -> None:
+def _print_named(what: str, number: str, found: Mapping[str, int | None], output: Format) -> None:
     import pyarrow as pa
 
     rows = [{what: name, number: id} for name, id in found.items()]
@@ -268,7 +321,7 @@ def clean(
     print_outcome(sentence, {"files": len(found), "bytes": size, "dry_run": dry_run}, output)
 
 
-@app.command()
+@app.command(branches=False)
 def archive(
     path: TablePath,
     retain_writes: Annotated[

@@ -4,9 +4,9 @@ A table directory holds ``schema/``, ``snapshot/``, ``tag/``, ``changelog/``, ``
 ``consumer/`` and the data files, below partition directories, in ``bucket-N/``. It also holds ``fence/`` and
 ``staged/``, which Paimon does not have and leaves alone. A branch has schemas, snapshots, tags,
 changelogs and consumers of its own in ``branch/branch-NAME/``; manifests, DV index files and data files are shared with
-the main branch.
+the main branch. ``claim`` is a file of branches that were made by us, see `catalog.branches`; Paimon has none.
 
-Clauses: META-1, META-2, META-9, META-49, META-50, META-59, CMT-13.
+Clauses: BRN-1, BRN-3, META-1, META-2, META-9, META-49, META-50, META-59, CMT-13.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ SNAPSHOT: Final = "snapshot-"
 TAG: Final = "tag-"
 CHANGELOG: Final = "changelog-"
 BRANCH: Final = "branch-"
+MAIN_BRANCH: Final = "main"
+OF_BRANCH: Final = "$branch_"
+"""The part between a table's name and that of a branch, as in ``t$branch_b``."""
 BUCKET: Final = "bucket-"
 FENCE: Final = "fence-"
 REMOVED: Final = "removed-"
@@ -53,9 +56,14 @@ class TablePaths:
         """The directory that holds the branch's own schemas, snapshots and tags."""
         return self.root if self.branch is None else f"{self.branches}/{BRANCH}{self.branch}"
 
-    def of_branch(self, name: str) -> TablePaths:
+    def of_branch(self, name: str | None) -> TablePaths:
         """Return the paths of another branch of the same table."""
         return TablePaths(self.root, name)
+
+    @property
+    def claim(self) -> str:
+        """The file whose creator makes the branch, or removes one of another writer."""
+        return f"{self.branch_root}/claim"
 
     @property
     def branches(self) -> str:
@@ -140,6 +148,17 @@ class TablePaths:
         """
         name = f"{BUCKET}{NAMED_BUCKETS.get(bucket, bucket)}"
         return "/".join(part for part in (self.root, data_directory, partition, name) if part)
+
+
+def of_branch(path: str, branch: str) -> str:
+    """Return how a branch of the table at ``path`` is spelled as a path. Clauses: BRN-3."""
+    return f"{path.rstrip('/')}{OF_BRANCH}{branch}"
+
+
+def split_branch(path: str) -> tuple[str, str | None]:
+    """Return the path of the table that ``path`` names, and the branch if it names one. Clauses: BRN-3."""
+    table, found, branch = path.rstrip("/").rpartition(OF_BRANCH)
+    return (table, branch) if found and "/" not in branch else (path, None)
 
 
 def data_file(directory: str, token: str, number: int) -> str:

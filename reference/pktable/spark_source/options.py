@@ -21,6 +21,7 @@ SPARKS: Final = frozenset(
     {"path", "paths", "owner", "location", "provider", "external", "checkpointlocation", "queryname"}
 )
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "branch": (READ, READ_STREAM, WRITE, WRITE_STREAM),
     "scan.mode": (READ, READ_STREAM),
     "scan.snapshot-id": (READ, READ_STREAM),
     "scan.tag-name": (READ,),
@@ -137,11 +138,11 @@ class Options:
         return start, end
 
     def open_table(self) -> Table:
-        """Open the table. Raises as `Table.open`. Clauses: TBL-35."""
+        """Open the table, or its branch. Raises as `Table.open`. Clauses: BRN-1, TBL-35."""
         from pktable.table import Table  # late: Spark makes many processes that open none
 
         ignored = [name.strip() for name in (self.text("ignoreOptions") or "").split(",") if name.strip()]
-        return Table.open(self.path, ignore_options=ignored)
+        return Table.open(self.path, ignore_options=ignored, branch=self.text("branch"))
 
     @property
     def path(self) -> str:

@@ -21,8 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import find_store
-from pktable.format.paths import TablePaths
+from pktable.catalog.schemas import find_branch
 from pktable.ingest.changes import ChangeKind
 from pktable.spark_source.options import Options
 from pktable.spark_source.pieces import arrow_schema
@@ -57,8 +56,8 @@ class RowWriter:
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Message:
         """Stage the rows of a task. Clauses: CMT-56."""
-        store, root = find_store(self._options.path)
-        data, name = stage(batches, store, TablePaths(root), self._token)
+        store, paths = find_branch(self._options.path)
+        data, name = stage(batches, store, paths, self._token)
         task = TaskContext.get()
         if task is None:  # a test
             return Message(self._token, 0, data, name)
@@ -91,9 +90,9 @@ class RowWriter:
 
     def _remove(self, messages: Sequence[Message | None]) -> None:
         """Remove the staged rows, also those of tasks that failed. Clauses: CMT-56."""
-        store, root = find_store(self._options.path)
+        store, paths = find_branch(self._options.path)
         tokens = {self._token, *(message.token for message in messages if message is not None)}
-        remove_staged(tokens, store, TablePaths(root))
+        remove_staged(tokens, store, paths)
 
 
 class BatchWriter(RowWriter, DataSourceArrowWriter):

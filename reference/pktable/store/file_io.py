@@ -62,6 +62,12 @@ def abort(sink: Any) -> None:
     getattr(sink, "abort", sink.close)()
 
 
+def remove_directory(store: FileIO, directory: str) -> None:
+    """Remove a directory that has become empty, if the store has directories and can. Otherwise it stays."""
+    with contextlib.suppress(OSError):
+        getattr(store, "remove_directory", lambda _: None)(directory)
+
+
 def puts_may_be_late(store: FileIO) -> bool:
     """Return whether `put_if_absent` may create the file after it has raised an error, as a request to a server may.
 
@@ -147,6 +153,9 @@ class LocalFileIO:
         except FileNotFoundError:
             return
 
+    def remove_directory(self, directory: str) -> None:
+        os.rmdir(directory)
+
 
 class ArrowFileIO:
     """A file system of pyarrow, found by URI."""
@@ -221,6 +230,10 @@ class ArrowFileIO:
         """Remove a directory and all that is in it; a missing one is no error."""
         if self.exists(path):
             self._fs.delete_dir(path)
+
+    def remove_directory(self, directory: str) -> None:
+        if not self.list_names(directory):
+            self._fs.delete_dir(directory)
 
     def _make_parent(self, path: str) -> None:
         self._fs.create_dir(path.rpartition("/")[0], recursive=True)

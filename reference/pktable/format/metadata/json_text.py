@@ -20,6 +20,7 @@ from pktable_spec.errors import CorruptFileError
 from pktable.format.bounds import MOST_JSON_BYTES, is_file_name
 
 CHECKSUM: Final = re.compile(rb',\s*"pktable\.crc32"\s*:\s*(\d{1,10})\s*\}\s*\Z')
+CRC: Final = "pktable.crc32"
 GREATEST_LONG: Final = (1 << 63) - 1
 
 

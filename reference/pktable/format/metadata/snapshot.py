@@ -7,16 +7,18 @@ Clauses: META-2, META-13, META-21.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pktable_spec.errors import CorruptFileError
 
-from pktable.format.metadata.json_text import JsonObject, decode_json, encode_json
+from pktable.format.metadata.json_text import CRC, JsonObject, decode_json, encode_json
 
 VERSION: Final = 3
 COMMIT_KINDS: Final = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
+FENCE: Final = "pktable.fence"
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ FIELDS: Final[tuple[tuple[str, str, Callable[[JsonObject, str], object]], ...]] 
     ("statistics", "statistics", JsonObject.optional_file_name),
     ("properties", "properties", JsonObject.optional_text_map),
     ("nextRowId", "next_row_id", JsonObject.optional_long),
-    ("pktable.fence", "fence", JsonObject.optional_long),
+    (FENCE, "fence", JsonObject.optional_long),
     ("pktable.deltaCommits", "delta_commits", JsonObject.optional_long),
 )
 """For each field, in the order of the file: its name in the file, the attribute that holds it, and how it is read."""
@@ -109,3 +111,21 @@ def decode_snapshot(data: bytes, *, at: str) -> Snapshot:
     json = decode_json(data, at=at)
     found: dict[str, Any] = {attribute: read(json, name) for name, attribute, read in FIELDS}
     return Snapshot(**found)
+
+
+def with_fence(data: bytes, fence: int | None) -> bytes:
+    """Return a snapshot file or a tag that says ``fence``, and all else that ``data`` says, known to us or not.
+
+    Each branch has fences of its own, so a snapshot that goes from one to another must not take a number with it.
+    Clauses: BRN-5, META-53.
+    """
+    fields = json.loads(data)
+    if fields.get(FENCE) == fence:
+        return data
+    rest = {name: value for name, value in fields.items() if name not in (FENCE, CRC)}
+    return encode_json({**rest, FENCE: fence} if fence is not None else rest)
+
+
+def same_but_fence(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether both are one snapshot, of two branches. Clauses: BRN-5."""
+    return replace(one, fence=None) == replace(other, fence=None)

@@ -1,0 +1,221 @@
+"""Make and remove branches.
+
+Making a branch from a snapshot:
+
+1. Put a tag of its own on the snapshot, in the branch that it is made from. From here on no expiry removes its files.
+2. Create the file ``claim`` of the new branch if it is absent: nobody else makes a branch of the name.
+3. Copy the tag that the caller named, the snapshot, and the schemas, `schema-0` last. With it the branch is there.
+4. Remove the tag of step 1. The branch keeps the files now.
+
+Removing a branch goes the same way back: `schema-0` first, ``claim`` last. So an interruption leaves a branch that is
+there or one that is half there, which nobody reads and which needs no files.
+
+Clauses: BRN-1 to BRN-6, BRN-9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from typing import Final
+
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.catalog import holds
+from pktable.catalog.branch_names import (
+    branch_of_name,
+    branches_there,
+    has_files,
+    is_there,
+    new_branch,
+    no_such_branch,
+)
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.schemas import load_schemas
+from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, with_fence
+from pktable.format.paths import MAIN_BRANCH, TablePaths
+from pktable.store.file_io import FileIO, remove_directory
+from pktable.store.new_files import put_once, remove_quietly
+
+FALLBACKS: Final = ("scan.fallback-branch", "scan.primary-branch")
+HALF: Final = "delete_branch or `pktable check --repair` removes what is left of it"
+
+
+class Branches:
+    """The branches of one table. ``catalog``: of the branch from which others are made."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog, self._context = catalog, catalog.context
+        self._store, self._paths = catalog.context.store, catalog.context.paths
+
+    def latest(self) -> dict[str, Snapshot | None]:
+        """Return the latest snapshot of each branch that is there, but for the main one, by name.
+
+        Raises CorruptFileError. Clauses: BRN-2.
+        """
+        found = {}
+        for name in branches_there(self._store, self._paths):
+            with contextlib.suppress(_GoneError):
+                found[name] = self._opened(name).snapshots.retry_on_latest(lambda latest: latest)
+        return found
+
+    def open(self, name: str) -> Catalog:
+        """Return the metadata of a branch. Raises InvalidRequestError if it is not there. Clauses: BRN-1."""
+        branch = branch_of_name(name)
+        if branch is None:
+            return self._opened(None)
+        try:
+            return self._opened(branch)
+        except _GoneError:
+            raise no_such_branch(self._store, self._paths.of_branch(branch)) from None
+
+    def _opened(self, branch: str | None) -> Catalog:
+        paths = self._paths.of_branch(branch)
+        try:
+            schemas = (
+                load_schemas(self._store, paths) if branch is None or is_there(self._store, paths) else {}
+            )
+        except FileNotFoundError:  # removed concurrently
+            schemas = {}
+        if not schemas:
+            raise _GoneError
+        clock, ignored = self._catalog.committer.clock, self._catalog.ignored
+        return Catalog(self._store, self._context.root, schemas, clock, ignored, branch)
+
+    # ---------------------------------------------------------------- making
+
+    def make_empty(self, name: str) -> None:
+        """Make a branch without rows. Raises InvalidRequestError if the name is taken. Clauses: BRN-3, BRN-4."""
+        paths = self._free(name)
+        claim = self._claim(paths)
+        self._copy_schemas(paths, max(self._context.schemas))
+        self._finish(paths, claim)
+
+    def make(self, name: str, *, tag: str | None = None, snapshot: int | None = None) -> None:
+        """Make a branch from what a tag keeps, or from a retained snapshot.
+
+        Raises InvalidRequestError if the name is taken, SnapshotNotFoundError. Clauses: BRN-3 to BRN-6.
+        """
+        paths, expiry = self._free(name), self._catalog.expiry
+        hold = holds.new_hold(holds.BRANCH)
+        if tag is not None:
+            expiry.copy_tag(tag, self._catalog.snapshots.by_tag(tag), hold)
+        else:
+            assert snapshot is not None, "one of both is given"
+            expiry.make_tag(hold, snapshot)
+        try:
+            claim = self._claim(paths)
+            kept = self._copy_snapshot(paths, hold, tag)
+            latest = kept.schema_id if tag is not None else max(self._context.schemas)
+            self._copy_schemas(paths, latest)
+        except BaseException:
+            expiry.drop_tag(hold)
+            raise
+        # An error leaves open whether the branch is there or will be: the tag stays, until a repair.
+        self._finish(paths, claim)
+        remove_quietly(self._store, [self._paths.tag(hold)])
+
+    def _free(self, name: str) -> TablePaths:
+        """Return the paths of a branch to be made. Raises InvalidRequestError if there is something of the name."""
+        paths = self._paths.of_branch(new_branch(name))
+        if has_files(self._store, paths):
+            raise self._taken(paths)
+        return paths
+
+    def _claim(self, paths: TablePaths) -> bytes:
+        """Begin to make a branch; return its claim. Raises InvalidRequestError if another has. Clauses: BRN-4."""
+        claim = str(uuid.uuid4()).encode()
+        if not put_once(self._store, paths.claim, claim):
+            raise self._taken(paths)
+        _empty(self._store, paths)  # of what work on a branch that was removed has left
+        return claim
+
+    def _finish(self, paths: TablePaths, claim: bytes) -> None:
+        """Put the file with which a branch is there. Raises InvalidRequestError if others have removed it since."""
+        self._put(paths.schema(0), self._store.read(self._paths.schema(0)))
+        with contextlib.suppress(FileNotFoundError):
+            if self._store.read(paths.claim) == claim:
+                return
+        remove_quietly(self._store, [paths.schema(0)])
+        raise InvalidRequestError(
+            f"branch {paths.branch!r}: another process removed it while it was made; {HALF}"
+        )
+
+    def _taken(self, paths: TablePaths) -> InvalidRequestError:
+        if is_there(self._store, paths):
+            return InvalidRequestError(
+                f"branch {paths.branch!r} exists already; take another name, or delete it first"
+            )
+        return InvalidRequestError(
+            f"branch {paths.branch!r}: another process is making or removing it; if that is dead, {HALF}"
+        )
+
+    def _copy_snapshot(self, paths: TablePaths, hold: str, tag: str | None) -> Snapshot:
+        """Copy the snapshot that a tag of ours keeps, and the tag that the caller named. Clauses: BRN-5."""
+        at = self._paths.tag(hold)
+        data = self._store.read(at)
+        kept = decode_snapshot(data, at=at)
+        if tag is not None:
+            self._put(paths.tag(tag), with_fence(data, None))
+        if self._catalog.snapshots.expired_error(kept) is None:
+            with contextlib.suppress(FileNotFoundError):  # expired concurrently
+                data = self._store.read(self._paths.snapshot(kept.id))
+        self._put(paths.snapshot(kept.id), with_fence(data, None))
+        return kept
+
+    def _copy_schemas(self, paths: TablePaths, latest: int) -> None:
+        """Copy the schemas up to ``latest``, but for the first: with that the branch is there. Clauses: BRN-4."""
+        for number in sorted(number for number in self._context.schemas if 0 < number <= latest):
+            self._put(paths.schema(number), self._store.read(self._paths.schema(number)))
+
+    def _put(self, path: str, data: bytes) -> None:
+        done = put_once(self._store, path, data)
+        assert done, "who has the claim of a branch has it alone"
+
+    # ---------------------------------------------------------------- removing
+
+    def remove(self, name: str) -> None:
+        """Remove a branch, or what is left of it. Files that only it needs become orphans.
+
+        Raises InvalidRequestError if it is not there, is the main one or that of this table, or is what another one
+        reads. Clauses: BRN-9.
+        """
+        branch = branch_of_name(name)
+        if branch is None or branch == self._paths.branch:
+            which = MAIN_BRANCH if branch is None else "the one that is open"
+            raise InvalidRequestError(f"branch {name!r}: cannot be deleted, as it is {which}")
+        paths = self._paths.of_branch(branch)
+        if not any(map(self._store.list_names, _directories(paths))) and not self._store.exists(paths.claim):
+            raise no_such_branch(self._store, paths)
+        readers = [one for one in FALLBACKS if self._context.schema.options.get(one) == branch]
+        if readers:
+            raise InvalidRequestError(
+                f"branch {name!r}: option {readers[0]} names it; reset the option first"
+            )
+        remove_branch(self._store, paths)
+
+
+class _GoneError(Exception):
+    """A branch is not there, or not whole."""
+
+
+def remove_branch(store: FileIO, paths: TablePaths) -> None:
+    """Remove the files of a branch, `schema-0` first and the claim last. Clauses: BRN-4, BRN-9."""
+    put_once(store, paths.claim, str(uuid.uuid4()).encode())
+    store.delete(paths.schema(0))
+    _empty(store, paths)
+    for directory in _directories(paths):
+        remove_directory(store, directory)
+    store.delete(paths.claim)
+    remove_directory(store, paths.branch_root)
+
+
+def _empty(store: FileIO, paths: TablePaths) -> None:
+    for directory in _directories(paths):
+        while names := store.list_names(directory):
+            for name in sorted(names):
+                store.delete(f"{directory}/{name}")
+
+
+def _directories(paths: TablePaths) -> tuple[str, ...]:
+    return paths.schemas, paths.consumers, paths.tags, paths.changelogs, paths.snapshots, paths.fences
