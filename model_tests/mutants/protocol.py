@@ -7,12 +7,27 @@ tells a run of the simulation in which it shows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from pktable import staged
-from pktable.catalog import commit, commit_ids, fences, publish, retention, rollback, row_ids, snapshots
+from pktable.catalog import (
+    branch_names,
+    branches,
+    commit,
+    commit_ids,
+    fast_forward,
+    fences,
+    publish,
+    retention,
+    rollback,
+    row_ids,
+    snapshots,
+)
 from pktable.catalog.changes import Compaction
+from pktable.catalog.commit import Committer
 from pktable.catalog.consumers import Consumers
+from pktable.catalog.fast_forward import FastForward
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.isolation import Isolation
 from pktable.catalog.kept_changelogs import KeptChangelogs
@@ -549,6 +564,47 @@ PROTOCOL = (
             ),
         ), "RD-17",
         "a: write only; b: write only", "a; b", "snapshot 12 is older than snapshot 11", Setting(jumps=True),
+    ),
+    _mutant(
+        56, "the maker of a branch keeps its snapshot by no tag",
+        reworded(
+            branches,
+            (
+                "            expiry.make_tag(hold, snapshot)\n",
+                "            self._old = self._catalog.snapshots.read(snapshot)\n",
+            ),
+            (
+                "        data = self._store.read(at)\n        kept = decode_snapshot(data, at=at)\n",
+                "        data, kept = self._store.read(self._paths.snapshot(self._old.id)), self._old\n",
+            ),
+        ), "BRN-6",
+        "a: make old branch; b: expire most", "a to put_if_absent schema-0; b; a", MISSING,
+    ),
+    _mutant(
+        57, "a fast-forward keeps its snapshots by no consumers",
+        patched((FastForward, "_held", instead(lambda _: nullcontext()))), "BRN-10",
+        "a: make branch, write on branch, write on branch, full on branch, fast forward; b: expire on branch",
+        "a to put_if_absent t/snapshot/snapshot-; b; a", MISSING,
+    ),
+    _mutant(
+        58, "a fast-forward looks at nothing that was committed since",
+        reworded(
+            fast_forward,
+            ("        if not any(one.id == at and same_but_fence(one, latest) for one in found):", "        if False:"),
+        ), "BRN-11",
+        "a: make branch, write on branch, write on branch, write only, fast forward", "a",
+        "snapshot 12 is older than snapshot 11",
+    ),
+    _mutant(
+        59, "an expiry on a branch does not keep what the main branch needs",
+        reworded(branch_names, ("if paths.branch is None else [*found, paths.of_branch(None)]", "")),
+        "BRN-7", "a: make old branch, write on branch, full on branch, expire on branch", "a", MISSING,
+    ),
+    _mutant(
+        60, "a commit does not see that its branch was removed",
+        patched((Committer, "_expect_branch", NEVER)), "BRN-9",
+        "a: make branch, remove branch, full, expire most; b: write on branch",
+        "a past put_if_absent schema-0; b to put_if_absent snapshot-; a; b", MISSING,
     ),
 )  # fmt: skip
 

@@ -255,10 +255,16 @@ class Actors:
         table.delete_tag(name)
 
     def _make_branch(self, table: Table, name: str) -> None:
+        self._make_branch_of(table, name, table.snapshots()[-1].id)
+
+    def _make_old_branch(self, table: Table, name: str) -> None:
         snapshots = table.snapshots()
+        self._make_branch_of(table, name, snapshots[len(snapshots) // 2].id)
+
+    def _make_branch_of(self, table: Table, name: str, snapshot: int) -> None:
         try:
-            table.create_branch(name, snapshot=snapshots[len(snapshots) // 2].id)
-        except InvalidRequestError:  # the snapshot has expired
+            table.create_branch(name, snapshot=snapshot)
+        except InvalidRequestError:  # the snapshot has expired, or was rolled back
             return
 
     def _write_on_branch(self, table: Table, name: str) -> None:

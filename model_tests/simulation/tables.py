@@ -45,20 +45,13 @@ KINDS: Final = {
     "write": 4, "write only": 3, "compact": 2, "full": 1, "expire": 2, "expire most": 3, "expire older": 1, "tag": 1,
     "tag middle": 1, "tag for a while": 1, "untag": 1, "read": 2, "read by time": 1, "rollback 1": 1, "rollback 2": 1,
     "rollback 3": 1, "rollback to tag": 1, "clean": 2, "update": 2, "consume": 2, "forget": 1, "branch": 1,
-    "drop branch": 1, "make branch": 2, "write on branch": 2, "full on branch": 1, "expire on branch": 1,
-    "clean on branch": 1, "fast forward": 1, "remove branch": 1,
+    "drop branch": 1, "make branch": 1, "make old branch": 1, "write on branch": 2, "full on branch": 1,
+    "expire on branch": 1, "clean on branch": 1, "fast forward": 1, "remove branch": 1,
 }  # fmt: skip
 """What an actor can do, each one operation of the table, and how often it is drawn."""
 OF_BRANCHES: Final = (
-    *(
-        "make branch",
-        "write on branch",
-        "full on branch",
-        "expire on branch",
-        "clean on branch",
-        "fast forward",
-    ),
-    "remove branch",
+    *("make branch", "make old branch", "write on branch", "full on branch", "expire on branch"),
+    *("clean on branch", "fast forward", "remove branch"),
 )
 """The kinds of work on branches as we make them."""
 KINDS_WITH_OTHERS: Final = {

@@ -49,6 +49,43 @@ def collected(frame: DataFrame) -> set[Row]:
     return {tuple(row) for row in frame.collect()}
 
 
+@covers("BRN-1", "BRN-10")
+@pytest.mark.parametrize("key", ["id", None])
+def test_a_branch_is_read_and_written_on_spark(
+    session: SparkSession, tmp_path: Path, key: str | None
+) -> None:
+    options = {"deletion-vectors.enabled": "true"}
+    path = Table.create(tmp_path / "t", "id BIGINT, v INT", primary_key=key, options=options).path
+    table = Table.open(path, spark=session, runner="spark")
+    put = Table.upsert if key else Table.append
+    put(table, session.sql("SELECT id, 1 AS v FROM range(6)"))
+    table.create_branch("b")
+    branch = table.branch("b")
+    branch.alter(add="n INT")
+    put(branch, session.sql("SELECT id, 2 AS v, 2 AS n FROM range(6, 9)"))
+    branch.delete(where="id % 3 = 0")
+    branch.update({"n": "7"}, where="id = 1")
+    writer = session.sql("SELECT id, 3 AS v, 3 AS n FROM range(20, 22)").write.format("pktable")
+    writer.option("branch", "b").mode("append").save(path)
+    branch.compact(full=True)
+    expected = {
+        (1, 1, 7),
+        (2, 1, None),
+        (4, 1, None),
+        (5, 1, None),
+        (7, 2, 2),
+        (8, 2, 2),
+        (20, 3, 3),
+        (21, 3, 3),
+    }
+    assert collected(branch.scan().to_spark()) == expected
+    assert collected(session.read.format("pktable").option("branch", "b").load(path)) == expected
+    assert collected(table.scan().to_spark()) == {(number, 1) for number in range(6)}
+    assert not branch.check().findings
+    assert table.fast_forward("b")
+    assert collected(table.scan().to_spark()) == expected
+
+
 def refusal(work: Callable[[], Any]) -> str:
     """Return the text of the error that ``work`` raises."""
     try:

@@ -12,7 +12,7 @@ from pktable.spark_source import data_source, staged_rows
 from pktable_spec.covers import covers
 from pyspark.sql import types as st
 
-from model_tests.source.driven import Sink, moved, source, staged, write
+from model_tests.source.driven import Sink, Stream, moved, read, source, staged, write
 
 SCHEMA = st.StructType([st.StructField("v", st.IntegerType()), st.StructField("id", st.LongType())])
 
@@ -49,6 +49,27 @@ def test_a_write_upserts_all_rows_of_all_tasks_in_one_commit(table: Table) -> No
     write(table.path, SCHEMA, some())
     write(table.path, SCHEMA)
     assert [one.commit_kind for one in table.snapshots()].count("APPEND") == 1
+
+
+@covers("BRN-1", "BRN-3")
+def test_a_branch_is_read_and_written_by_its_option_or_path(table: Table) -> None:
+    write(table.path, SCHEMA, some((1, 1)))
+    table.create_branch("b")
+    write(table.path, SCHEMA, some((2, 2)), branch="b")
+    write(f"{table.path}$branch_b", SCHEMA, some((3, 3)))
+    branch = table.branch("b")
+    assert (held(table), held(branch)) == ({1: 1}, {1: 1, 2: 2, 3: 3})
+    stream = Stream(table.path, branch="b", read__changelog="true")
+    assert sorted(row[1] for row in stream.next() or ()) == [1, 2, 3]
+    Sink(table.path, SCHEMA, "query", branch="b").write(1, some((4, 4)))
+    assert (len(held(table)), len(held(branch))) == (1, 4)
+    branch.alter(add="n INT")
+    found = read(table.path, branch="b", fresh="true")
+    assert (found.column_names, sorted(found["id"].to_pylist())) == (["id", "v", "n"], [1, 2, 3, 4])
+    assert read(table.path, fresh="true").column_names == ["id", "v"]
+    assert left(table) == []
+    with pytest.raises(InvalidRequestError, match="not found"):
+        write(table.path, SCHEMA, some((4, 4)), branch="none")
 
 
 @covers("CMT-56")

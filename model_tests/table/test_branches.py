@@ -102,6 +102,9 @@ def test_a_branch_has_rows_and_snapshots_of_its_own(table: Table) -> None:
         expected = sorted({*before, 7, 8} - {1})
         assert sorted(branch.to_arrow()["id"].to_pylist()) == expected
         assert ids(pickle.loads(pickle.dumps(branch))) == expected
+        for part in (branch.catalog, branch.catalog.context):
+            sent = pickle.loads(pickle.dumps(part))
+            assert getattr(sent, "context", sent).paths == branch.catalog.context.paths
         assert ids(Table.open(f"{table.path}$branch_{name}")) == expected
         first = snapshots(branch)[0]
         assert branch.changes(first, first + 1).to_arrow().num_rows == 1

@@ -202,7 +202,6 @@ class _GoneError(Exception):
 def remove_branch(store: FileIO, paths: TablePaths) -> None:
     """Remove the files of a branch, `schema-0` first and the claim last. Clauses: BRN-4, BRN-9."""
     put_once(store, paths.claim, str(uuid.uuid4()).encode())
-    store.delete(paths.schema(0))
     _empty(store, paths)
     for directory in _directories(paths):
         remove_directory(store, directory)
@@ -218,4 +217,5 @@ def _empty(store: FileIO, paths: TablePaths) -> None:
 
 
 def _directories(paths: TablePaths) -> tuple[str, ...]:
+    """Return the directories of a branch in the order in which they are emptied, with `schema-0` first."""
     return paths.schemas, paths.consumers, paths.tags, paths.changelogs, paths.snapshots, paths.fences

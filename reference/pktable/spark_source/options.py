@@ -21,7 +21,6 @@ SPARKS: Final = frozenset(
     {"path", "paths", "owner", "location", "provider", "external", "checkpointlocation", "queryname"}
 )
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "branch": (READ, READ_STREAM, WRITE, WRITE_STREAM),
     "scan.mode": (READ, READ_STREAM),
     "scan.snapshot-id": (READ, READ_STREAM),
     "scan.tag-name": (READ,),
@@ -31,6 +30,7 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "filter": (READ, READ_STREAM),
     "fresh": (READ,),
     "ignoreOptions": (READ, READ_STREAM),
+    "branch": (READ, READ_STREAM, WRITE, WRITE_STREAM),
     "failOnDataLoss": (READ_STREAM,),
     "maxSnapshotsPerTrigger": (READ_STREAM,),
     "row-kind-column": (WRITE, WRITE_STREAM),
