@@ -582,7 +582,7 @@ PROTOCOL = (
     ),
     _mutant(
         57, "a fast-forward keeps its snapshots by no consumers",
-        patched((FastForward, "_held", instead(lambda _: nullcontext()))), "BRN-10",
+        patched((FastForward, "held", instead(lambda _: nullcontext()))), "BRN-10",
         "a: make branch, write on branch, write on branch, full on branch, fast forward; b: expire on branch",
         "a to put_if_absent t/snapshot/snapshot-; b; a", MISSING,
     ),
@@ -602,7 +602,7 @@ PROTOCOL = (
     ),
     _mutant(
         60, "a commit does not see that its branch was removed",
-        patched((Committer, "_expect_branch", NEVER)), "BRN-9",
+        patched((Committer, "expect_branch", NEVER)), "BRN-9",
         "a: make branch, remove branch, full, expire most; b: write on branch",
         "a past put_if_absent schema-0; b to put_if_absent snapshot-; a; b", MISSING,
     ),

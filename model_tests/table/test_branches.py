@@ -1,4 +1,4 @@
-"""Branches: made, read, written, fast-forwarded and removed, beside all that removes files."""
+"""Branches: made, read, written, fast-forwarded and removed, while others remove files."""
 
 from __future__ import annotations
 
@@ -423,7 +423,7 @@ def make_from_tag(table: Table) -> None:
 @pytest.mark.parametrize("makes", [make, make_from_tag])
 @pytest.mark.parametrize("removes", [expire, on("b", expire), lambda table: table.delete_tag("two"), clean])
 @pytest.mark.parametrize("first", ["maker", "remover"])
-def test_a_branch_that_is_made_beside_a_removal_of_files_is_whole(
+def test_a_branch_that_is_made_during_a_removal_of_files_is_whole(
     tmp_path: Path, makes: Work, removes: Work, first: str
 ) -> None:
     template = made(tmp_path / "t", "keys", 1, 2)
@@ -495,7 +495,7 @@ def go(table: Table) -> None:
         on("b", roll_back),
     ],
 )
-def test_a_fast_forward_beside_other_work_loses_nothing(tmp_path: Path, other: Work, first: str) -> None:
+def test_a_fast_forward_during_other_work_loses_nothing(tmp_path: Path, other: Work, first: str) -> None:
     template = made(tmp_path / "t", "keys", 1, 2)
     template.create_branch("b")
     template.create_branch("c")
@@ -543,7 +543,7 @@ class Dying(LocalFileIO):
     def __init__(self, point: int, *, does: bool) -> None:
         self.point, self.does, self.is_dead = point, does, False
 
-    def _changed(self, change: Callable[[], Any]) -> Any:
+    def changed(self, change: Callable[[], Any]) -> Any:
         self.point -= 1
         if self.is_dead or (self.point < 1 and not self.does):
             self.is_dead = True
@@ -555,7 +555,7 @@ class Dying(LocalFileIO):
         return found
 
     def write(self, path: str, data: bytes) -> None:
-        self._changed(lambda: super(Dying, self).write(path, data))
+        self.changed(lambda: super(Dying, self).write(path, data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         def put() -> bool:
@@ -564,10 +564,10 @@ class Dying(LocalFileIO):
             LocalFileIO().write(path, data)
             return True
 
-        return bool(self._changed(put))
+        return bool(self.changed(put))
 
     def delete(self, path: str) -> None:
-        self._changed(lambda: super(Dying, self).delete(path))
+        self.changed(lambda: super(Dying, self).delete(path))
 
 
 @covers("BRN-4", "BRN-6", "CMT-50")

@@ -186,7 +186,7 @@ class Committer:
         if outcome is Verdict.UNKNOWN:
             raise CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id) from failure
         if outcome is Verdict.COMMITTED:
-            self._expect_branch(snapshot, writer)
+            self.expect_branch(snapshot, writer)
             try:
                 self._states.remember(after)
                 self.snapshots.remember(snapshot, is_followed=is_followed)
@@ -204,10 +204,10 @@ class Committer:
             raise failure
         raise _LostRaceError
 
-    def _expect_branch(self, snapshot: Snapshot, writer: ManifestWriter) -> None:
+    def expect_branch(self, snapshot: Snapshot, writer: ManifestWriter) -> None:
         """Take a snapshot back whose branch was removed before it came. Raises InvalidRequestError then.
 
-        Whoever removes a branch removes `schema-0` first, and then the snapshots that are there. Clauses: BRN-9.
+        The removal of a branch takes `schema-0` first, and then the snapshots that are there. Clauses: BRN-9.
         """
         store, paths = self._context.store, self._context.paths
         with contextlib.suppress(OSError):  # the commit has happened

@@ -64,7 +64,7 @@ class FastForward:
         if not self._source.snapshots.ids():
             raise self._refusal("has no snapshot")
         try:
-            with self._held():
+            with self.held():
                 found = self._source.snapshots.retained()
                 self._following(found)  # refused before anything is put
                 tags = self._tags(found)
@@ -80,7 +80,7 @@ class FastForward:
         return InvalidRequestError(f"fast-forward to branch {self._name!r}: {why}")
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
         """Let consumers keep the snapshots of the source: no expiry removes one, and no rollback changes one.
 
         Raises SnapshotNotFoundError if they go concurrently. Clauses: BRN-10, CMT-59, CMT-60.
