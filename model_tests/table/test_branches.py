@@ -661,7 +661,12 @@ def test_a_write_to_a_branch_that_was_removed_is_refused(table: Table) -> None:
     branch = table.branch("b")
     table.delete_branch("b")
     before = files(Path(table.path))
-    for work in (lambda: write(branch, 4), lambda: branch.delete(where="id = 1"), branch.compact):
+    works: list[Callable[[], Any]] = [
+        lambda: write(branch, 4),
+        lambda: branch.delete(where="id = 1"),
+        branch.compact,
+    ]
+    for work in works:
         with contextlib.suppress(InvalidRequestError):
             assert work() is None
     assert files(Path(table.path)) == before
